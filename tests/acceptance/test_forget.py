@@ -227,13 +227,13 @@ def test_what_would_empty_the_memory_is_refused(alone: Place, tmp_path: Path) ->
     assert json.loads(place.ok("forget", "--value", "--yes", "--json", stdin="part 77"))["counts"]["events with a value"] == 1
 
 
-WRITERS, WRITES = 3, 12
+WRITERS, WRITES = 2, 12
 
 
 def test_others_read_and_write_while_something_is_forgotten(place: Place, history: Path, tmp_path: Path) -> None:
     many = [
         told(100 + n, f"Line {n} of the log of the harbour, with the tide and the wind.", f"m{n // 40}", f"m{n}")
-        for n in range(4000)
+        for n in range(2000)
     ]
     more = tmp_path / "more.jsonl"
     more.write_text("\n".join(many), encoding="utf-8")

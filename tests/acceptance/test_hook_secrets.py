@@ -214,18 +214,14 @@ def test_what_is_too_large_for_the_door_is_cleaned_by_the_hook(directory: Path) 
 
 
 @pytest.mark.usefixtures("daemon")
-@pytest.mark.parametrize("name", ["", "../../../x", "00000000000000000001-0123456789abcdef-../x", f"{1:020d}-{'0' * 16}-Json"])
-def test_a_name_that_is_none_is_refused(name: str, directory: Path, tmp_path: Path) -> None:
-    with pytest.raises(link.Refused, match="no payload of a hook"):
-        link.call(str(directory), handing.METHOD, {"name": name, "payload": "eA=="}, LIMIT)
+def test_a_name_or_request_that_is_none_is_refused(directory: Path, tmp_path: Path) -> None:
+    names = ("", "../../../x", "00000000000000000001-0123456789abcdef-../x", f"{1:020d}-{'0' * 16}-Json")
+    broken: tuple[dict[str, Any], ...] = ({}, {"payload": "x"}, {"payload": 7, "told": 3})
+    right = f"{1:020d}-{'0' * 16}-json"
+    for request in (*({"name": name, "payload": "eA=="} for name in names), *({"name": right, **more} for more in broken)):
+        with pytest.raises(link.Refused, match="no payload of a hook"):
+            link.call(str(directory), handing.METHOD, request, LIMIT)
     assert not (tmp_path / "x").exists()
-
-
-@pytest.mark.usefixtures("daemon")
-@pytest.mark.parametrize("broken", [{}, {"payload": "x"}, {"payload": 7, "told": 3}])
-def test_a_request_that_is_none_is_refused(broken: dict[str, Any], directory: Path) -> None:
-    with pytest.raises(link.Refused, match="no payload of a hook"):
-        link.call(str(directory), handing.METHOD, {"name": f"{1:020d}-{'0' * 16}-json", **broken}, LIMIT)
 
 
 def test_a_daemon_that_does_not_know_the_request_leaves_the_payload_to_the_hook(directory: Path, daemon: int) -> None:

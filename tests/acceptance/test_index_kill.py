@@ -110,10 +110,6 @@ def killed_at_random(directory: Path, kills: int, seed: int) -> None:
         goes_on(directory, acknowledged)
 
 
-def test_killed_at_random_moments_the_index_goes_on(tmp_path: Path) -> None:
-    killed_at_random(tmp_path / "data", 2, seed=3)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_killed_at_many_random_moments_the_index_goes_on(tmp_path: Path) -> None:

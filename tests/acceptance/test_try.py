@@ -36,7 +36,7 @@ def test_try_shows_three_cited_and_verified_answers_and_leaves_nothing(command: 
     assert no_process_of(environment["TMPDIR"])
 
 
-@pytest.mark.parametrize(("model", "tier"), [("bundled", "tier 2"), ("", "tier 4")])
+@pytest.mark.parametrize(("model", "tier"), [("bundled", "tier 2"), pytest.param("", "tier 4", marks=pytest.mark.slow)])
 def test_try_answers_through_the_indexes_there_can_be_and_waits_for_no_other(
     environment: dict[str, str], model: str, tier: str
 ) -> None:
@@ -77,24 +77,19 @@ def test_the_configuration_it_prints_starts_the_server(command: Command, tmp_pat
     assert json.loads(asked.stdout)["node"]["events"] > 400
 
 
-def test_questions_come_from_the_transcripts_given(command: Command) -> None:
-    done = command("try", str(SAMPLES), "--json")
-    data = json.loads(done.stdout)
-    assert data["built"]["sessions"] == 1
+@pytest.mark.parametrize("own", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_questions_come_from_the_transcripts_given_or_ones_own(command: Command, environment: dict[str, str], own: bool) -> None:
+    place = Path(environment["HOME"], ".claude", "projects", "-home-kim")
+    place.mkdir(parents=True)
+    (place / "a.jsonl").write_bytes(next(SAMPLES.rglob("*.jsonl")).read_bytes())
+    data = json.loads(command("try", "--own" if own else str(SAMPLES), "--json").stdout)
+    assert (data["built"]["sessions"], data["built"]["projects"]) == (1, ["/home/kim/code/lantern"])
     (answer,) = data["questions"]
     assert answer["expanded"]["verified"] is True
     assert answer["results"][0]["project"] == "/home/kim/code/lantern"
 
 
-def test_ones_own_transcripts_are_used_only_when_asked_for(command: Command, environment: dict[str, str]) -> None:
-    assert command("try", "--own").returncode == 2
-    place = Path(environment["HOME"], ".claude", "projects", "-home-kim")
-    place.mkdir(parents=True)
-    (place / "a.jsonl").write_bytes(next(SAMPLES.rglob("*.jsonl")).read_bytes())
-    assert json.loads(command("try", "--own", "--json").stdout)["built"]["projects"] == ["/home/kim/code/lantern"]
-
-
-@pytest.mark.parametrize("argv", [("nowhere",), ("empty",), (".", "--own"), ("--own", "--sample")])
+@pytest.mark.parametrize("argv", [("nowhere",), ("empty",), ("--own",), (".", "--own"), ("--own", "--sample")])
 def test_what_cannot_be_tried_ends_with_status_two(
     command: Command, environment: dict[str, str], argv: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(programs() is None, reason="PostgreSQL is not in
 _SAME = ("event", "segment_cut", "node", "bullet", "bullet_grip", "grip", "node_parent", "term_delta", "outbox", "head")
 
 
+@pytest.mark.slow
 def test_a_day_is_replayed_and_every_figure_is_there(tmp_path: Path) -> None:
     options = team.Options(
         tenants=2, events=150, agents=4, day=5, seconds=60, searchers=1, probes=2, servers="2", templates=1, callers=2

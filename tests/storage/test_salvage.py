@@ -88,7 +88,7 @@ def places(size: int, count: int, seed: int) -> Iterator[tuple[int, int]]:
         yield size * n // count + made.randrange(size // count), made.randrange(1, 256)
 
 
-@pytest.mark.parametrize(("name", "count", "at_most"), [(LOG, 12, 1), (FILE, 12, EVENTS + LIVE)])
+@pytest.mark.parametrize(("name", "count", "at_most"), [(LOG, 6, 1), (FILE, 6, EVENTS + LIVE)])
 def test_one_damaged_byte(whole: tuple[Path, dict[str, Event]], tmp_path: Path, name: str, count: int, at_most: int) -> None:
     directory, stored = whole
     size = (directory / name).stat().st_size

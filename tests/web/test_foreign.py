@@ -101,14 +101,15 @@ def test_a_page_of_another_port_or_name_reads_and_changes_nothing(tab: Visit, fo
             got = f"refused: {error}"
         # An opaque response tells a page nothing, not even its status.
         assert got.startswith(("refused", "opaque0")), (name, got)
+    page = beside(tab, foreign.url(host))
     for act in (*ACTS, "nothing"):
-        page = beside(tab, foreign.url(host))
+        page.goto(foreign.url(host))
         form(page, f"{tab.base}/do/{act}", {"token": token, "id": "toc:year:2026", "on": "true"})
         # To another name of this machine the browser sends no cookie at all.
         refusal = "another page made the browser ask" if host == "127.0.0.1" else "this visit has ended"
         assert refusal in page.inner_text("body"), act
-        page.close()
     assert changed(served) == before
+    page.close()
     other.close()
 
 

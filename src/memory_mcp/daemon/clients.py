@@ -29,10 +29,7 @@ class Client:
         return round(time.monotonic() - self.since, 1)
 
     def shape(self) -> dict[str, Any]:
-        """Return the connection as JSON values.
-
-        Keys: kind, name, version, pid, era, cwd, and `connected_s`, the seconds since it connected.
-        """
+        """Return the connection as JSON values: kind, name, version, pid, era, cwd, and connected_s (seconds until now)."""
         told = asdict(self)
         del told["since"]
         return told | {"connected_s": self.connected_s}
@@ -42,6 +39,7 @@ class Clients:
     """All open connections, and the time of the last use."""
 
     def __init__(self) -> None:
+        """Begin without connections; the idle time counts from now."""
         self._open: list[Client] = []
         self._touched = time.monotonic()
         self.served = 0
@@ -70,17 +68,11 @@ class Clients:
         return 0.0 if self._open else time.monotonic() - self._touched
 
     def shapes(self) -> list[dict[str, Any]]:
-        """Return the open MCP connections, oldest first, each as `Client.shape`.
-
-        Commands and hooks of this program are not among them.
-        """
+        """Return the open MCP connections, oldest first, each as `Client.shape`; commands and hooks are left out."""
         return [c.shape() for c in self._open if c.kind != "rpc"]
 
     def commands(self) -> list[dict[str, Any]]:
-        """Return {"pid", "connected_s" (seconds)} of each connected command and hook, oldest first.
-
-        The caller that asks is included.
-        """
+        """Return {"pid", "connected_s" (seconds)} of each connected command and hook, oldest first, the asking one included."""
         return [{"pid": c.pid, "connected_s": c.connected_s} for c in self._open if c.kind == "rpc"]
 
 

@@ -23,10 +23,7 @@ class Doors:
     """At most one HTTP door, and the browser visits to it."""
 
     def __init__(self, settings: ServerSettings, make: Make, token_file: str) -> None:
-        """Keep the parts of doors to come, none open yet.
-
-        `token_file` is what callers are told, unless the settings hold the token.
-        """
+        """Keep the parts of doors to come, none open yet; callers are told `token_file` unless the settings hold the token."""
         self._settings = settings
         self._make = make
         self._token_file = "" if settings.http_token else token_file
@@ -42,12 +39,12 @@ class Doors:
 
     @property
     def url(self) -> str:
-        """The base URL of the HTTP server; "" while it is closed."""
+        """The base URL of the HTTP server, without a path; "" while it is closed."""
         return self._door.url.removesuffix("/mcp") if self._door else ""
 
     @property
     def connections(self) -> int:
-        """Number of open HTTP connections, idle ones included."""
+        """Number of open HTTP connections, idle ones included; 0 while the door is closed."""
         return self._door.connections if self._door else 0
 
     @property
@@ -56,10 +53,7 @@ class Doors:
         return self._settings.http
 
     async def open(self, settings: ServerSettings) -> None:
-        """Open the door at the address of `settings`; return once it answers.
-
-        Raises ConfigError or AddressInUse when that fails.
-        """
+        """Open the door at the address of `settings`; return once it answers, or raise ConfigError or AddressInUse."""
         assert self.tasks is not None
         door = self._make(settings)
         self._asked_host = settings.http_host
@@ -121,15 +115,12 @@ class Doors:
             self._door.stop()
 
     async def _wait_while_closing(self) -> None:
-        """Wait until a door that is closing is closed."""
+        """Wait until a door that is closing is closed; return at once where none is closing, also where one is open."""
         if self._door is not None and self._door.is_closing:
             await self._closed.wait()
 
     def _wanted(self, params: Mapping[str, Any]) -> ServerSettings:
-        """Return the settings with the host and port of the request, where it names any.
-
-        Raise ValueError for a port that is no number.
-        """
+        """Return the settings with the host and port that the request names; raise ValueError for a port that is no number."""
         return replace(
             self._settings,
             http_host=str(params.get("host") or self._settings.http_host),

@@ -102,12 +102,12 @@ class HttpDoor:
 
     @property
     def is_closing(self) -> bool:
-        """Whether it has stopped accepting requests."""
+        """Whether it has stopped accepting requests; False before it is served."""
         return self._uvicorn is not None and self._uvicorn.should_exit
 
     @property
     def connections(self) -> int:
-        """Number of open connections, idle ones included."""
+        """Number of open connections, idle ones included; 0 before it is served."""
         return len(self._uvicorn.server_state.connections) if self._uvicorn else 0
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -151,10 +151,7 @@ class HttpDoor:
         asyncio.get_running_loop().call_later(GRACE, self._connection.end_calls)
 
     def _told(self) -> dict[str, Any]:
-        """Return what `/health` says.
-
-        Keys: status ("ok"), version, pid, uptime_seconds (one decimal), and those that the function `health` adds.
-        """
+        """Return `/health`: status ("ok"), version, pid, uptime_seconds (one decimal), and the keys that `health` adds."""
         uptime = round(time.monotonic() - self._began, 1)
         return {"status": "ok", "version": __version__, "pid": os.getpid(), "uptime_seconds": uptime, **self._health()}
 
@@ -184,7 +181,7 @@ class _Bounded(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Take in bytes, and wait for the next part of a request where one is complete."""
+        """Take in bytes as the base class does, then start or stop the timer where another part of a request is expected."""
         super().data_received(data)
         self._wait()
 
@@ -219,7 +216,7 @@ class Uvicorn(uvicorn.Server):
     """Uvicorn on a listener that is bound already, without its signal handlers and its own logging."""
 
     def __init__(self, app: ASGIApp, task_status: TaskStatus[None], grace: float = GRACE) -> None:
-        """Serve `app`; calls under way may take `grace` seconds more when it ends."""
+        """Prepare to serve `app`; at the end calls under way are cut off after `grace` seconds, rounded, and one more."""
         # The address of a proxy's client is not believed, and what listens says nothing about itself.
         config = uvicorn.Config(
             app,
@@ -245,7 +242,7 @@ class Uvicorn(uvicorn.Server):
         await self._ending.wait()
 
     def end(self) -> None:
-        """Stop accepting requests; call it in the event loop's thread."""
+        """End `main_loop`, so that the server stops accepting requests and shuts down; call it in the event loop's thread."""
         self.should_exit = True
         self._ending.set()
 
@@ -271,18 +268,12 @@ class Uvicorn(uvicorn.Server):
 
 
 def hosts_of(settings: ServerSettings) -> tuple[str, ...]:
-    """Return the Host headers that are allowed besides loopback's, from a setting that separates them by commas.
-
-    Blank ones are left out.
-    """
+    """Return the allowed Host headers besides loopback's, from the comma-separated setting; blank ones left out."""
     return tuple(host for part in settings.http_allowed_hosts.split(",") if (host := part.strip()))
 
 
 def check_address(settings: ServerSettings) -> None:
-    """Raise ConfigError for a non-loopback address unless the settings name a token and allowed hosts.
-
-    Log a warning for one.
-    """
+    """Raise ConfigError for a non-loopback host unless the settings name a token and allowed hosts; else log a warning."""
     if settings.http_host in LOOPBACK:
         return
     missing = [

@@ -81,7 +81,7 @@ class Intake:
         spoolfile.write(self._spool, name, spoolfile.header(name, {}, raw=failed), clean, _OURS)
 
     def _keep(self, name: str, payload: bytes, told: Mapping[str, str]) -> None:
-        """Write a payload without its secrets; raise StorageError when that fails."""
+        """Write a payload and `told` (as in `keep`) into the spool, without their secrets; raise StorageError when that fails."""
         payloads = self._payloads
         head = spoolfile.header(name, payloads.clean_told(told))
         try:
@@ -91,7 +91,7 @@ class Intake:
 
     @property
     def _payloads(self) -> "Payloads":
-        """The rules that clean payloads, loaded by the first of several threads."""
+        """The rules that clean payloads, loaded by the first thread that asks while others wait."""
         with self._loading:
             return self._rules
 
@@ -104,5 +104,5 @@ class Intake:
 
     @cached_property
     def _limiter(self) -> anyio.CapacityLimiter:
-        """The limit of payloads that are cleaned at once, in threads of their own."""
+        """The limiter that lets two threads clean payloads at once, apart from the threads of all other work."""
         return anyio.CapacityLimiter(_AT_ONCE)

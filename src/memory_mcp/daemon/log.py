@@ -66,6 +66,7 @@ class _LastError(logging.Handler):
     """Keeps the last error that was logged, for `daemon status`."""
 
     def __init__(self) -> None:
+        """Take records from ERROR on; `text` is "" before the first."""
         super().__init__(logging.ERROR)
         self.text = ""
 

@@ -47,7 +47,7 @@ class Methods:
         self._spool = Path(paths.spool_dir(str(service.host.settings.storage.directory)))
 
     def table(self) -> dict[str, Method]:
-        """Return the methods by the names under which callers ask for them."""
+        """Return every method by the name that callers send, such as "cli/run"; those of exports and merges are among them."""
         return {
             "daemon/status": self.status,
             "daemon/stop": self.stop,
@@ -65,7 +65,7 @@ class Methods:
         }
 
     async def status(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what `memory-mcp daemon status` shows (see `_Daemon.status`), gathered in a thread."""
+        """Return what `daemon status` shows of process, clients, queues and HTTP, as `_Daemon.status` does, made in a thread."""
         return await anyio.to_thread.run_sync(self._status)
 
     async def stop(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -129,7 +129,7 @@ class Methods:
             await anyio.sleep(_TURN)
 
     async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return in `marks` the positions of importers whose names begin with `prefix`, by name."""
+        """Return {"marks": {name: position}} of importers whose names begin with the parameter `prefix`, which is required."""
         return {"marks": await self._host.read(lambda app: app.storage.outbox.marks(str(params["prefix"])))}
 
     async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -78,17 +78,20 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        """Run the manager of sessions while the application runs."""
         async with manager.run():
             yield
 
     async def health(_: Request) -> Response:
+        """Answer with what `asked.health` returns, as JSON."""
         return JSONResponse(asked.health())
 
     async def text(_: Request) -> Response:
+        """Answer with the metrics as text, made in a thread."""
         return PlainTextResponse(await anyio.to_thread.run_sync(asked.metrics), media_type=metrics.CONTENT_TYPE)
 
     async def hook(request: Request) -> Response:
-        """Take a hook's payload; raise HTTPException (404) for a name that no client has."""
+        """Take a hook's payload, answer with what `_taken` returns; raise HTTPException (404) for a name that no client has."""
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
@@ -137,7 +140,7 @@ def answered(endpoint: Endpoint) -> Endpoint:
     """Return the endpoint with its exceptions turned into JSON responses; HTTPException passes, tracebacks go to the log."""
 
     async def answer(request: Request) -> Response:
-        """Serve a request; an error of ours gets its status of `STATUS`, 500 where there is none."""
+        """Serve a request; an error but HTTPException is answered as JSON, with the status of its code in `STATUS`, else 500."""
         try:
             return await endpoint(request)
         except HTTPException:
@@ -157,6 +160,7 @@ class Mended:
     """
 
     def __init__(self, app: ASGIApp) -> None:
+        """Pass requests on to `app`, with their messages repaired."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -183,6 +187,7 @@ class Mended:
         given: list[Message] = [{"type": "http.request", "body": found.line or body, "more_body": False}]
 
         async def replay() -> Message:
+            """Return the mended body as one message, at later calls what the client sends next."""
             return given.pop() if given else await receive()
 
         await self._app(scope, replay, send)
@@ -192,6 +197,7 @@ class _Sse:
     """The SSE transport, called for the stream to a client; `transport` takes the client's messages by POST."""
 
     def __init__(self, server: MCPServer[Any], max_body: int) -> None:
+        """Prepare the transport of `server`; a client's message has at most `max_body` bytes."""
         self._server = server._lowlevel_server
         self.transport = SseServerTransport("/messages/", max_request_body_size=max_body)
 
@@ -267,10 +273,7 @@ class Connection:
 
 
 def _project(scope: Scope) -> str:
-    """Return the project of the Memory-Project header, stripped, "" without one.
-
-    Raise InvalidQuery if it is too long or repeated.
-    """
+    """Return the project of the Memory-Project header, stripped, "" without one; raise InvalidQuery if too long or repeated."""
     given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == PROJECT_HEADER]
     if len(given) > 1:
         raise InvalidQuery("the Memory-Project header comes twice", "Send it once: nobody can tell which of them is meant.")
@@ -286,6 +289,7 @@ async def _first(receive: Receive, end: anyio.Event) -> Message:
     async with anyio.create_task_group() as tasks:
 
         async def stop() -> None:
+            """Wait for `end`, then cancel the wait for a message."""
             await end.wait()
             tasks.cancel_scope.cancel()
 

@@ -55,7 +55,7 @@ class Conversation:
         await self.stream.send(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
 
     def tell_from_thread(self, message: Mapping[str, Any]) -> None:
-        """Send one line from a worker thread; raise BrokenPipeError when the caller has disconnected."""
+        """Send one line of JSON from a worker thread and wait until it is sent; raise BrokenPipeError when that fails."""
         try:
             anyio.from_thread.run(self.tell, message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:
@@ -73,6 +73,7 @@ class Private:
     """Answers the requests of connections by a table of methods."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
+        """Answer by `methods`, by the names that requests call; they are copied."""
         self._methods = dict(methods)
 
     async def serve(self, talk: Conversation) -> None:

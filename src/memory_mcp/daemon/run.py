@@ -137,7 +137,7 @@ class _Daemon:
         self._door = SocketDoor(self._speak, self._clients, private, self._in_force.answer, project, secret)
 
     def _opened(self, app: "App") -> None:
-        """Give an App that was opened the place of the settings file, and begin to count for metrics."""
+        """Tell an App that was just opened where the settings file is, and begin to count for metrics."""
         app.settings_file = self._in_force.file
         metrics.start()
 
@@ -282,7 +282,7 @@ class _Daemon:
         return HttpDoor(self._assembled(), settings, directory, self._health, self._metrics, self._take_hook, pages=pages)
 
     async def _open_http(self) -> None:
-        """Open the HTTP door as the settings say; an error goes to the log and to `daemon status`, and nothing else fails."""
+        """Open the HTTP door as the settings say; a MemoryMcpError is only logged, and `daemon status` shows it."""
         try:
             await self._doors.open(self._settings.server)
         except MemoryMcpError as error:
@@ -372,10 +372,10 @@ class _Daemon:
 
 
 def _give_up_after(seconds: float) -> None:
-    """End this process with status 0 and kill its children after so long, whatever still runs (in a thread)."""
+    """Start a thread that kills the child processes and ends this process with status 0 after `seconds`; return at once."""
 
     def end() -> None:
-        """Wait, then end the process at once and its children with it."""
+        """Wait `seconds`, then kill the child processes and end the process at once, with status 0."""
         time.sleep(seconds)
         log.warning("ended without waiting any longer; the next start goes on from what is committed")
         kill_all()

@@ -48,7 +48,7 @@ class Refusal:
     is_page: bool = False
 
     def body(self) -> bytes:
-        """Return the body of the response: JSON, or a page."""
+        """Return the body: an HTML page of message and hint for `is_page`, else JSON, {"error": {"code", "message", "hint"}}."""
         if self.is_page:
             message, hint = html.escape(self.message), html.escape(self.hint)
             # Without an icon of its own the browser would ask another route for one.
@@ -57,13 +57,13 @@ class Refusal:
         return json.dumps({"error": {"code": self.code, "message": self.message, "hint": self.hint}}).encode()
 
     async def send(self, send: Send) -> None:
-        """Send the response."""
+        """Send the response whole, as a page or JSON, with its headers and no-store."""
         kind = b"text/html; charset=utf-8" if self.is_page else b"application/json"
         await send_whole(send, self.status, self.body(), kind, self.headers)
 
 
 async def send_json(send: Send, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
-    """Send a whole JSON response."""
+    """Send a whole response whose `body` is JSON, which nobody may keep (no-store), with further headers."""
     await send_whole(send, status, body, b"application/json", headers)
 
 
@@ -120,11 +120,11 @@ class Rules:
         return self._refuse_length(scope)
 
     def _refuse_visitor(self, scope: Scope, visits: Visits) -> Refusal | None:
-        """Return the refusal of a browser that was not let in, or that another page makes ask.
+        """Return the refusal (403) of a browser that was not let in, or that another page made ask; None for any other.
 
-        None else, the visit in the scope. Browsers tell by `Sec-Fetch-Site` who makes them ask, older ones by
-        `Origin` alone; another port of the same host is another origin. An address with a ticket may be
-        followed from anywhere, but by this user alone.
+        A visit that is found is put into the scope. Browsers say in `Sec-Fetch-Site` who made them ask, older ones in `Origin`
+        alone; another port of the same host is another origin. An address with a ticket may be followed from any page, but by
+        this user alone.
         """
         ticket = scope["path"].removeprefix(ENTER) if scope["path"].startswith(ENTER) else ""
         enters = scope["method"] == "GET" and ticket != "" and "/" not in ticket
@@ -165,7 +165,7 @@ class Rules:
         return None
 
     def too_large(self) -> Refusal:
-        """Return the refusal of a body that is too large."""
+        """Return the refusal (413) of a body that is larger than `max_body` bytes."""
         hint = "Send less at once."
         return Refusal(413, "RESOURCE_EXHAUSTED", f"the request body is larger than {self.max_body} bytes", hint)
 
@@ -182,10 +182,7 @@ class Rules:
         return parts is not None and (parts in self._allowed or (parts[0], "") in self._allowed)
 
     def _token(self, given: list[str]) -> bool:
-        """Whether there is exactly one Authorization header, Bearer with the token; compared in constant time.
-
-        Always where no token is required.
-        """
+        """Whether exactly one Authorization header is Bearer with the token (constant time); True where no token is required."""
         if self.token is None:
             return True
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")

@@ -45,9 +45,9 @@ class SocketDoor:
     """Accepts local connections and serves them."""
 
     def __init__(self, speak: Speak, clients: Clients, private: Serve, answer: Answer, project: str, secret: str = "") -> None:
-        """Serve connections by `speak` (MCP) and `private` (methods).
+        """Serve connections by `speak` (MCP) and `private` (methods); `answer` adds to a hello's reply what differs in settings.
 
-        `answer` adds to the reply to a hello what differs in settings.
+        `project` is for callers that name none; `secret` must be proved by callers, unless it is "".
         """
         self._speak = speak
         self._clients = clients
@@ -90,7 +90,7 @@ class SocketDoor:
             log.exception("a connection ended with a defect")
 
     async def _serve(self, stream: anyio.abc.SocketStream, given: "_Lines", hello: Mapping[str, Any]) -> None:
-        """Serve a caller that has said hello: private methods for the kind "rpc", MCP for any other."""
+        """Serve a caller after its hello, counted as a client meanwhile: private methods for kind "rpc", MCP for any other."""
         environ = {str(k): str(v) for k, v in dict(hello.get("environ") or {}).items()}
         cwd = str(hello.get("cwd", ""))
         kind = "rpc" if hello.get("kind") == "rpc" else "mcp"
@@ -107,6 +107,7 @@ class _Lines(Lines):
     """Whole lines of a connection."""
 
     def __init__(self, stream: anyio.abc.SocketStream) -> None:
+        """Read lines from `stream`; one longer than `lines.LONGEST` by more than 128 KiB becomes a Cut."""
         self._stream = stream
         self._splitter = lines.Splitter(lines.LONGEST + _ADDED)
         self._ended: deque[bytes | lines.Cut] = deque()
@@ -126,6 +127,7 @@ class _Lines(Lines):
         return found if isinstance(found, dict) else {}
 
     def __aiter__(self) -> Lines:
+        """Return itself."""
         return self
 
     async def __anext__(self) -> bytes | lines.Cut:

@@ -53,7 +53,7 @@ class Derived:
 
 
 def derive(batch: Sequence[Work], calendar: Calendar, summarizer: Summarizer) -> list[Derived]:
-    """Return every segment of a batch, derived, in order (see `derive_segment`)."""
+    """Return every segment of a batch with its node, grips and term hashes, in order, as `derive_segment` makes them."""
     return [derive_segment(work, calendar, summarizer) for work in batch]
 
 

@@ -33,6 +33,7 @@ class CloseSegments:
     """Derives segments. Only one may run at a time; see `Derivation.publishing`."""
 
     def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer, settings: SegmentSettings) -> None:
+        """Prepare the derivation; nothing is read from the store before the first call."""
         self._storage = storage
         self._calendar = calendar
         self._summarizer = summarizer
@@ -130,7 +131,7 @@ class CloseSegments:
     def _placed(self, events: Sequence[Event]) -> "_Placed":
         """Return the segments that these events change: those they join or open, and those that lose a duplicate.
 
-        With them go those that a new recap tells of anew. Events that a duplicate hides are placed nowhere.
+        Segments that a new recap describes are among them. Events that a duplicate hides are placed nowhere.
         """
         pairs = self._storage.events.duplicates(e.event_id for e in events)
         by_id = {e.event_id: e for e in events}

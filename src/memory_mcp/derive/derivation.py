@@ -219,7 +219,7 @@ class Derivation:
                 self._segments.fold()
 
     def _roll_up(self, place: Place, should_stop: Callable[[], bool]) -> int:
-        """Publish stale periods under the lock; return how many. If stopped early, touched days stay noted."""
+        """Publish stale periods under the lock and clear the touched days, unless stopped early; return how many periods."""
         stopped = False
 
         def stop() -> bool:

@@ -58,6 +58,7 @@ class Deriver:
         name: str = "deriver",
         patience: Patience = Patience(),
     ) -> None:
+        """Prepare the thread `name`; runs are at least `interval` seconds apart, and notices wait for `patience`."""
         self._work = work
         self._interval = interval
         self._changed = threading.Condition()
@@ -144,7 +145,7 @@ class Deriver:
                 self._again = None if again is None else now + again
 
     def _slept(self) -> bool:
-        """Sleep until a run is due and take its notices; return False once stopped."""
+        """Sleep until a run is due, count it as running and drop the notices for it; return False once stopped."""
         with self._changed:
             while not self._stopped:
                 now, self._until = time.monotonic(), self._due()

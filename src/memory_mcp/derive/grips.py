@@ -183,7 +183,7 @@ def _single(event: Event, start: int, end: int, segment: int) -> Grip:
 
 
 def span_grip(event: Event, start: int, end: int, segment: int) -> Grip:
-    """Return a grip for exactly these characters, at most MAX_EXCERPT of them."""
+    """Return a grip of the event's characters `start` to `end`, of the first MAX_EXCERPT (600) where they are more."""
     return _single(event, start, min(end, start + MAX_EXCERPT), segment)
 
 

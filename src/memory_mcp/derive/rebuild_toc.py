@@ -42,6 +42,7 @@ class RebuildToc:
     """One rebuild. Nothing else may derive meanwhile; see `Derivation.publishing`."""
 
     def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer, settings: SegmentSettings) -> None:
+        """Prepare a rebuild; nothing is read or written before `run`."""
         self._storage = storage
         self._calendar = calendar
         self._summarizer = summarizer
@@ -152,7 +153,7 @@ class RebuildToc:
         ]
 
     def _periods(self, cuts: Sequence[Segment]) -> None:
-        """Rebuild each period, finest level first: its text, then its own term rows."""
+        """Rebuild the periods of `cuts`, finest level first: text, then terms; write what differs, then roll up stale periods."""
         rollups = RollUps(self._storage, self._calendar, self._summarizer)
         wanted = {p for day in {c.day for c in cuts} for p in rollup_targets(day)}
         for level in PERIODS:

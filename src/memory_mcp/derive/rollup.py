@@ -135,7 +135,7 @@ class RollUps:
         return nodes
 
     def _below(self, ids: Sequence[NodeId]) -> dict[NodeId, list[NodeId]]:
-        """Return the children of each of these periods; those of many days are read at once."""
+        """Return the ids of the children of each of these periods, all of one level; those of many days are read at once."""
         if len(ids) <= _DAYS_ALONE or level_of(ids[0]) is not TocLevel.DAY:
             return {i: children_of(self._storage.toc, i) for i in ids}
         below: dict[NodeId, list[NodeId]] = {i: [] for i in ids}

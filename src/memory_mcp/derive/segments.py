@@ -89,6 +89,7 @@ class _Placing:
     """One run of `assign`: the cuts so far, ordered by start."""
 
     def __init__(self, cuts: list[Segment], calendar: Calendar, settings: SegmentSettings) -> None:
+        """Begin with `cuts`, a list that is changed in place; new cuts get numbers above all of theirs."""
         self.cuts = cuts
         self.touched: set[int] = set()
         self.members: dict[EventId, int] = {}
@@ -164,18 +165,12 @@ class _Placing:
 
 
 def recap_of(cut: Segment, recaps: Sequence[Event]) -> Event | None:
-    """Return the recap of a segment: the first of its stream that was not written before the segment began.
-
-    `recaps` are in order of time. None where there is none.
-    """
+    """Return the first of `recaps` (in order of time) of the segment's stream that is not older than its start; None for none."""
     return next((recap for recap in recaps if recap.stream == cut.stream and recap.order >= cut.start), None)
 
 
 def overlap(previous: Sequence[Event], start_ms: int) -> list[Event]:
-    """Return the end of the previous segment that is shown as context before one that starts at `start_ms`, in order.
-
-    At most the last 5 minutes and 500 tokens.
-    """
+    """Return the end of the previous segment, 5 minutes and 500 tokens at most, as context of one that starts at `start_ms`."""
     chosen: list[Event] = []
     tokens = 0
     for event in reversed(previous):

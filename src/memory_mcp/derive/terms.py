@@ -62,10 +62,7 @@ def merge(known: Hashes, fresh: Hashes) -> Hashes:
 
 
 def without(some: Hashes, known: Hashes) -> Hashes:
-    """Return the hashes of `some` that are not in `known`, both sorted: `(n,) uint32`, sorted.
-
-    `some` itself if `known` is empty.
-    """
+    """Return the hashes of `some` not in `known`, both sorted: `(n,) uint32`, sorted; `some` itself if `known` is empty."""
     if not len(known):
         return some
     place = np.minimum(np.searchsorted(known, some), len(known) - 1)
@@ -141,6 +138,7 @@ class TermBook:
     """The writer's view: turns newly derived segments into rows to add."""
 
     def __init__(self, store: TocStore) -> None:
+        """Begin with empty caches; the store is read when it is needed."""
         self._store = store
         self._sets: OrderedDict[NodeId, Hashes] = OrderedDict()
         self._bytes = 0
@@ -194,7 +192,7 @@ class TermBook:
         return Added(deltas, frequencies, reset)
 
     def _prefetch(self, targets: Sequence[NodeId]) -> None:
-        """Read the sets of periods that are not cached, and at first the number of segments of every day."""
+        """Read and cache the sets of periods that have segments and are not cached; at first count the segments of every day."""
         if self._days is None:
             self._days = {}
             self._counts.clear()

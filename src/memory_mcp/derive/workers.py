@@ -42,6 +42,7 @@ class DeriveWorkers:
     """
 
     def __init__(self, calendar: Calendar, summarizer: Summarizer, give_way: Callable[[], None] | None = None) -> None:
+        """Prepare without a child; later one works beside this process, with `give_way` up to two in its place."""
         self._hello = calendar, summarizer
         self._here = begin(self._hello)
         self._aside = aside = give_way is not None
@@ -115,7 +116,7 @@ class DeriveWorkers:
         return min(begun, key=lambda c: c.waiting, default=None)
 
     def _lose(self, child: Child) -> None:
-        """End a child that died, and start none in its place."""
+        """End a child that died and start none in its place; does nothing for one that was lost before."""
         if child in self._children:
             self._children.remove(child)
             self._wanted -= 1

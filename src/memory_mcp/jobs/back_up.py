@@ -22,6 +22,7 @@ class BackUp:
     waits = True
 
     def __init__(self, backups: BackupKeeper, busy: Callable[[], bool], schedule: Schedule) -> None:
+        """Make backups by `backups` at `schedule`; `busy` returns whether an import is under way."""
         self._backups = backups
         self._busy = busy
         self.schedule = schedule

@@ -39,6 +39,7 @@ def roll_up(publish: Callable[[ShouldStop], int]) -> Job:
     """
 
     def work(should_stop: ShouldStop) -> JobReport:
+        """Publish stale periods until the run is to end, and report how many."""
         count = publish(should_stop)
         if not count:
             return JobReport("nothing was stale", {"periods": 0})
@@ -54,6 +55,7 @@ def follow_clients(store: Callable[[ShouldStop], int]) -> Job:
     """
 
     def work(should_stop: ShouldStop) -> JobReport:
+        """Store what clients wrote until the run is to end, and report the number of events."""
         count = store(should_stop)
         return JobReport(f"stored {count:,} event{'s' if count != 1 else ''}", {"events": count})
 
@@ -66,11 +68,11 @@ def follow_clients(store: Callable[[ShouldStop], int]) -> Job:
 def group_topics(begin: Callable[[], bool]) -> Job:
     """Return the job that has the memory grouped into topics each minute, if that is due.
 
-    `begin` starts it and returns whether. The grouping itself goes on in the background. The report counts "begun": 1 or
-    0.
+    `begin` starts it and returns whether it did; it goes on in the background. The report counts "begun": 1 or 0.
     """
 
     def work(should_stop: ShouldStop) -> JobReport:
+        """Begin the grouping, unless the run is to end or it is not due, and report whether it began."""
         begun = not should_stop() and begin()
         return JobReport("groups the memory anew" if begun else "too little has changed", {"begun": int(begun)})
 
@@ -80,11 +82,11 @@ def group_topics(begin: Callable[[], bool]) -> Job:
 def improve_indexes(begin: Callable[[], bool]) -> Job:
     """Return the job that has graphs built for large vector indexes every 10 minutes.
 
-    `begin` starts it and returns whether it did. The building goes on in the background. The report counts "begun": 1 or
-    0.
+    `begin` starts it and returns whether it did; it goes on in the background. The report counts "begun": 1 or 0.
     """
 
     def work(should_stop: ShouldStop) -> JobReport:
+        """Begin the building, unless the run is to end, and report whether it began."""
         begun = not should_stop() and begin()
         return JobReport("looks for graphs to build" if begun else "left it for later", {"begun": int(begun)})
 
@@ -98,6 +100,7 @@ def prune_indexes(prune: Callable[[], Mapping[str, Mapping[str, int]]], schedule
     """
 
     def work(should_stop: ShouldStop) -> JobReport:
+        """Leave aged documents out, unless the run is to end, and report their number by index."""
         pruned = {} if should_stop() else prune()
         counts = {name: sum(levels.values()) for name, levels in pruned.items()}
         words = ", ".join(f"{count:,} documents out of {name}" for name, count in counts.items() if count)
@@ -114,6 +117,7 @@ def sync_folder(exchange: Callable[[ShouldStop], Synced | None], busy: Callable[
     """
 
     def work(should_stop: ShouldStop) -> JobReport:
+        """Exchange events, unless an import is under way, and report how many were written and were new."""
         if busy():
             return JobReport("an import is under way")
         done = exchange(should_stop)
@@ -134,6 +138,7 @@ def share(exchange: Callable[[ShouldStop], str], busy: Callable[[], bool]) -> Jo
     """
 
     def work(should_stop: ShouldStop) -> JobReport:
+        """Exchange events, unless an import is under way, and report what `exchange` returned."""
         if busy():
             return JobReport("an import is under way")
         return JobReport(exchange(should_stop) or "off (memory-mcp share to URL)")

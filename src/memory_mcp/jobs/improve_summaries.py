@@ -101,6 +101,7 @@ class ImproveSummaries:
     waits = True
 
     def __init__(self, settings: SummarizerSettings, hands: Hands) -> None:
+        """Ask the model of `settings`, working with the parts in `hands`."""
         self._settings = settings
         self._hands = hands
 
@@ -124,6 +125,7 @@ class _Run:
     """One run of the job."""
 
     def __init__(self, settings: SummarizerSettings, hands: Hands, should_stop: Callable[[], bool]) -> None:
+        """Prepare a run with nothing due yet; `should_stop` returns whether it is to end early."""
         self._settings = settings
         self._hands = hands
         self._should_stop = should_stop
@@ -182,7 +184,7 @@ class _Run:
         return [partial(self._of_topic, labeller, one) for one in found[:_LABELS]]
 
     def _of_node(self, node_id: NodeId) -> _Question | None:
-        """Return the question for a node's summary; None when the node needs none any more."""
+        """Return the question for a node's summary, whose answer `publish` gives the node; None when it needs none any more."""
         improver, model = self._hands.improver, self._settings.name
         material = improver.material(node_id)
         if material is None:
@@ -199,7 +201,7 @@ class _Run:
         return _Question(node_id, material.source, prompt_of(material), publish)
 
     def _of_topic(self, labeller: "Labeller", due: "Unnamed") -> _Question | None:
-        """Return the question for a topic's label; None when it needs none any more."""
+        """Return the question for a topic's label, whose answer `publish` gives the topic; None when it needs none any more."""
         material = labeller.material(due)
         if material is None:
             return None
@@ -315,6 +317,6 @@ class _Run:
 
 
 def left_today(settings: SummarizerSettings, storage: Storage, calendar: Calendar, now_ms: int) -> int:
-    """Return the tokens of the daily budget not spent since midnight in the store's zone; negative where it is exceeded."""
+    """Return the tokens of the daily budget that are left today, in the store's zone; negative where it is exceeded."""
     midnight = calendar.midnight(calendar.local(now_ms).date())
     return settings.daily_tokens - storage.spending.tokens_since(midnight)

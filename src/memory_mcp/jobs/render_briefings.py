@@ -75,6 +75,7 @@ class RenderBriefings:
     def __init__(
         self, storage: Storage, tree: Tree, settings: BriefingSettings, busy: Callable[[], bool] = lambda: False
     ) -> None:
+        """Render from `tree` and `storage` into the settings' folder; `busy` returns whether an import is under way."""
         self._busy = busy
         self._storage = storage
         self._tree = tree
@@ -89,8 +90,8 @@ class RenderBriefings:
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
         """Write the briefings of the projects that changed since the last run, and remove those without content.
 
-        Where briefings are off, all files are removed; during an import, and for a store in memory, nothing
-        is done. One that ends early is begun anew by the next run.
+        Where briefings are off, all files are removed; during an import, and for a store in memory, nothing is done.
+        A run that ends early is repeated by the next. The report counts files "written" and "removed".
         """
         if self._settings.directory is None:
             return JobReport("there are no files beside a store in memory")

@@ -60,10 +60,7 @@ class Daily:
 
     @classmethod
     def at(cls, text: str) -> "Daily":
-        """Return the schedule for a time such as 03:00; raise ValueError for a text that is no two numbers.
-
-        Their range is not checked.
-        """
+        """Return the schedule for a time such as 03:00, range unchecked; raise ValueError for a text that is no two numbers."""
         hour, _, minute = text.partition(":")
         return cls(int(hour), int(minute))
 

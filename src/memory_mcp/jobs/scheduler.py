@@ -94,6 +94,7 @@ class Scheduler:
     """Holds the jobs of one store. Every method may be called from any thread; nothing runs by itself before `start`."""
 
     def __init__(self, jobs: Iterable[Job], outbox: Outbox, calendar: Calendar, clock: Clock) -> None:
+        """Hold `jobs` of different names; their state is in `outbox`, read on first use. Nothing runs yet."""
         self._jobs = tuple(jobs)
         self._outbox = outbox
         self._calendar = calendar
@@ -134,7 +135,7 @@ class Scheduler:
             return self._run(entry, asked=True)
 
     def hasten(self, name: str, seconds: float = 0.0) -> None:
-        """Run a job in `seconds`, though not due yet, unless it is paused. Raises InvalidQuery for an unknown name."""
+        """Have a job due in `seconds` at the latest; a paused one stays paused. Raises InvalidQuery for an unknown name."""
         entry = self._named(name)
         with self._lock:
             entry.hastened = self._clock.monotonic() + seconds
@@ -163,7 +164,7 @@ class Scheduler:
     # the loop
 
     def start(self) -> None:
-        """Start the loop in a thread of its own; a second call does nothing."""
+        """Start the loop in a thread of its own; does nothing where it was started or stopped before."""
         with self._lock:
             if self._thread is None and not self._stopping.is_set():
                 self._thread = threading.Thread(target=self._loop, name="scheduler", daemon=True)
@@ -187,7 +188,7 @@ class Scheduler:
         return True
 
     def step(self) -> bool:
-        """Run the job that has been due for longest, one that waits in a thread; return whether one was due."""
+        """Run the job that has been due for longest, one that waits in a thread; return False where none is due or if stopped."""
         with self._turn:
             with self._lock:
                 entry = None if self._stopping.is_set() else self._most_overdue()
@@ -244,7 +245,7 @@ class Scheduler:
         return max(0.0, min([*waits, _LONGEST_WAIT]))
 
     def _most_overdue(self) -> _Entry | None:
-        """Return the job, neither paused nor running, that has been due for longest; None where none is due."""
+        """Return the job due for longest, neither paused nor running, or None; plan all anew if the clock was put back."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         entries = self._entries().values()
         if now < self._seen_ms:
@@ -344,7 +345,7 @@ class Scheduler:
         self._wake.set()
 
     def _save(self, entry: _Entry, force: bool) -> None:
-        """Store a changed state: forced, Daily, if failing began or ended, or hourly if it worked; may raise if forced."""
+        """Store a changed state if forced, daily, or failing began or ended, else hourly if it worked; raise only if forced."""
         with self._saving:
             with self._lock:
                 text = json.dumps({f.name: getattr(entry.state, f.name) for f in fields(_State)})

@@ -183,14 +183,14 @@ def _other_value(newer: Claim, older: Claim) -> bool:
 
 
 def _clause(before: Sequence[str], after: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the words of a value's own clause before it, and those after it."""
+    """Return the words before a value and those after it, both up to the nearest comma, colon or semicolon."""
     start = next((len(before) - back for back, word in enumerate(reversed(before)) if word in _STOPS), 0)
     end = next((at for at, word in enumerate(after) if word in _STOPS), len(after))
     return before[start:], after[:end]
 
 
 def _length(value: Sequence[str]) -> int:
-    """Return how many words a value may have at most: twice as many in Chinese, where a word is a character."""
+    """Return how many words a value may have at most: 4, or 8 where all are Chinese characters, of which each is a word."""
     return 2 * _VALUE if all(_CJK.match(word) for word in value) else _VALUE
 
 
@@ -206,7 +206,7 @@ def _sets_number(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) -> bool:
-    """Return whether `before` sets the name after it (`new`, `old` as written), with no purpose or place between."""
+    """Return whether `before` sets the name after it: "use" within 4 words, no purpose between, or "is" right before names."""
     table = _table()
     for back, word in enumerate(reversed(before)):
         if word == _CHOOSES:
@@ -282,7 +282,7 @@ def _unpolar(words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
 
 
 def _content(words: Sequence[str]) -> set[str]:
-    """Return the terms of words without the marks of set values."""
+    """Return the terms of words, without the marks of set values; adjacent Chinese characters are read as one text."""
     own = [word for word in words if word not in (_CHOOSES, _EQUALS)]
     if not any(_CJK.match(word) for word in own):
         return term_set(" ".join(own))

@@ -116,12 +116,12 @@ def _bullets(
 
 
 def _kind(text: str) -> MemoryKind:
-    """Return the kind of memory of a statement."""
+    """Return the kind of memory that a statement's words show; OBSERVATION where they show none."""
     return kind_of(text, cues_of(text))
 
 
 def _named(speaker: str, text: str, width: int) -> str:
-    """Return a text with the speaker's name before it, if there is one: "Ann: I moved to Oslo" is a fact about Ann."""
+    """Return a text after the speaker's name, cut to `width`, and a colon ("Ann: I moved"); without a speaker the text itself."""
     return f"{shorten(speaker, width)}: {text}" if speaker else text
 
 

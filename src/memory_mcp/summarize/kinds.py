@@ -361,7 +361,7 @@ _PREFERENCE_WORDS = (
 
 
 def _names_any(text: str, wanted: tuple[str, ...]) -> bool:
-    """Return whether a text holds any of these."""
+    """Return whether a text holds any of the `wanted` texts, also within a word; case counts."""
     for word in wanted:
         if word in text:
             return True

@@ -36,7 +36,7 @@ _RANKS = tuple(1.0 / (2.0 + rank) for rank in range(MAX_KEYWORDS))
 
 
 def roll_up(children: Sequence[TocNode], limit: int = 10) -> RollUp:
-    """Return the summary of a period, see `Summarizer.roll_up`.
+    """Return the summary of a period from its children: title, text, at most `limit` of their bullets, up to 64 keywords.
 
     Of one child it is the child's own title and summary; else the title names up to 3 themes, and terms where room is
     left.

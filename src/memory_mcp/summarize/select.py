@@ -48,7 +48,7 @@ _LEANING = re.compile(
 
 
 def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
-    """Return at most `limit` of the best sentences without near-duplicates, in the order in which they were said."""
+    """Return at most `limit` of the best sentences that score above 0, without near-duplicates, in the order of the text."""
     last = {voice: count - 1 for voice, count in stretch.messages.items()}
     dialogue = stretch.is_dialogue
     bounded = [(_bound(s, dialogue, last), at, s) for at, s in _candidates(stretch)]
@@ -134,7 +134,7 @@ def _best_first(
 
 
 def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
-    """Return at most `limit` sentences that say what the stretch was about, best first, no two about the same."""
+    """Return at most `limit` sentences that say what the stretch is about, best first, each at least half in words of its own."""
     dialogue = stretch.is_dialogue
     asked = {key for s in stretch.sentences if s.voice is _USER for key in s.keys} if stretch.named else set()
     eager = [
@@ -223,7 +223,7 @@ def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
 
 
 def _praise(s: Sentence, score: float, cues: int, dialogue: bool, last: dict[Voice, int]) -> float:
-    """Return `score` plus what cues and place add; in a dialogue of people the place adds nothing."""
+    """Return `score` plus what cues add, and, except in a dialogue, a user's early sentence or a voice's last message."""
     if cues:
         for cue, worth in _DIALOGUE_WORTH if dialogue else _CUE_WORTH:
             if cues & cue:

@@ -144,7 +144,7 @@ class _Reader:
     """Reads the lines once; a block is a run of prose lines that belong together."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
-        """Read characters `start` to `end` of a message."""
+        """Prepare to read characters `start` to `end` of a message."""
         self.text = text
         self.place = start
         self.end = end
@@ -240,7 +240,7 @@ class _Reader:
         return len(bare) < self.safe and _PER_SYMBOL * _symbols(bare) > len(bare)
 
     def _error(self, line: str, place: int) -> None:
-        """Add a line's error, up to three per message."""
+        """Add the span of a line that reports an error; at most three for each part of a message that is read."""
         if self.errors < MAX_ERRORS and (span := _error_line(line, place)) is not None:
             self.errors += 1
             self.found.append(span)

@@ -175,11 +175,7 @@ def _theme(key: str, group: Sequence[Item], rare: Mapping[str, float], whole: fl
 
 
 def _fit(name: str, share: float, told: Mapping[str, float]) -> float:
-    """Return how well a name fits a theme.
-
-    It holds the theme's terms (`told` by weight), is readable alone, is not cut, and its item has a large share of the
-    theme.
-    """
+    """Return how well a name fits a theme: by its words' weights in `told` and its item's `share`; less if unclear or cut."""
     held = _words(name)
     keys = sorted({w.key for w in held})
     fit: float = math.fsum(told.get(key, 0.0) for key in keys) / (4.0 + len(keys)) ** 0.5 + 0.01 * bool(keys)
@@ -191,7 +187,7 @@ def _fit(name: str, share: float, told: Mapping[str, float]) -> float:
 
 
 def _items(place: int, child: TocNode, size: float) -> list[Item]:
-    """Return the subjects of a child: the themes in its summary, if that was written here, else its title's first headline."""
+    """Return the subjects of a child: the themes in a period's summary that no model or agent wrote, else its first headline."""
     if child.level is not TocLevel.SEGMENT and child.author == EXTRACTIVE:
         found = [_parsed(part) for part in child.summary.split("; ")]
         if all(share for _, _, share in found):
@@ -201,7 +197,7 @@ def _items(place: int, child: TocNode, size: float) -> list[Item]:
 
 
 def _item(name: str, weight: float, terms: Sequence[str], place: int) -> Item:
-    """Return an item with its terms; earlier terms are more relevant, words of the name most."""
+    """Return an item of `weight` events with its terms; earlier terms are more relevant, words of the name most."""
     shown: dict[str, str] = {}
     named: dict[str, float] = {}
     weights: dict[str, float] = {}

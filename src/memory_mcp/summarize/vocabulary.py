@@ -146,7 +146,7 @@ def keys_of(text: str) -> set[str]:
 
 
 def tokens_of(text: str) -> list[str]:
-    """Return all tokens in order."""
+    """Return the tokens of a text in order, as `TOKEN` matches them, with any punctuation at their ends."""
     return _ASCII_TOKEN.findall(text) if text.isascii() else TOKEN.findall(text)
 
 
@@ -156,7 +156,7 @@ def cjk_runs(text: str) -> list[str]:
 
 
 def has_cjk(text: str) -> bool:
-    """Return whether a text has runs for `cjk_runs`."""
+    """Return whether a text has Chinese, Japanese or Korean characters; only then can `cjk_runs` find runs."""
     return not text.isascii() and _FAR.search(text) is not None and _CJK.search(text) is not None
 
 

@@ -40,26 +40,20 @@ class Administration:
     """Acts of one administrator over tenants. Safe in any thread."""
 
     def __init__(self, database: Database, author: str, clock: Clock | None = None) -> None:
-        """`author` is who acts, as the audit names them."""
+        """Act on `database` as `author`, the name in the audit, at the times of `clock` (the system's for None)."""
         self.database, self._author = database, author
         self._clock = clock or SystemClock()
         self.directory = Directory(database, self._clock)
 
     @contextmanager
     def _acting(self, tenant: int) -> Iterator[Linked]:
-        """Open a transaction of a tenant, committed at the end.
-
-        Holds a lock on the tenant's row, so that one such act runs at a time.
-        """
+        """Yield a connection in a transaction of a tenant, committed at the end; others wait, as the tenant's row is locked."""
         with self.database.connection(Bound(tenant)) as raw, translated(), raw.transaction():
             raw.execute("SELECT tenant FROM tenant WHERE tenant = %s FOR UPDATE", [tenant])
             yield raw
 
     def _note(self, raw: Linked, tenant: int, what: str, subject: str, **detail: Any) -> None:
-        """Write one line of the audit, at the time of the clock, in the caller's transaction.
-
-        `detail` is stored as JSON.
-        """
+        """Write one line of the audit, at the clock's time and with `detail` as JSON, in the caller's transaction."""
         row = [tenant, self._clock.now_ms(), what, self._author, subject, json.dumps(detail)]
         raw.execute(_AUDIT, row)
 
@@ -214,10 +208,7 @@ class Administration:
             return self._grant(raw, tenant, who, where.space, where.name, role)
 
     def _grant(self, raw: Linked, tenant: int, who: Member, space: int, name: str, role: Role) -> bool:
-        """Insert or replace a grant, and audit it, in the caller's transaction.
-
-        False, and no audit, if the role was the same.
-        """
+        """Insert or replace a grant and audit it, in the caller's transaction; return False, with no audit, for no change."""
         changed = raw.execute(_GRANT, [tenant, space, who.member, role.value]).rowcount > 0
         if changed:
             self._note(raw, tenant, "grant", who.name, identity=who.subject, space=name, role=role.value)

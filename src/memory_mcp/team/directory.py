@@ -130,15 +130,13 @@ class Directory:
     """Lookups in one database. Safe in any thread."""
 
     def __init__(self, database: Database, clock: Clock | None = None) -> None:
+        """Look up in `database`; the time is `clock`'s, the system's for None."""
         self._database = database
         self._clock = clock or SystemClock()
 
     @contextmanager
     def _bound(self, tenant: int | None) -> Iterator[Linked]:
-        """Open a connection bound to a tenant as the program (no member); None: bound to none.
-
-        Raises the driver's errors as ours, see `translated`.
-        """
+        """Yield a connection bound to a tenant as the program (no member), to none for None; the driver's errors become ours."""
         with self._database.connection(None if tenant is None else Bound(tenant)) as raw, translated():
             yield raw
 
@@ -202,7 +200,7 @@ class Directory:
     # administrators
 
     def tenants(self) -> list[Tenant]:
-        """Return every tenant, by name."""
+        """Return every tenant, in the order of their names."""
         with self._bound(None) as raw:
             return [Tenant(*row) for row in raw.execute("SELECT tenant, name, class, at_ms FROM tenant ORDER BY name")]
 
@@ -213,14 +211,11 @@ class Directory:
         return Tenant(*row) if row else None
 
     def spaces(self, tenant: int) -> list[Space]:
-        """Return the spaces of a tenant, by name, each with the number of events that it was ever given."""
+        """Return the spaces of a tenant in the order of their names, each with the number of events that it was ever given."""
         return [Space(*row) for row in self._rows(_SPACES, tenant)]
 
     def members(self, tenant: int) -> list[Member]:
-        """Return the members of a tenant with their grants (space name, role), in the order in which they came.
-
-        Removed ones too.
-        """
+        """Return all members of a tenant, also removed ones, in the order in which they came, with grants (space name, role)."""
         grants: dict[int, list[tuple[str, str]]] = {}
         for member, space, role in self._rows(_ALL_GRANTS, tenant):
             grants.setdefault(member, []).append((space, role))
@@ -228,10 +223,7 @@ class Directory:
         return [replace(Member(*row), grants=tuple(grants.get(row[0], ()))) for row in rows]
 
     def keys(self, tenant: int) -> list[Key]:
-        """Return the keys of a tenant, expired and revoked ones too, oldest first.
-
-        A space that no longer exists is named by its number.
-        """
+        """Return all keys of a tenant, also expired and revoked ones, oldest first; a space that is gone is named by number."""
         names = {space.space: space.name for space in self.spaces(tenant)}
         found = []
         for key_id, name, member, scopes, spaces, *times in self._rows(_KEYS, tenant):

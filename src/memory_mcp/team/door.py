@@ -51,7 +51,7 @@ class Door:
     def __init__(
         self, settings: TeamSettings, directory: Directory, joining: Administration, tokens: Tokens | None = None
     ) -> None:
-        """`joining` makes members of those whom the provider vouches for, where the settings allow it."""
+        """Look callers up in `directory`; `joining` makes members of those the provider vouches for, if settings allow it."""
         self._settings, self._directory, self._joining = settings, directory, joining
         self._tokens = (tokens or Tokens(settings)) if settings.takes_tokens else None
         self._waiting, self._lookups = anyio.CapacityLimiter(_WAITING), anyio.CapacityLimiter(_LOOKUPS)
@@ -200,10 +200,7 @@ def challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope
 
 
 def _bearer(headers: Sequence[tuple[bytes, bytes]]) -> str:
-    """Return the bearer token of a request.
-
-    Raises Unauthenticated where there is none, or more than one Authorization header.
-    """
+    """Return the bearer token of a request, stripped; raise Unauthenticated for none or for several Authorization headers."""
     given = [value for name, value in headers if name.lower() == b"authorization"]
     kind, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
     if len(given) > 1:

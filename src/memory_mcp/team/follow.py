@@ -42,11 +42,9 @@ class Follower:
     def __init__(
         self, databases: "dict[bool, Database]", opened: Opened, tenders: int, on_commit: Callable[[], None] = lambda: None
     ) -> None:
-        """`databases`: the primary under False, the replica under True if there is one.
+        """Prepare the threads, of which `tenders` maintain indexes; `on_commit` is called for every commit that is heard of.
 
-        `tenders`: how many threads maintain indexes.
-
-        `on_commit` is called for every commit that the database tells of.
+        `databases` has the primary under False, and the replica under True if there is one.
         """
         self._databases, self._opened, self._on_commit = databases, opened, on_commit
         self._listener = Listener(databases[False], self._hear)
@@ -101,10 +99,7 @@ class Follower:
                     self._doubted.add(place)
 
     def _ask(self, place: Place) -> None:
-        """Have the indexes of a memory maintained as soon as a thread is free.
-
-        Does nothing if it is waiting for that already.
-        """
+        """Queue a memory for the upkeep of its indexes by the next free thread; does nothing if it is in the queue already."""
         with self._lock:
             if place in self._waiting:
                 return
@@ -172,10 +167,7 @@ class Follower:
             raise
 
     def _heads(self, is_replica: bool, tenant: int) -> dict[int, Position]:
-        """Return for each space of a tenant the number of its last event, of its last change, and of its resets.
-
-        {} for the replica where there is none.
-        """
+        """Return (last event, last change, resets) of each space of a tenant, by its number; {} for a missing replica."""
         if is_replica not in self._databases:
             return {}
         with self._databases[is_replica].connection(Bound(tenant)) as raw:
@@ -241,10 +233,7 @@ class Follower:
         return False
 
     def _purge(self, memory: Memory, resets: int) -> None:
-        """Remove from files and caches what was removed from a memory: cached pages, indexes and topics.
-
-        `resets` is the number of the memory's resets now, and is noted with its files.
-        """
+        """Remove from a memory's cached pages, indexes and topics what was removed from it; note `resets`, their number now."""
         app = memory.app
         app.engine.forget_pages()
         for name in NAMES:

@@ -108,10 +108,7 @@ class Intake:
         return entry.outcome
 
     def _store(self, entries: Sequence[_Entry]) -> None:
-        """Store payloads on the caller's memory and set their outcomes.
-
-        An error becomes the outcome of those that have none.
-        """
+        """Store payloads on the caller's memory and set their outcomes; an error becomes the outcome of those that have none."""
         try:
             with self._host.lent(writing=True, only_appends=True) as app:
                 store(app, entries, self._hooks)
@@ -154,10 +151,10 @@ def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> No
 
 
 def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Taken:
-    """Return the events that a payload is to be stored as, checked by the gate.
+    """Return a payload's events, as far as the gate lets them pass, as a Write; where none are left, a Taken of 0 that says why.
 
-    Or an outcome if nothing is to be stored, saying why. `payload.project` replaces the events' own project. Raises
-    NotFound for an unknown client, InvalidQuery for a payload that cannot be read.
+    `payload.project` replaces the events' own project. Raises NotFound for an unknown client, InvalidQuery for a payload that
+    cannot be read.
     """
     if payload.client not in hooks:
         raise NotFound(f"no client is called {payload.client!r}", f"Clients are {', '.join(sorted(hooks))}.")

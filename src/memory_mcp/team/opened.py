@@ -92,7 +92,7 @@ class Opened:
     def __init__(
         self, opener: Callable[[Place, Path], App], root: Path, limits: Limits, on_open: Callable[[Memory], None] = lambda _: None
     ) -> None:
-        """`opener` opens a memory, and is given a folder below `root` for what can be made again; `on_open` is called with it."""
+        """Open memories by `opener`, each with a folder below `root` for what can be made again; call `on_open` with each."""
         self._opener, self._root, self._limits, self._on_open = opener, root, limits, on_open
         self._lock = threading.Lock()
         self._open: dict[Place, Memory] = {}
@@ -127,10 +127,7 @@ class Opened:
             return [place for place in places if place not in self._open]
 
     def noted(self, place: Place) -> int | None:
-        """Return how many resets the files of a memory know of.
-
-        None where it has no folder, -1 where the folder does not say.
-        """
+        """Return how many resets the files of a memory know of; None where it has no folder, -1 where that does not say."""
         folder = place.folder(self._root)
         try:
             return int((folder / _RESETS).read_text("ascii"))
@@ -138,18 +135,12 @@ class Opened:
             return -1 if folder.is_dir() else None
 
     def purged(self, memory: Memory, resets: int) -> None:
-        """Note that the files of an open memory hold nothing of what was removed until its reset of that number.
-
-        It is noted in the folder, too.
-        """
+        """Note, in the folder too, that the files of an open memory hold nothing of what was removed until reset `resets`."""
         (memory.place.folder(self._root) / _RESETS).write_text(str(resets), "ascii")
         memory.resets = resets
 
     def cleaned(self, place: Place, resets: int) -> None:
-        """Remove the indexes of a memory about to be opened, unless its files know of exactly `resets` resets.
-
-        Then note that number.
-        """
+        """Remove the indexes of a memory to be opened unless its files know of exactly `resets` resets, and note that number."""
         folder = place.folder(self._root)
         if self.noted(place) != resets:
             shutil.rmtree(folder / _INDEXES, ignore_errors=True)
@@ -185,10 +176,7 @@ class Opened:
 
     @contextmanager
     def held(self, place: Place) -> Iterator[Memory | None]:
-        """Keep a memory open for upkeep, without counting as its last use.
-
-        Gives None where it is not open, and opens nothing.
-        """
+        """Yield an open memory, kept open for upkeep without counting as its last use; None where it is not open."""
         with self._lock:
             memory = self._open.get(place)
             if memory is not None:
@@ -252,10 +240,7 @@ class Opened:
             opening.done.set()
 
     def trim(self) -> None:
-        """Close memories beyond the bounds or unused for too long, then sweep the folders of closed ones.
-
-        Folders go while the disk holds more than it may.
-        """
+        """Close memories beyond the bounds or unused for too long; remove folders of closed ones while the disk is too full."""
         for memory in self._beyond():
             self._close(memory)
         self._sweep()
@@ -281,10 +266,7 @@ class Opened:
             return chosen
 
     def _close(self, memory: Memory) -> None:
-        """Close a memory that is marked as closing, measure its folder and wake who waits for that.
-
-        Errors are logged, not raised.
-        """
+        """Close a memory that is marked as closing, measure its folder and wake those that wait; errors are only logged."""
         try:
             memory.app.close()
             folder = memory.place.folder(self._root)

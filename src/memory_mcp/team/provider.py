@@ -54,7 +54,7 @@ class KeyRing:
     """The keys of one provider. Safe in any thread."""
 
     def __init__(self, issuer: str, max_age: float, clock: Clock | None = None) -> None:
-        """`max_age` is how long keys count while the provider cannot be reached (seconds)."""
+        """Begin without keys of `issuer`; they count for `max_age` seconds while the provider cannot be reached."""
         self._issuer, self._max_age = issuer, max_age
         self._clock = clock or SystemClock()
         self._known: _Known | None = None

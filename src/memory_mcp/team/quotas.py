@@ -53,10 +53,7 @@ class Quotas:
     """The buckets of one server. Safe in any thread."""
 
     def __init__(self, settings: TeamSettings, clock: Clock | None = None) -> None:
-        """Limit by the settings, with all buckets full.
-
-        The time is the clock's monotonic one, the system's where none is given.
-        """
+        """Limit by the settings, with all buckets full; the time is `clock`'s monotonic one, the system's for None."""
         self._settings = settings
         self._clock = clock or SystemClock()
         self._buckets: dict[tuple[int, int, str], tuple[_Bucket, float]] = {}
@@ -143,10 +140,7 @@ class Quotas:
         return bucket
 
     def kept(self) -> Sequence[tuple[int, int, str]]:
-        """Return the keys of the buckets in memory: tenant, member, what is counted.
-
-        The member is 0 for the tenant's own bucket; counted are calls, searches, events or bytes.
-        """
+        """Return the buckets' keys: (tenant, member, "calls", "searches", "events" or "bytes"); member 0 is the tenant's own."""
         with self._lock:
             return list(self._buckets)
 

@@ -211,6 +211,7 @@ class Front:
     """
 
     def __init__(self, app: ASGIApp, handlers: Handlers) -> None:
+        """Answer health and metrics by `handlers`, and pass all other requests to `app`."""
         self._app, self._handlers = app, handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -256,10 +257,7 @@ class Front:
         return JSONResponse(status, 503 if reason else 200)
 
     def _may_measure(self, request: Request) -> bool:
-        """Return whether a request may read metrics.
-
-        By the configured token; where none is set, from this machine and by no proxy.
-        """
+        """Return whether a request may read metrics: by the token that is set, or if none is, from this machine by no proxy."""
         if token := self._handlers.metrics_token:
             scheme, _, given = request.headers.get("authorization", "").partition(" ")
             return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())

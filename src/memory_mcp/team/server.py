@@ -119,10 +119,7 @@ class TeamServer:
             return App(own, callbacks=callbacks, storage=storage)
 
     def _count(self, drafts: Sequence[EventDraft]) -> None:
-        """Count what a caller is about to record.
-
-        Raises QuotaExceeded for too much. Does nothing without a caller, as for work of the program.
-        """
+        """Count what a caller is about to record, or raise QuotaExceeded; does nothing without a caller (the program's work)."""
         caller = SERVED.get()
         if caller is None:
             return
@@ -132,10 +129,7 @@ class TeamServer:
         self.quotas.record(who, len(drafts), sum(len(draft.text.encode("utf-8", "replace")) for draft in drafts), stored)
 
     def _allow(self, tool: str) -> None:
-        """Check that the caller may use a tool, and count a search.
-
-        Raises what `allow` raises, and QuotaExceeded for too many searches.
-        """
+        """Check that the caller may use a tool, and count a search; raises what `allow` raises, or QuotaExceeded."""
         allow(tool)
         if tool in SEARCHES:
             self.quotas.search(served().principal)

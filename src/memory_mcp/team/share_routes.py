@@ -89,10 +89,7 @@ def _caller(request: Request) -> tuple[Principal, Grant, sharing.Member]:
 
 
 async def _run(lend: Lend, principal: Principal, grant: Grant, writes: bool, work: Callable[[App], dict[str, Any]]) -> Response:
-    """Answer with what `work` returns, run in a thread on the memory of the space.
-
-    A caller that goes does not end what it has begun.
-    """
+    """Answer with what `work` returns, run in a thread on the space's memory; it is not cut off when the caller leaves."""
 
     def answer() -> dict[str, Any]:
         """Lend the memory of the space and return what `work` returns."""

@@ -66,10 +66,7 @@ def apply(database: Database, settings: Settings, places: Sequence[Path]) -> App
 
 
 def _cleaned(database: Database, settings: Settings, memory: Memory) -> int:
-    """Remove from a memory what its tombstones name, as the program and without indexes.
-
-    Return how many events went or changed.
-    """
+    """Remove from a memory what its tombstones name, as the program, without indexes; return how many events went or changed."""
     with tempfile.TemporaryDirectory(prefix="memory-mcp-") as folder:
         # Indexes are each server's own: none is made here, and servers read again what they have.
         storage = replace(settings.storage, data_dir=folder)

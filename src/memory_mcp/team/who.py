@@ -74,10 +74,7 @@ class Principal:
     key_id: str = ""
 
     def role_in(self, space: int) -> Role | None:
-        """Return the role in a space, not above what the scopes allow.
-
-        None without a grant or without a scope about a memory.
-        """
+        """Return the role in a space, not above what the scopes allow; None without a grant or a scope about a memory."""
         granted = next((grant.role for grant in self.grants if grant.space == space), None)
         if granted is None or self.at_most is None:
             return None
@@ -132,16 +129,13 @@ def check(principal: Principal, space: int, request: str) -> None:
 
 
 def highest(scopes: Iterable[str]) -> Role | None:
-    """Return the highest role that scopes (such as "memory:write") allow, unknown ones aside.
-
-    None when none is about a memory.
-    """
+    """Return the highest role that scopes (such as "memory:write") allow, unknown ones aside; None if none is about a memory."""
     roles = [SCOPES[scope] for scope in scopes if scope in SCOPES]
     return max(roles, key=lambda role: role.rank, default=None)
 
 
 def _acts(act: Act, names: str) -> dict[str, Act]:
-    """Map each of the names, separated by blanks, to the act."""
+    """Return a mapping of each of the names, which blanks separate, to the act."""
     return dict.fromkeys(names.split(), act)
 
 

@@ -46,7 +46,7 @@ class Workers:
     """Threads that claim work and do it."""
 
     def __init__(self, work: Work, opened: Opened, count: int) -> None:
-        """Run `count` threads, each of which does one piece of work at a time."""
+        """Prepare `count` threads, each of which does one piece of work at a time; `start` begins them."""
         self._work, self._opened = work, opened
         self._jobs: Mapping[str, Job] = {
             EVENTS: self._derive,
@@ -68,7 +68,7 @@ class Workers:
             thread.start()
 
     def hear(self) -> None:
-        """Wake waiting threads to look for work, since somebody committed; returns at once."""
+        """Wake waiting threads to look for work, as after a commit; returns at once."""
         self._wake.set()
 
     @property
@@ -213,10 +213,7 @@ def _keep_house(memory: Memory) -> float | None:
 
 
 def _forget(memory: Memory) -> float | None:
-    """Remove what tombstones name and is still there, and finish a forgetting whose server was killed.
-
-    None: not due by itself.
-    """
+    """Remove what tombstones name and is still there, which ends a forgetting that was cut off; None: not due by itself."""
     Forgetting(memory.app).look_again("memory-mcp", "looked for again")
     return None
 

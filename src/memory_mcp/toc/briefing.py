@@ -81,10 +81,10 @@ def briefing(
     head: str = HEAD,
     unsummarised: int = 0,
 ) -> str:
-    """Return a text of at most `budget` tokens, newest first; "" if nothing fits or there is no content.
+    """Return a fenced text of at most `budget` tokens, newest first; "" if nothing fits or there is no content.
 
-    Pinned memories come first, with up to 55% of the budget if there are stretches. Statements are told once.
-    `unsummarised` is how many stretches an agent was asked to retell; below 120 tokens it is not told.
+    Pinned memories come first, with up to 55% of the budget if there are stretches. No statement is repeated.
+    `unsummarised` is the number of stretches that wait for an agent's summary, shown from a budget of 120 tokens on;
     `factor` multiplies estimated tokens, `head` is the first line.
     """
     told = sorted(stretches, key=lambda s: -s.at_ms)
@@ -134,10 +134,9 @@ def account(
 
 
 def _parts(parts: Sequence[tuple[str, Sequence[tuple[Said, str]], str]]) -> list[_Block]:
-    """Return the parts of an account, each given as heading, labelled statements and words of ours; empty ones are left out.
+    """Return the blocks of an account from (heading, labelled statements, words of this program); empty parts are left out.
 
-    Each statement is told once, at most 8 of a part, and there is room for the first of every part before
-    any's second.
+    A statement is in one block only, at most 8 are in each; their ranks count from 0 in every block.
     """
     seen: set[str] = set()
     blocks = []
@@ -221,6 +220,7 @@ class _Page:
     """Lines that fit."""
 
     def __init__(self, budget: int, factor: float, last: Sequence[str], head: str) -> None:
+        """Begin a page of `budget` tokens, `factor` times the estimate, with the line `head` above and the lines `last` below."""
         self._head = head
         self._budget = budget
         self._factor = factor
@@ -300,10 +300,7 @@ def _blocks_of(told: Sequence[Stretch], calendar: Calendar, roomy: bool) -> list
 
 
 def _opening(stretch: Stretch, name: str, newest: bool) -> tuple[str, str]:
-    """Return a stretch's first line and the words not to repeat.
-
-    The line is its request, or the title of a refined stretch or of one without a request.
-    """
+    """Return a stretch's first line (its request, or its title if refined or without one) and the folded words not to repeat."""
     asked = stretch.asked
     if asked is not None and not stretch.refined:
         return f"{asked.speaker} asked: {quoted(asked.text, _ASKED if newest else _TITLE)} {asked.grip_id}", asked.text.casefold()
@@ -323,7 +320,7 @@ def _lines_of(stretch: Stretch, place: int, seen: set[str], places: set[str]) ->
     lines: list[tuple[int, str]] = []
 
     def tell(pairs: Sequence[tuple[Said, str]], most: int, rank: int) -> None:
-        """Add up to `most` statements that were not told yet, with ranks from `rank` on."""
+        """Add up to `most` statements that are not in `seen` yet to `seen` and to `lines`, with ranks from `rank` on."""
         told = 0
         for said, label in pairs:
             if told < most and said.text.casefold() not in seen:

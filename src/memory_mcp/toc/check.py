@@ -145,7 +145,7 @@ def _waiting(storage: Storage, derived_to: int) -> set[EventId]:
 
 
 def _nodes(storage: Storage, calendar: Calendar, seen: _Seen) -> Iterator[Finding]:
-    """Yield findings on nodes that are missing, stand for nothing, are not listed by a parent, or have a wrong window.
+    """Yield findings on nodes that are missing, have no segment below, are not in a parent's list, or have a wrong window.
 
     Also on periods made of children of another level, and periods older than a child (`FRESHNESS`).
     """

@@ -79,6 +79,7 @@ class Improver:
     """Collects what nodes are written from, and publishes the answers of a language model."""
 
     def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer) -> None:
+        """Read and write `storage`; `summarizer` makes the counts and keywords of periods whose words are replaced."""
         self._storage = storage
         self._calendar = calendar
         self._evidence = Evidence(storage)
@@ -135,10 +136,7 @@ class Improver:
         return True
 
     def _title(self, node: TocNode, gist: str) -> str:
-        """Return a node's title: a period's name, " · " and the gist.
-
-        For a segment its time and the gist, as `segment_title` writes it.
-        """
+        """Return a node's title: a period's name, " · " and the gist; for a segment as `segment_title` writes it."""
         if node.level is TocLevel.SEGMENT:
             return segment_title(self._calendar, node.start_ms, gist)
         return f"{period_name(node.node_id)} · {gist}"
@@ -171,10 +169,7 @@ class Improver:
         return of_segment(cut, events, grips, words, source_of_events(events))
 
     def _of_period(self, node_id: NodeId) -> Material:
-        """Return what a period is written from: its children and the quotations of their bullets.
-
-        Without children it holds none.
-        """
+        """Return what a period is written from: its children and the quotations of their bullets; both empty without children."""
         children = self._children(node_id)
         grips = self._storage.grips.get_many({g for child in children for b in child.bullets for g in b.grip_ids})
         cuts = self._storage.toc.segments({grip.segment for grip in grips.values()})

@@ -55,6 +55,7 @@ class Contradictions:
     """What newer statements contradict, followed along the outbox."""
 
     def __init__(self, storage: Storage, calendar: Calendar) -> None:
+        """Begin with nothing known; the first `marks` reads the statements of the whole store."""
         self._storage = storage
         self._calendar = calendar
         self._lock = threading.Lock()
@@ -75,8 +76,7 @@ class Contradictions:
     def marks(self) -> Mapping[GripId, Sequence[Superseded]]:
         """Return the supersessions of each contradicted statement, by its grip, oldest contradiction first.
 
-        Follows what has changed since. If another thread is at that for longer than .3 s, returns what was
-        known before.
+        Reads what changed first; while another thread does that for more than 0.3 s, the former result is returned.
         """
         if not self._lock.acquire(timeout=_PATIENCE):
             return self._marks

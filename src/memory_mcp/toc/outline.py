@@ -12,6 +12,7 @@ class Outline:
     """Days with their number of segments, in order; counts below a period without reading the store."""
 
     def __init__(self, days: Sequence[tuple[str, int]]) -> None:
+        """Take `days` as pairs of a day (YYYY-MM-DD) and its number of segments, in order."""
         self._days = [day for day, _ in days]
         self._sums = [0, *accumulate(count for _, count in days)]
 
@@ -24,7 +25,7 @@ class Outline:
         return self._days[bisect_left(self._days, first_day) : bisect_left(self._days, after_day)]
 
     def holds(self, node_id: NodeId) -> bool:
-        """Return whether any segment is below a period."""
+        """Return whether any segment of the scope is below a period."""
         return self.count(*(d.isoformat() for d in span_of(node_id))) > 0
 
     def children(self, node_id: NodeId) -> list[NodeId]:

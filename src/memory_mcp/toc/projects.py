@@ -33,6 +33,7 @@ class Projects:
     """Writing side; the caller holds the publishing lock."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
+        """File what `storage` holds; aliases that are guessed get the time of `clock`."""
         self._storage = storage
         self._clock = clock
         #: Rules that everything derived follows; None before the first look.
@@ -92,7 +93,7 @@ class Projects:
     # filing again
 
     def _file_again(self) -> set[str]:
-        """Publish the segments whose project has another name now, and the written texts of periods; return the days changed."""
+        """Publish segments whose project has another name now, and periods' refined texts; return the days of their streams."""
         names = self._storage.projects.names
         moved: dict[int, str] = {}
         for stream, recorded, session, filed in self._storage.projects.streams():
@@ -113,7 +114,7 @@ class Projects:
         return {cut.day for cut in cuts}
 
     def _publish(self, cuts: Sequence[Segment], moved: Mapping[int, str]) -> None:
-        """Publish segments under the names in `moved`, by stream, with nodes and frequencies, in one transaction."""
+        """Publish the segments that `moved`, by stream, names otherwise, with nodes and frequencies, in one transaction."""
         due = [cut for cut in cuts if cut.project != moved[cut.stream]]
         nodes, sets = self._storage.toc.nodes(c.node_id for c in due), read_sets(self._storage.toc, [c.node_id for c in due])
         changed = {cut.node_id: moved[cut.stream] for cut in due}
@@ -130,10 +131,7 @@ class Projects:
         )
 
     def _projects_of(self, grips: Iterable[str], moved: Mapping[int, str]) -> dict[str, str]:
-        """Return the project by grip id, under the names in `moved` (by stream).
-
-        Unknown grips and those without a segment are left out.
-        """
+        """Return the project by grip id, under the names in `moved` (by stream), without grips that have no stored segment."""
         found = self._storage.grips.get_many(grips)  # type: ignore[arg-type]
         cuts = self._storage.toc.segments({grip.segment for grip in found.values()})
         return {

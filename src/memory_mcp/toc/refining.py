@@ -86,10 +86,7 @@ class Refining:
         return over and not cut.thread and cut.events >= LEAST_EVENTS and cut.tokens >= LEAST_TOKENS
 
     def _day(self, day: str, calendar: Calendar) -> Due | None:
-        """Return a day as due; None if it is told, not over, or, with a project, holds another project as well.
-
-        All who may see it read its one text.
-        """
+        """Return a day as due; None if it is refined already, not over, or, with a project, holds another project as well."""
         node_id = day_id(day)
         first, after = (d.isoformat() for d in span_of(node_id))
         tally = self._storage.toc.tally(first, after, self._project)
@@ -100,10 +97,7 @@ class Refining:
 
 
 def request(storage: Storage, projects: Mapping[str, int]) -> None:
-    """Store that sessions of some projects ended, each with its time (UTC ms), in one transaction.
-
-    The next sessions of these projects show what is due.
-    """
+    """Store when (UTC ms) sessions of some projects ended, in one transaction; the next sessions of these show what is due."""
     storage.outbox.mark_all({_REQUEST + project: str(at_ms) for project, at_ms in projects.items()})
 
 

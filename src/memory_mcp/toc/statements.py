@@ -202,10 +202,7 @@ def files_of(doings: Doings) -> str:
 
 
 def outcome_of(node: TocNode) -> str:
-    """Return a segment's outcome: its last bullet that tells a fix or a result, else a cause; "" for none.
-
-    Bullets that the title has are left out.
-    """
+    """Return a segment's last bullet on a fix or result, else on a cause; "" for none. Bullets that its title has are skipped."""
     name, cause = title_of(node.title).casefold(), ""
     for bullet in reversed(node.bullets):
         label = label_of(Said(bullet.text, "agent", "", bullet.kind))
@@ -218,10 +215,9 @@ def outcome_of(node: TocNode) -> str:
 
 
 def line_of(said: Said, label: str, width: int = QUOTED) -> str:
-    """Return a statement as a line of a list, its words in quotation marks, at most `width` characters of them.
+    """Return a statement as a line of a list: `- label (speaker): "words" grip`, at most `width` characters of its words.
 
-    In front stand its label and, in brackets, its speaker, behind it its grip and that of a later statement that
-    contradicts it. Speaker and grips are left out where they are "".
+    The grip of a later statement that contradicts it follows in brackets. Speaker and grips are left out where they are "".
     """
     told = f" ({OTHERWISE}: {said.otherwise})" if said.otherwise else ""
     return f"- {label}{by(said.speaker)}: {quoted(said.text, width)} {said.grip_id}".rstrip() + told

@@ -80,10 +80,7 @@ def _said(node: TocNode, speakers: Mapping[GripId, str], over: Mapping[GripId, S
 
 
 def _otherwise(bullet: TocBullet, over: Mapping[GripId, Superseded]) -> str:
-    """Return the first later grip that contradicts a statement, "" for none.
-
-    It counts only for the bullet's first grip, and where the mark was made of these very words.
-    """
+    """Return the later grip that contradicts a bullet's first grip, if that was marked for these very words; "" for none."""
     found = over.get(bullet.grip_ids[0])
     return found.new or "" if found is not None and found.words == bullet.text else ""
 
@@ -91,7 +88,7 @@ def _otherwise(bullet: TocBullet, over: Mapping[GripId, Superseded]) -> str:
 def _stretch(
     cut: Segment, node: TocNode, said: tuple[Said, ...], doings: Doings, grips: Mapping[EventId, Sequence[Grip]]
 ) -> Stretch:
-    """Return a segment for display, with its statements and what was asked and done; `grips` are stored ones by event."""
+    """Return a segment for display with its statements and what was asked and done; `grips` are the stored ones by event id."""
 
     def cited(words: Words | None) -> Said | None:
         """Return words (a span of an event's text) with the stored grip that covers them best, or one for exactly them."""

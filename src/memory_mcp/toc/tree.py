@@ -75,7 +75,7 @@ class Tree:
     def __init__(
         self, storage: Storage, calendar: Calendar, summarizer: Summarizer, lag: Callable[[], float] = lambda: 0.0
     ) -> None:
-        """Read `storage`; statistics may be `lag` seconds old."""
+        """Read `storage`; statistics may be `lag()` seconds old, which is above 0 only during an import."""
         self._storage = storage
         self._calendar = calendar
         self._summarizer = summarizer
@@ -90,7 +90,7 @@ class Tree:
         self._lag = lag
 
     def _statistic(self, key: object, read: Callable[[], T]) -> T:
-        """Return a value as `_fact` does; while `lag` is above 0 (an import), one that is `lag` seconds old will do."""
+        """Return the result of `read`, cached by `key` until anything is stored; in an import up to `lag()` seconds old."""
         if lag := self._lag():
             with self._lock:
                 at, value = self._statistics.get(key, (-lag, None))
@@ -102,7 +102,7 @@ class Tree:
         return found
 
     def _fact(self, key: object, read: Callable[[], T]) -> T:
-        """Return the result of `read`, cached until anything is stored."""
+        """Return the result of `read`, cached by `key` until anything is stored."""
         version = self._storage.toc.version()
         with self._lock:
             if version != self._facts_of:
@@ -195,7 +195,7 @@ class Tree:
         return self._fact(("outline", project), lambda: Outline(self._storage.toc.segments_by_day(project)))
 
     def children(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
-        """Return the ids of the direct children that hold something of the scope, in time order."""
+        """Return the ids of the direct children that hold something of the scope, in time order; [] for a segment."""
         if level_of(node_id) is TocLevel.SEGMENT:
             return []
         if level_of(node_id) is TocLevel.DAY:
@@ -275,7 +275,7 @@ class Tree:
         return sorted(dict.fromkeys(around), key=lambda i: (abs(starts.get(i, 0) - start), i))
 
     def path(self, node_id: NodeId) -> list[NodeId]:
-        """Return the ids from the year down to the node, by the months that have a node: a week's by the first of its two."""
+        """Return the ids from the year down to the node, [] for the root; a week's by the first of its months with segments."""
         if node_id == ROOT:
             return []
         level = level_of(node_id)
@@ -307,7 +307,7 @@ class Tree:
         return found | {n.node_id: a.hashes for n in stored.values() if (a := self._assembled(n, project))}
 
     def _sets(self, ids: Sequence[NodeId], found_stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, Hashes]:
-        """Return sets as stored; those read before come from memory while their rows are the same."""
+        """Return the whole term sets of nodes; those read before come from memory while their rows are the same."""
         stamps = {i: s for i, s in found_stamps.items() if s[1]}
         with self._lock:
             found = {i: self._hashes[i, s] for i, s in stamps.items() if (i, s) in self._hashes}
@@ -327,10 +327,7 @@ class Tree:
         return self._fact("refined", lambda: frozenset(self._storage.toc.refined()))
 
     def frequencies(self) -> Frequencies:
-        """Return the document frequencies of terms by project, cached until anything is stored.
-
-        During an import a value that is up to `lag` seconds old is returned.
-        """
+        """Return the document frequencies of terms by project, cached until anything is stored (`lag()` s in an import)."""
         return self._statistic("frequencies", lambda: Frequencies(self._storage.toc.frequencies()))
 
     def tally(self, project: str | None = None) -> Tally:
@@ -343,10 +340,7 @@ class Tree:
         return done if done < self._storage.events.last_seq() else None
 
     def _assembled(self, stored: TocNode, project: str) -> _Assembled | None:
-        """Return a period from one project's segments; None if it has none.
-
-        Cached by build: versions begin again after a drop.
-        """
+        """Return one project's part of a period, node and terms, cached by build number; None where it has no segments there."""
         key = (project, stored.node_id, stored.built)
         with self._lock:
             if key in self._kept:
