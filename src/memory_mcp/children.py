@@ -140,7 +140,7 @@ class Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process as `end` does."""
+        """Close the child's input and wait for its end, also after an error in the block, which is passed on; as `end`."""
         self.end()
 
     @property

@@ -86,7 +86,10 @@ class Aside:
 
 
 def put(place: str | os.PathLike[str], content: bytes, aside: str | os.PathLike[str] = "") -> None:
-    """Write a small file whole and put it in its place, as `Aside` does; raise OSError when that fails."""
+    """Write a small file whole, mode 0600, and put it in its place once it is on disk; raise OSError when that fails.
+
+    `aside` is written first, PLACE.new for "", as `Aside` does.
+    """
     with Aside(place, aside) as stream:
         stream.write(content)
 
@@ -276,7 +279,7 @@ class End:
             self._thread.start()
 
     def fileno(self) -> int:
-        """Return the number that `select` takes."""
+        """Return the number that `select` takes: of the file, or of the socket that a thread serves."""
         return self._file if self._sock is None else self._sock.fileno()
 
     def read(self, size: int) -> bytes:

@@ -68,9 +68,9 @@ def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
 
 
 def install_dir(environ: Mapping[str, str] | None = None) -> str:
-    """Return the folder that records what was changed in the configurations of clients.
+    """Return the folder that records what was changed in clients' configurations: `install` beside the usual settings file.
 
-    One for all data directories: `install` beside the usual settings file; nothing is made.
+    There is one for all data directories; nothing is made.
     """
     env = os.environ if environ is None else environ
     return os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "install")

@@ -70,12 +70,8 @@ class Memory(Protocol):
     def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
         """Read, clean and store what an importer finds in `source`, and return the report; known events are stored once.
 
-        Args:
-            name: The importer.
-            source: Files, or a folder whose files the importer lists.
-            progress: Called with the report so far, the file, and the share that is done (0..1).
-            newest: About how many of the newest events to read; None: all.
-
+        `source` is files, or a folder whose files the importer lists; `newest`: only about so many events, None for all.
+        `progress` gets the report so far, the file, and the share that is done (0..1).
         """
         ...
 
@@ -103,6 +99,7 @@ class Here:
     """A memory opened in this process."""
 
     def __init__(self, app: App) -> None:
+        """Take settings, rules of recording and some methods from an App, which the caller closes."""
         self._app = app
         self.settings, self.capture = app.settings, app.gate.capture
         self.importer, self.importers, self.run_import = app.importer, app.importers, app.run_import
@@ -144,6 +141,7 @@ class There:
     """The daemon's memory."""
 
     def __init__(self, settings: Settings, wanted: link.Wanted) -> None:
+        """Keep the settings with their rules of recording, and which daemon to use; nothing is connected yet."""
         from memory_mcp.ingest.capture import Capture
 
         self.settings = settings
@@ -163,7 +161,7 @@ class There:
         return all_importers(self.settings.ingest)
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Ask the daemon for the positions of importers whose names begin with `prefix`; raises as `_ask`."""
+        """Ask the daemon for the positions of importers, texts by name, whose names begin with `prefix`; raises as `_ask`."""
         found: dict[str, str] = self._ask("import/marks", {"prefix": prefix})["marks"]
         return found
 
@@ -198,7 +196,7 @@ class There:
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
         """Write drafts to files in the spool and have the daemon store each; return how many were new, and how many known.
 
-        Raises as `_ask`.
+        Raises LayerUnavailable where no daemon can be reached, and what the daemon reports.
         """
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.handover import Writer
@@ -260,7 +258,7 @@ class There:
         return found
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Have the daemon call the function of that name; raises as `_ask`."""
+        """Return what the daemon's function of that name returns for `asked`; raises LayerUnavailable or the daemon's error."""
         return self._ask(f"carry/{what}", dict(asked))
 
     def connect(self) -> None:
@@ -285,13 +283,9 @@ class There:
     ) -> dict[str, Any]:
         """Call a method of the daemon and return its result; `hear` gets the messages before the result.
 
-        When a daemon ends, the next is called the same, until five calls in a row fail; one that lasted over a
-        second begins the count anew.
-
-        Raises:
-            LayerUnavailable: No daemon can be reached or started, or they keep failing.
-            MemoryMcpError: The daemon answers with an error.
-
+        When a daemon ends, the next is called the same, until five calls in a row fail; one that lasted over a second begins the
+        count anew. Raises LayerUnavailable where no daemon can be reached or started, or they keep failing, and a MemoryMcpError
+        where the daemon answers with an error.
         """
         failures = 0
         while True:

@@ -56,6 +56,7 @@ class Export:
     """One export of what `asked` names (project, agent, since, until)."""
 
     def __init__(self, ask: Ask, asked: Mapping[str, Any], tell: Tell) -> None:
+        """Prepare an export; `ask` gives pieces of the memory, `tell` is told the progress. Nothing is read yet."""
         self._ask, self._asked, self._tell = ask, dict(asked), tell
         self._gate = Gate()
         self.done = Exported()

@@ -72,15 +72,10 @@ class Change:
 
 
 def plan(client: Client, order: Order, state: State) -> list[Change]:
-    """Return what installing for a client would change; nothing is written.
+    """Return what installing for a client would change, one change per file, also for files that stay; nothing is written.
 
-    One change per file, also for files that stay as they are.
-
-    An order that names no data directory or settings file takes those of the client's present entry of ours.
-
-    Raises:
-        InstallRefused: An edit cannot be made; the hint says what to do by hand.
-
+    An order that names no data directory or settings file takes those of the client's present entry of ours. Raises
+    InstallRefused where an edit cannot be made; its hint says what to do by hand.
     """
     by_file: dict[Path, list[Edit]] = {}
     order = _as_before(client, order)
@@ -121,12 +116,9 @@ def carry_out(
 ) -> list[Change]:
     """Plan changes and write them one by one under the state's lock; return those of the last plan.
 
-    When another program wrote one of the files meanwhile, all is planned again: three plans at most.
-
-    Raises:
-        InstallRefused: A file cannot be planned or written, another program keeps writing it, or the records are unreadable.
-        filelock.Timeout: Another process held the lock for 60 seconds.
-
+    When another program wrote one of the files meanwhile, all is planned again: three plans at most. Raises InstallRefused where
+    a file cannot be planned or written, another program keeps writing it, or the records are unreadable, and filelock.Timeout
+    where another process held the lock for 60 seconds.
     """
     with state.held():
         for _ in range(_TRIES):

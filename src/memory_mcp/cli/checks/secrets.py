@@ -19,6 +19,7 @@ class _Found:
     """Counts and ids of what was found, by rule."""
 
     def __init__(self) -> None:
+        """Begin with no counts and the rules of today."""
         self._redactor = redactor()
         self.times: Counter[str] = Counter()
         self.ids: dict[str, list[str]] = {}

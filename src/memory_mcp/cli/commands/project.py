@@ -8,7 +8,7 @@ from memory_mcp.cli.commands.base import COMMAND_LINE, Subparsers, answered, fam
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `project` with its subcommands and their arguments; `about` is its help text."""
+    """Add `project` with the subcommands alias, split and undo, each with a function of its own; `about` is its help text."""
     inner = family(parsers, "project", about)
     alias = leaf(inner, "alias", run_alias, "show a project under another's name: both are one")
     alias.add_argument("project", metavar="A", help="the name that is to go")

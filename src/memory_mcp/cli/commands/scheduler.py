@@ -9,7 +9,7 @@ from memory_mcp.cli.commands.base import Subparsers, ask, family, leaf, print_re
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `scheduler` with its subcommands and their arguments; `about` is its help text."""
+    """Add `scheduler` with the subcommands status, run, pause and resume, each run by its own function; `about` is its help."""
     inner = family(parsers, "scheduler", about)
     leaf(inner, "status", run_status, "show every job: schedule, last run and its result, next run")
     for name, run, text in (

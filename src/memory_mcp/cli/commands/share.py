@@ -26,7 +26,10 @@ _REMOVE_ASIDE = "What was published stays there until it is forgotten: memory-mc
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `share` with its subcommands and their arguments; `about` is its help text."""
+    """Add `share` with the subcommands to, add, remove, now, status and off, each with a function of its own.
+
+    `about` is its help text.
+    """
     inner = family(parsers, "share", about)
     to = leaf(inner, "to", run_to, "remember a team's server and its key, and pull what is published there", _KEY_ASIDE)
     to.add_argument("url", metavar="URL", help="the server, such as https://memory.example.org")

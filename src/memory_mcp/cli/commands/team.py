@@ -25,7 +25,7 @@ _DAYS = 90
 
 
 def add(parsers: Subparsers) -> None:
-    """Add `admin team` and its commands."""
+    """Add `admin team` with tenant, space, member, grant, revoke, key, tombstones (export, apply) and audit."""
     inner = family(parsers, "team", "say who may use a memory that many people share; every act is kept in its audit")
     _add_tenants(inner)
     _add_members(inner)
@@ -40,7 +40,7 @@ def add(parsers: Subparsers) -> None:
 
 
 def _add_tenants(inner: Subparsers) -> None:
-    """Add the commands of tenants and of spaces."""
+    """Add the commands `tenant` (add, list) and `space` (add, list)."""
     tenants = family(inner, "tenant", "add and list tenants: organizations that share nothing with each other")
     new = leaf(tenants, "add", run_tenant_add, "add a tenant, or change its class")
     new.add_argument("name", metavar="NAME", help="as tokens name it, where a claim of theirs does")
@@ -56,7 +56,7 @@ def _add_tenants(inner: Subparsers) -> None:
 
 
 def _add_members(inner: Subparsers) -> None:
-    """Add the commands of members and of their roles (grant, revoke)."""
+    """Add the commands `member` (add, list, remove), `grant` and `revoke`."""
     members = family(inner, "member", "add, list and remove members")
     new = _leaf(members, "add", run_member_add, "add a member, or change one", "Without --sub the member has API keys alone.")
     new.add_argument("name", metavar="NAME", help="what people call the member")
@@ -76,7 +76,7 @@ def _add_members(inner: Subparsers) -> None:
 
 
 def _add_keys(inner: Subparsers) -> None:
-    """Add the commands of API keys."""
+    """Add the command `key` (make, list, revoke), of API keys."""
     keys = family(inner, "key", "make, list and revoke API keys, for hooks and CI")
     made = _leaf(keys, "make", run_key_make, "make a key that acts as a member; its text is shown once")
     made.add_argument("name", metavar="NAME", help="what the key is for")
@@ -96,7 +96,7 @@ def _add_keys(inner: Subparsers) -> None:
 
 
 def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") -> argparse.ArgumentParser:
-    """Add a command about one tenant, with --tenant, and return its parser; see `leaf`."""
+    """Add a command about one tenant, with --tenant beside what `leaf` adds, and return its parser."""
     parser = leaf(parsers, name, run, text, aside)
     parser.add_argument("--tenant", default="", metavar="TENANT", help=_TENANT)
     return parser
@@ -106,11 +106,8 @@ def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") 
 def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Settings"]]:
     """Yield the administration of the database of storage.url, and the settings; its tables are made or brought up first.
 
-    Acts are recorded as of this user and machine; the database is closed at the end.
-
-    Raises:
-        ConfigError: No database is set, or what it needs is not installed.
-
+    Acts are recorded as of this user and machine; the database is closed at the end. Raises ConfigError where no database is set,
+    or what it needs is not installed.
     """
     settings = settings_of(args)
     if not settings.storage.url:
@@ -135,7 +132,7 @@ def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Setti
 
 @contextmanager
 def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int]]:
-    """Yield (administration, number of the tenant) for --tenant, else storage.tenant; raises as `_acting`.
+    """Yield (administration, number of the tenant) for --tenant, else storage.tenant; raise ConfigError where no database is set.
 
     An unknown tenant raises what finding it raises.
     """
@@ -146,7 +143,7 @@ def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int
 def run_tenant_add(args: argparse.Namespace) -> int:
     """Add the tenant NAME, or give the one that there is the class --class, print it, and return 0; changes are audited.
 
-    Raises as `_acting`, and InvalidQuery for a name or class that will not do.
+    Raises ConfigError where no database is set, InvalidQuery for a name or class that will not do.
     """
     with _acting(args) as (acts, _):
         made = acts.add_tenant(args.name, args.tenant_class)
@@ -280,10 +277,7 @@ def run_key_revoke(args: argparse.Namespace) -> int:
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    """Print the --limit newest administrative acts over a tenant, newest first; return 0.
-
-    Raises InvalidQuery for a limit below 1.
-    """
+    """Print the --limit newest administrative acts over a tenant, newest first; return 0. InvalidQuery for a limit below 1."""
     if args.limit < 1:
         raise InvalidQuery(f"--limit must be at least 1, not {args.limit}")
     with _of_tenant(args) as (acts, tenant):
@@ -299,10 +293,7 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Add to a file the tombstones of all spaces that it lacks, print how many, and return 0.
-
-    The file is made where there is none. Raises as `_acting`.
-    """
+    """Add to a file, made where there is none, the tombstones of all spaces that it lacks, print how many, and return 0."""
     from memory_mcp.team import tombstones
 
     with _acting(args) as (acts, _):

@@ -237,10 +237,7 @@ async def _session(
 
 
 async def _ready(client: "Client", indexed: Sequence[str]) -> None:
-    """Wait up to 30 seconds until these indexes can be used.
-
-    Raises nothing if they cannot, as answers are possible without them.
-    """
+    """Wait up to 30 seconds until these indexes can be used; return then also without them, as answers are possible."""
     end = time.monotonic() + _READY
     while time.monotonic() < end:
         layers = _content(await client.call_tool("get_retrieval_status", {}))["layers"]
@@ -284,10 +281,7 @@ def _story(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
-    """Yield the path of an answer, its first result with quotation and grip, and the conversation.
-
-    Else that nothing was found.
-    """
+    """Yield the path of an answer, its first result with quotation, grip and conversation; else that nothing was found."""
     why = answer["explanation"]
     yield ""
     used = f"tier {why['tier_used']}, {why['method_used']}, {render.plural(why['nodes_visited'], 'node')} visited"

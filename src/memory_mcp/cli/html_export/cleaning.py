@@ -30,6 +30,7 @@ class Cleaner:
     """Cleans responses of the memory, and counts what was removed."""
 
     def __init__(self) -> None:
+        """Begin with a gate of the rules of today, and nothing counted."""
         self._gate = Gate()
         self.left_out: Counter[str] = Counter()
         self.redacted: Counter[str] = Counter()
@@ -116,10 +117,7 @@ class Cleaner:
 
 
 def shown(text: str) -> str:
-    """Return a text with control characters and those that turn the direction of writing replaced.
-
-    Line ends become line feeds.
-    """
+    """Return a text with control characters and those that turn the direction of writing replaced, line ends as line feeds."""
     return render.safe(_BREAKS.sub("\n", text))
 
 

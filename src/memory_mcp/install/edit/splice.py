@@ -37,26 +37,20 @@ def raw_at(text: str, keys: Sequence[str]) -> str | None:
 
 
 def put(text: str, keys: Sequence[str], value: Any) -> tuple[str, int]:
-    """Set the value at a path of keys: replaced in its place, or appended to its object.
+    """Set the value at a path of keys, replaced in its place or appended to its object; return the new text and a number.
 
-    A blank text becomes an object.
-
-    Returns:
-        The new text, and the number of objects that were made on the way.
-
-    Raises:
-        Broken: The text is not JSON, something on the way is not an object, or the change would change something else.
-
+    The number is that of the objects made on the way. A blank text becomes an object. Raises Broken where the text is not JSON,
+    something on the way is not an object, or the change would change something else.
     """
     done, made = _put(text, keys, partial(_rendered, text, value), value)
     return _checked(done, values.changed(_read(text), keys, value)), made
 
 
 def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
-    """Set the value at a path of keys to JSON text, which is kept as it is.
+    """Return the text with JSON text as the value at a path of keys, kept as it is.
 
-    Where the text is blank or objects on the way are made, it is formatted anew. Raises Broken as `put` does, and
-    where `raw` is not JSON.
+    Where the text is blank or objects on the way are made, it is formatted anew. Raises Broken where text or `raw` is not JSON,
+    something on the way is not an object, or something else would change.
     """
     value = parse(raw).value
     return _checked(_put(text, keys, lambda _: raw, value)[0], values.changed(_read(text), keys, value))
@@ -65,11 +59,8 @@ def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
 def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
     """Append an item to the array at a path of keys, which is made where there is none.
 
-    Returns the new text, and the number of containers made, the array included.
-
-    Raises:
-        Broken: As `put`, or the value there is not an array.
-
+    Returns the new text, and the number of containers made, the array included. Raises Broken where the text is not JSON, the
+    value there is not an array, or something else would change.
     """
     root = None if is_blank(text) else parse(text)
     array = None if root is None else _descend(root, keys)
@@ -146,11 +137,9 @@ def prune(text: str, keys: Sequence[str]) -> str:
 
 
 def holds_nothing(text: str) -> bool:
-    """Whether a text is blank, or an object without entries and comments.
+    """Whether a text is blank, or an object without entries and comments; raise Broken where it is not JSON.
 
     A `$schema`, which some clients put in, does not count.
-
-    Raises Broken where the text is not JSON.
     """
     if is_blank(text):
         return True
@@ -353,10 +342,7 @@ def _cut(text: str, owner: Node, index: int) -> str:
 
 
 def _ends_in_line_comment(text: str, owner: Node, at: int) -> bool:
-    """Whether a // comment of a container ends exactly at the offset.
-
-    Only a line break then keeps what follows out of the comment.
-    """
+    """Whether a // comment of a container ends exactly at the offset, so that only a line break keeps what follows out of it."""
     before = max((max(p.end, p.comma + 1) for p in owner.parts if p.end < at), default=owner.start + 1)
     return any(stop == at and text.startswith("//", start) for start, stop in comments(text, before, at))
 
