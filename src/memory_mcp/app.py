@@ -225,7 +225,7 @@ class App:
         return Hands(*parts, directory, publishing, self.gate.words, self._callbacks.importing)
 
     def _shown(self) -> "Shown":
-        """Return what reads texts from the keyword index, where that is usable."""
+        """Return the reader of what the keyword index stores: copies of nodes and quotations, and segments that hold words."""
         from memory_mcp.indexes.shown import Shown
 
         return Shown(lambda: self.accelerators.searcher(LayerName.BM25.value), self.storage.outbox, self.storage.events.last_seq)

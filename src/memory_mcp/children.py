@@ -56,10 +56,7 @@ def send(stream: IO[bytes], value: object) -> None:
 
 
 def receive(stream: IO[bytes]) -> object:
-    """Return the value of the next frame, unpickled, waiting for it.
-
-    Raises EOFError when the other side has gone, and what unpickling raises.
-    """
+    """Return the value of the next frame, unpickled, waiting for it; raise EOFError when the other side has gone."""
     return pickle.loads(_received(stream))
 
 
@@ -178,7 +175,7 @@ class Child:
         return answer
 
     def ask(self, request: object) -> Any:
-        """Send a request, wait for its answer and return it; raises what the future of `submit` raises."""
+        """Send a request, wait for its answer and return it; raise what the work raised, OSError or EOFError without a child."""
         return self.submit(request).result()
 
     def kill(self) -> None:

@@ -69,7 +69,7 @@ class Aside:
         return self._stream
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Put the file in its place, or, after an error in the block or here, remove it."""
+        """Put the file in place once its bytes are on disk; after an error in the block or here, remove it and pass that on."""
         try:
             with self._stream:
                 if kind is None:
@@ -173,7 +173,7 @@ def lives(pid: int) -> bool:
 
 
 def _lives_on_windows(pid: int) -> bool:
-    """Return whether a process runs, without a signal: on Windows, signal 0 is a key stroke that ends the process."""
+    """Return whether a process runs and may be looked at, without a signal: there, signal 0 is a key stroke that ends it."""
     import ctypes
 
     kernel = ctypes.windll.kernel32  # type: ignore[attr-defined, unused-ignore]
@@ -251,10 +251,7 @@ def start(words: Sequence[str], environ: Mapping[str, str], log: str) -> Started
 
 
 def listens(file: int) -> bool:
-    """Return whether somebody still reads what is written to a pipe or a socket, without waiting.
-
-    True without `select.poll`.
-    """
+    """Return whether somebody still reads what is written to a pipe or a socket, without waiting; True without `select.poll`."""
     if not hasattr(select, "poll"):
         return True
     look = select.poll()

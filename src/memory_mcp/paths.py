@@ -266,12 +266,12 @@ def socket_path(directory: str) -> str:
 
 
 def door_file(directory: str) -> str:
-    """Return the file with the port and the callers' secret of a daemon that listens on loopback TCP."""
+    """Return the path of the file with the port and the callers' secret of a daemon that listens on loopback TCP."""
     return os.path.join(directory, "daemon.door")
 
 
 def start_lock(directory: str) -> str:
-    """Return the lock file held while the daemon is started, so that of many processes only one starts it."""
+    """Return the path of the lock file held while the daemon is started, so that of many processes only one starts it."""
     return os.path.join(directory, "start.lock")
 
 
@@ -292,12 +292,12 @@ TOMBSTONES, TOMBSTONES_KEY = "tombstones.jsonl", "tombstones.key"
 
 
 def pauses_file(directory: str) -> str:
-    """Return the file that says when recording was paused, and of which projects."""
+    """Return the path of the file that says when recording was paused, and of which projects; there may be none."""
     return os.path.join(directory, "pauses.json")
 
 
 def spool_dir(directory: str) -> str:
-    """Return the folder where hooks leave payloads for the daemon."""
+    """Return the path of the folder where hooks leave payloads for the daemon."""
     return os.path.join(directory, "spool")
 
 

@@ -60,7 +60,7 @@ def _named(name: str, cwd: str, home: str) -> str:
 
 
 def _tells(place: str, home: str) -> bool:
-    """Return whether a directory can be a project: neither the root nor the home directory ("" for an unknown one)."""
+    """Return whether a directory can be a project: neither the root nor `home`, the home directory ("": not known)."""
     path = os.path.normpath(place)
     return path != os.path.dirname(path) and not (home and path == os.path.normpath(home))
 
@@ -143,7 +143,7 @@ def _registered(path: str, left: str) -> str:
 def normalise_remote(url: str, base: str = "") -> str:
     """Return `host/owner/name` of a remote in any of git's forms; the path for a remote on this machine; "" for "".
 
-    A relative path is taken from `base`; user, port and the ending .git are left out.
+    The host is in lower case; a relative path is taken from `base`; user, port and the ending .git are left out.
     """
     url = url.strip()
     if url.lower().startswith("file://"):
@@ -221,7 +221,7 @@ def _join(base: str, name: str) -> str:
 
 
 def _entries(config: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (section, name, value) of a git configuration; a subsection follows its section after a space."""
+    """Yield (section, name, value) of a git configuration, section and name in lower case; a subsection follows after a space."""
     section = ""
     for raw in config.splitlines():
         line = raw.strip()

@@ -119,10 +119,7 @@ class Here:
         return give(self._app, asked)
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
-        """Bring the tree up to date; return the seconds of "segment+summarise" and "roll up".
-
-        An index follows when it is next used.
-        """
+        """Bring the tree up to date; return seconds of "segment+summarise" and "roll up". Indexes follow at their next use."""
         from memory_mcp.derive.derivation import Place
 
         left = self._app.derivation.pending()
@@ -161,15 +158,19 @@ class There:
         return all_importers(self.settings.ingest)
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Ask the daemon for the positions of importers, texts by name, whose names begin with `prefix`; raises as `_ask`."""
+        """Ask the daemon for the positions of importers, texts by name, whose names begin with `prefix`.
+
+        Raises LayerUnavailable where no daemon can be reached, and what the daemon reports; as `_ask`.
+        """
         found: dict[str, str] = self._ask("import/marks", {"prefix": prefix})["marks"]
         return found
 
     def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
         """Have processes of this command read and clean the files, and the daemon store them in their order; return the report.
 
-        Cleaned events are handed over as files in the spool; `progress` and `newest` as Memory says. Raises as
-        `_ask`.
+        Cleaned events are handed over as files in the spool. `progress` gets the report so far, the file and the share done
+        (0..1); `newest`: only about so many events. Raises LayerUnavailable where no daemon can be reached, and what the
+        daemon reports.
         """
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.gate import Gate
@@ -235,7 +236,8 @@ class There:
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
         """Have the daemon file everything and complete its indexes; return seconds by stage ("segment+summarise", "index").
 
-        The time until only indexing is left counts as filing. Keeps the result for `holdings`. Raises as `_ask`.
+        The time until only indexing is left counts as filing. Keeps the result for `holdings`. Raises LayerUnavailable where no
+        daemon can be reached, and what the daemon reports.
         """
         began, filed = time.monotonic(), 0.0
 
@@ -262,7 +264,7 @@ class There:
         return self._ask(f"carry/{what}", dict(asked))
 
     def connect(self) -> None:
-        """Connect to the daemon, starting one where none runs; raises as `_ask`."""
+        """Connect to the daemon, starting one where none runs; raise LayerUnavailable where none can be reached."""
         self.marks("import:")
 
     def close(self) -> None:

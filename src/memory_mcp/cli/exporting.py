@@ -123,7 +123,7 @@ class Export:
     def _pages(self) -> Iterator[list[_Out]]:
         """Yield the events to write, page by page in order of arrival; a page may be empty. After each progress is reported.
 
-        Ends at what was stored when the first page was asked for. Counts the events in `done`; raises what `ask` raises.
+        Ends at what was stored when the first page was asked for. Counts the events in `done`; errors of `ask` are passed on.
         """
         after = to = 0
         while not to or after < to:

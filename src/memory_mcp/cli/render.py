@@ -201,7 +201,7 @@ def can_ask() -> bool:
 
 
 def is_persons(argv: Sequence[str]) -> bool:
-    """Whether a person at a terminal confirms that a command's words are their own; asks, see `forward.QUESTIONS`.
+    """Ask a person at this terminal whether the words of the command `argv` are their own; return the answer.
 
     For another process's terminal it was asked there. False where nobody can be asked.
     """

@@ -234,10 +234,7 @@ def _have_filed(directory: str, config: str) -> None:
 
 
 def _waiting(directory: str) -> list[str]:
-    """Return the file names in the spool's `new` folder, payloads that are not stored yet, in no order.
-
-    [] where it cannot be read.
-    """
+    """Return the file names in the spool's `new` folder, payloads that are not stored yet, in no order; [] where unreadable."""
     from memory_mcp import paths
 
     try:

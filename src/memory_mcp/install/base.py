@@ -155,10 +155,9 @@ class Client(ABC):
         return [self.keys]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return the entry of a server in its configuration.
+        """Return the entry of a server in its configuration; many clients override this.
 
-        Address and headers if the server has a `url`, else a command as `local` writes it; many clients override
-        this.
+        Address (url) and headers if the server has a `url`, else command, args and env, as `local` writes them.
         """
         del level
         return {"url": server.url, "headers": server.headers} if server.url else local(server)

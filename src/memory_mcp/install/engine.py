@@ -62,10 +62,7 @@ class Change:
         return "updated" if self.again else "changed"
 
     def diff(self) -> list[str]:
-        """Return the lines of a unified diff; empty if unchanged.
-
-        It has one line of context, since lines around it may hold secrets.
-        """
+        """Return the lines of a unified diff with one line of context, since others may hold secrets; empty if unchanged."""
         was, now = ((data or b"").decode("utf-8", "replace").splitlines() for data in (self.content.data, self.after))
         names = [str(self.path) if data is not None else os.devnull for data in (self.content.data, self.after)]
         return list(difflib.unified_diff(was, now, names[0], names[1], lineterm="", n=1))

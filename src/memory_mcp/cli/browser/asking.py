@@ -115,10 +115,7 @@ class _Request:
             line.close()
 
     def cancel(self) -> None:
-        """Shut the connection, so that the daemon cancels the request and the waiting thread goes on.
-
-        May be called from any thread.
-        """
+        """Shut the connection, from any thread, so that the daemon cancels the request and the waiting thread goes on."""
         self._is_cancelled = True
         if self._line is not None:
             with suppress(OSError):

@@ -29,7 +29,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def place_of(named: str) -> Path:
-    """Return a path, with ~ expanded, made absolute by the caller's working directory."""
+    """Return a path, with ~ expanded, as a Path below the caller's working directory; an absolute one stays."""
     return caller_directory() / Path(named).expanduser()
 
 

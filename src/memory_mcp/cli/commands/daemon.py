@@ -39,7 +39,7 @@ def run_start(args: argparse.Namespace) -> int:
 
 
 def run_stop(args: argparse.Namespace) -> int:
-    """Stop the daemon and wait for its end; return 0, also where none ran. Raises LayerUnavailable as `stop`."""
+    """Stop the daemon and wait for its end; return 0, also where none ran. Raises LayerUnavailable where it does not end."""
     pid = stop(wanted(args))
     data = {"running": False, "stopped": pid or None}
     return print_result(args, data, ["It did not run." if not pid else f"Stopped (process {pid})."])

@@ -63,7 +63,10 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def _status_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of `run_status`: the model, its folder, the index, documents, and what is being built or failed."""
+    """Yield lines on the model, its folder, the index, documents, and what is being built or failed.
+
+    `data` is the JSON that `run_status` prints: setting, enabled, healthy, and what else is known.
+    """
     yield f"model: {data.get('name') or data['setting'] or 'none'}"
     if "folder" in data:
         yield f"  {data['kind']}, {data['dimensions']} dimensions, {render.size(data['size_bytes'])}, in {data['folder']}"

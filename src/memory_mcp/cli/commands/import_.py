@@ -210,7 +210,7 @@ def _chosen(app: "Memory", yes: bool) -> list[Share]:
 
 
 def shares_of(app: "Memory", found: "Sequence[Finding]") -> list[Share]:
-    """Return the shares of those findings that have new files; raises as `shares_at`."""
+    """Return the shares of those findings that have new files; raise SourceUnreadable where a place holds nothing to read."""
     return [share for f in found if f.new_files for share in shares_at(app, f.importer, f.path)]
 
 

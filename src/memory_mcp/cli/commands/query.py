@@ -13,10 +13,7 @@ _LINE, _CONTEXT = 160, 600
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `query` with the subcommands root, node, browse, events and expand-grip, each with a function of its own.
-
-    `about` is its help text.
-    """
+    """Add `query` with the subcommands root, node, browse, events and expand-grip, each run by its own; `about` is its help."""
     inner = family(parsers, "query", about)
     root = leaf(inner, "root", run_root, "show the years, and how much there is")
     add_scope(root)

@@ -132,9 +132,9 @@ def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Setti
 
 @contextmanager
 def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int]]:
-    """Yield (administration, number of the tenant) for --tenant, else storage.tenant; raise ConfigError where no database is set.
+    """Yield (administration, number of the tenant) for --tenant, else storage.tenant; raise NotFound for an unknown tenant.
 
-    An unknown tenant raises what finding it raises.
+    ConfigError where no database is set, or what it needs is not installed.
     """
     with _acting(args) as (acts, settings):
         yield acts, acts.tenant(args.tenant or settings.storage.tenant).tenant
@@ -161,8 +161,8 @@ def run_tenant_list(args: argparse.Namespace) -> int:
 def run_space_add(args: argparse.Namespace) -> int:
     """Add the space NAME to a tenant, with --owner as its admin, print it, and return 0; changes are audited.
 
-    A space that is there keeps its kind and zone. Raises as `_of_tenant`, InvalidQuery for a name, kind, zone or owner
-    that will not do, NotFound for an owner who is no member.
+    A space that is there keeps its kind and zone. Raises InvalidQuery for a name, kind, zone or owner that will not do, NotFound
+    for an unknown tenant or an owner who is no member, ConfigError where no database is set.
     """
     with _of_tenant(args) as (acts, tenant):
         made = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
@@ -213,7 +213,7 @@ def _member_line(one: "Member") -> str:
 def run_member_remove(args: argparse.Namespace) -> int:
     """Mark a member as removed, take its grants away, revoke its keys, print that, and return 0; what was recorded stays.
 
-    Raises as `_of_tenant`, and NotFound for an unknown member.
+    Raises NotFound for an unknown tenant or member, ConfigError where no database is set.
     """
     with _of_tenant(args) as (acts, tenant):
         gone = acts.remove_member(tenant, args.name)
@@ -221,7 +221,10 @@ def run_member_remove(args: argparse.Namespace) -> int:
 
 
 def run_grant(args: argparse.Namespace) -> int:
-    """Give a member a role in a space, in place of the one before, print whether that changed anything, and return 0."""
+    """Give a member a role in a space, in place of the one before, print whether that changed anything, and return 0.
+
+    Raises NotFound for an unknown member or space.
+    """
     from memory_mcp.team.who import Role
 
     with _of_tenant(args) as (acts, tenant):
@@ -242,8 +245,8 @@ def run_revoke(args: argparse.Namespace) -> int:
 def run_key_make(args: argparse.Namespace) -> int:
     """Make an API key that acts as a member, print it this once, and return 0; only its hash is stored.
 
-    Its scopes are --scope, else memory:read. JSON: key, key_id, scopes, and days (None: it never expires). Raises as
-    `_of_tenant`, and what making it raises for a member, scope or space that will not do.
+    Its scopes are --scope, else memory:read. JSON: key, key_id, scopes, and days (None: it never expires). Raises InvalidQuery
+    for a scope, name or number of days that will not do, NotFound for an unknown tenant, member or space.
     """
     scopes, days = args.scope or ["memory:read"], args.days or None
     with _of_tenant(args) as (acts, tenant):
@@ -269,7 +272,7 @@ def run_key_list(args: argparse.Namespace) -> int:
 
 
 def run_key_revoke(args: argparse.Namespace) -> int:
-    """Revoke a key, from the next call on, print whether it was revoked before, and return 0."""
+    """Revoke a key, from the next call on, print whether it was revoked before, and return 0; NotFound for an unknown key."""
     with _of_tenant(args) as (acts, tenant):
         changed = acts.revoke_key(tenant, args.key_id)
     line = f"key {args.key_id} counts no more" + ("" if changed else "; it was revoked before")

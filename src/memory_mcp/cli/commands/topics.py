@@ -194,10 +194,7 @@ def _styled(line: _Line) -> "Text":
 
 
 def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the state of the topic graph, then a line for each fact about it that is not empty.
-
-    `data` is the response to GetTopicGraphStatus.
-    """
+    """Yield the state of the topic graph, then a line for each fact about it; `data` is the response to GetTopicGraphStatus."""
     yield f"topics: {state(data['enabled'], data['healthy'], data.get('message', ''))}"
     by = "meaning and shared words" if data.get("by_meaning") else "shared words alone"
     facts = {
@@ -294,7 +291,7 @@ def _when(topic: Mapping[str, Any]) -> str:
 
 
 def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield each topic with its fit, its segments with quotations, and its related topics, as `explore` shows them."""
+    """Yield each topic with its fit, segments with quotations, and related topics; `data` is the response to TopicsByQuery."""
     if not data["topics"]:
         yield [(_NO_TOPICS, "")]
     for place, topic in enumerate(data["topics"], 1):

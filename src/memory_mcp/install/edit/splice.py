@@ -28,10 +28,7 @@ def value_at(text: str, keys: Sequence[str]) -> Any:
 
 
 def raw_at(text: str, keys: Sequence[str]) -> str | None:
-    """Return the text of the value at a path of keys, as written; None where there is none.
-
-    Raises Broken where the text is not JSON.
-    """
+    """Return the text of the value at a path of keys, as written; None where there is none. Raises Broken for what is no JSON."""
     node = None if is_blank(text) else _descend(parse(text), keys)
     return None if node is None else text[node.start : node.end]
 
@@ -166,10 +163,10 @@ def _checked(text: str, wanted: Any) -> str:
 
 
 def _put(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[str, int]:
-    """Return a text with a value set at a path of keys, and the number of objects made on the way; raise Broken as `put`.
+    """Return a text with a value set at a path of keys, and the number of objects made on the way.
 
-    `render` writes the value at the last key; `value` is what it writes, which is formatted anew where objects
-    around it are made.
+    `render` writes the value at the last key; `value` is what it writes, which is formatted anew where objects around it are
+    made. Raises Broken where the text is not JSON or something on the way is not an object.
     """
     if is_blank(text):
         return text + _rendered(text, _nested(keys, value), "") + line_break(text), len(keys) - 1
@@ -205,10 +202,7 @@ def _member(node: Node, key: str) -> Part | None:
 
 
 def _descend(node: Node, keys: Sequence[str]) -> Node | None:
-    """Return the node at a path of keys, the node itself for none.
-
-    None where there is none or an object is missing on the way.
-    """
+    """Return the node at a path of keys, the node itself for none; None where it or an object on the way is missing."""
     for key in keys:
         part = _member(node, key) if isinstance(node.value, dict) else None
         if part is None:
