@@ -154,7 +154,7 @@ class App:
         return derivation, Improver(self.storage, self.calendar, self.summarizer)
 
     def _spool(self, directory: Path | None) -> "Spool | None":
-        """Return the spool of the hooks' payloads, which asks for refining at a session's end if set; None in memory."""
+        """Return the spool of the hooks' payloads, None in memory; with hooks.refine it asks for refining at a session's end."""
         from memory_mcp.ingest.hooks.registry import HOOKS
         from memory_mcp.ingest.spool import Spool
         from memory_mcp.toc import refining
@@ -165,7 +165,7 @@ class App:
         return Spool(Path(paths.spool_dir(str(directory))), self.log, self.gate, HOOKS, on_end)
 
     def _watched(self, directory: Path | None) -> "Watch | None":
-        """Return a watch of the folder into which hooks put payloads; None where there is no directory or no watching."""
+        """Return a watch of the folder, made if missing, where hooks put payloads; None without a directory, and off Linux."""
         from memory_mcp.ingest.watch import Watch
 
         return None if directory is None else Watch.on(Path(paths.spool_dir(str(directory))) / "new")
@@ -308,7 +308,10 @@ class App:
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
-        """Store drafts, once per `request`; none if one is refused (InvalidQuery). Wakes the deriver; `trust` None: by role."""
+        """Store drafts, once per `request`, and return the ids that are new and known; none if one is refused (InvalidQuery).
+
+        `trust` None: by role. Wakes the deriver; tells `on_session_end` where a draft ends a session.
+        """
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -316,7 +319,10 @@ class App:
         return appended
 
     def append(self, drafts: "Sequence[EventDraft]", source: str, request: "Request | None" = None) -> "Appended":
-        """Store drafts cleaned elsewhere, committed at return, less what was forgotten since; wakes the deriver."""
+        """Store drafts cleaned elsewhere, less what was forgotten since; return the ids that are new and known, committed.
+
+        Wakes the deriver.
+        """
         from memory_mcp.events.log import Write
 
         return self.append_each([Write(drafts, source, request)])[0]

@@ -40,7 +40,7 @@ class Packed(bytes):
 
     @classmethod
     def of(cls, value: object) -> "Packed":
-        """Return a value as its pickle, to be sent by `send` as it is."""
+        """Return a value as its pickle, which `send` then sends as it is."""
         return cls(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
 
 

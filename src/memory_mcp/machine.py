@@ -140,16 +140,13 @@ def grouped(platform: str = sys.platform) -> dict[str, Any]:
 def apart(platform: str = sys.platform) -> dict[str, Any]:
     """Return arguments of `subprocess.Popen` for a child apart from this process's group and terminal.
 
-    They are {"start_new_session": True}, on Windows {"creationflags": flags}.
+    They are {"start_new_session": True}, on Windows {"creationflags": flags}, there without a console window.
     """
     return {"creationflags": _NO_WINDOW | _OWN_GROUP} if platform == "win32" else {"start_new_session": True}
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Return the signals by which a process is asked to end, those that the platform has.
-
-    In this order: SIGTERM, SIGINT, SIGHUP, SIGBREAK (Windows alone has that).
-    """
+    """Return the signals that ask a process to end, those there are of SIGTERM, SIGINT, SIGHUP and SIGBREAK, in this order."""
     import signal
 
     names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")

@@ -154,7 +154,7 @@ def loss_told(directory: str) -> str:
 
 
 def misnamed(config: str) -> bool:
-    """Return whether a settings file `config` is named that does not exist, or a variable is set that nobody knows."""
+    """Return whether a settings file `config` is named that does not exist, or a variable with our prefix is none of ours."""
     return bool(config and not os.path.isfile(os.path.expanduser(config))) or bool(unknown_variable())
 
 

@@ -156,7 +156,7 @@ def normalise_remote(url: str, base: str = "") -> str:
 
 
 def _drop_suffix(place: str) -> str:
-    """Return a path or an address without .git or /.git at its end, and without slashes before that."""
+    """Return a path or an address without /.git or .git at its end, and then without slashes at its end."""
     place = place.removesuffix("/.git")
     return place.removesuffix(".git").rstrip("/")
 

@@ -119,7 +119,7 @@ def term_set(text: str) -> set[str]:
 
 
 def stem(word: str) -> str:
-    """Return the stem of a plain word in lower case: its only term, where it is no stop word."""
+    """Return the stem of a plain word, which must be in lower case: its only term, where it is no stop word."""
     return str(_state.stem(word))
 
 

@@ -112,7 +112,7 @@ class Here:
         return len(stored.new), len(stored.known)
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Call the function of that name on the memory opened here; raises KeyError for an unknown name."""
+        """Return the result of the function of that name on the memory opened here; raises KeyError for an unknown name."""
         from memory_mcp.requests import carrying, merging, portable
 
         give = {f.__name__: f for f in (carrying.page, carrying.day, *merging.METHODS, *portable.METHODS)}[what]
@@ -223,7 +223,7 @@ class There:
     def _store(self, name: str, report: "ImportReport") -> None:
         """Have the daemon store one file, then delete it; add its counts of new and known and the time to `report`.
 
-        Raises as `_ask`, and the file then stays.
+        Raises LayerUnavailable where no daemon can be reached, and what the daemon reports; the file then stays.
         """
         began = time.monotonic()
         answer = self._ask("import/store", {"name": name})

@@ -68,7 +68,7 @@ def _width() -> int | None:
 
 
 def is_terminal() -> bool:
-    """Whether stdout, or the caller's where the command runs for another process, is a terminal."""
+    """Whether the stream of results is a terminal: stdout, or the caller's where the command runs for another process."""
     return _out().isatty()
 
 
@@ -98,7 +98,7 @@ def safe(text: str) -> str:
 
 
 def out(text: str = "") -> None:
-    """Print a line of the result to stdout, without control characters; stored text is not fenced."""
+    """Print a line to the stream of results, without control characters; nothing is fenced."""
     print(safe(text), file=_out())
 
 
@@ -110,12 +110,12 @@ def err(text: str) -> None:
 
 
 def flush() -> None:
-    """Flush stdout."""
+    """Flush the stream of results."""
     _out().flush()
 
 
 def trace() -> None:
-    """Print the traceback of the exception being handled to stderr."""
+    """Print the traceback of the exception being handled to the stream of errors."""
     import traceback
 
     traceback.print_exc(file=_err())

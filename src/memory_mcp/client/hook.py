@@ -216,8 +216,8 @@ def _may_be(payload: bytes, *events: str) -> bool:
 def _have_filed(directory: str, config: str) -> None:
     """Start the daemon in the background where `_WORTH_A_DAEMON` payloads or more wait and none runs to file them.
 
-    Nothing is waited for: what a new session is told is rendered for the session behind it. Nothing happens
-    where the settings switch daemons off.
+    Nothing is waited for: what a new session is told is rendered for the session behind it. Nothing happens where the settings
+    switch daemons off, or none can run here.
     """
     from memory_mcp import paths
 

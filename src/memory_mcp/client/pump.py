@@ -166,7 +166,7 @@ class Relay:
         return said + [line for line, *_ in self._pending.values()], told
 
     def give_up_all(self, why: str, but_greetings: bool = False) -> list[bytes]:
-        """Return errors for all open requests and drop them; `but_greetings`: greetings are left waiting."""
+        """Return errors that give `why` for all open requests, and drop these; `but_greetings`: greetings are left waiting."""
         return [self._give_up(name, why) for name, (*_, greets) in list(self._pending.items()) if not (greets and but_greetings)]
 
     def _give_up(self, name: str, why: str) -> bytes:

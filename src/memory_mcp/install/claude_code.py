@@ -19,7 +19,7 @@ class ClaudeCode(Client):
     then = "start a new session"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return its settings folder and the user's state file."""
+        """Return its settings folder (`_home`) and the user's state file .claude.json."""
         return (_home(place), *self.configs(place, Level.USER))
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:

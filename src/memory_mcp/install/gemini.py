@@ -19,7 +19,7 @@ class Gemini(Client):
     then = "start a new session, in a folder that you trust: in others it starts no server"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return the folder of the user's settings, .gemini."""
+        """Return the folder of the user's settings: .gemini in GEMINI_CLI_HOME, else in the home directory."""
         return [_home(place)]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:

@@ -149,7 +149,7 @@ class Browser(App[None]):
             self._open(Target(Kind.NODE, branch.node_id), _PASSED)
 
     def on_tree_node_selected(self, event: Tree.NodeSelected[Branch]) -> None:
-        """Unfold or fold a period; show the conversation of a segment."""
+        """Unfold or fold a line that has lines below it; of a segment show the conversation."""
         if event.node.allow_expand:
             event.node.toggle()
         else:

@@ -110,7 +110,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
 def run_audit(args: argparse.Namespace) -> int:
     """Print the --limit newest acts upon the memory, newest first, with time, author, subject and reason; return 0.
 
-    Raises what the request raises for a bad limit.
+    Raises InvalidQuery for a limit that is out of range.
     """
     from memory_mcp.requests.correct import Audit
 
@@ -312,7 +312,7 @@ def _rebuilt_lines(made: dict[str, dict[str, Any]]) -> Iterator[str]:
 def run_prune(args: argparse.Namespace) -> int:
     """Leave documents older than --age-days of --level out of one index, once it is up to date, print how many, and return 0.
 
-    The memory keeps them. Raises what the request raises for a bad level or age.
+    The memory keeps them. Raises InvalidQuery for a bad level or age, LayerUnavailable where there is no such index.
     """
     from memory_mcp.requests.indexes import PruneIndex
 

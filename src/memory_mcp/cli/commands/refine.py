@@ -157,5 +157,5 @@ def _said(title: str, lines: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _cited(grips: list[str]) -> str:
-    """Return grip ids each in square brackets, between blanks: "[grip:...] [grip:...]"; "" for none."""
+    """Return grip ids each in square brackets, separated by blanks: "[grip:...] [grip:...]"; "" for none."""
     return " ".join(f"[{grip}]" for grip in grips)

@@ -108,11 +108,11 @@ class Cleaner:
         self.redacted.update(report.redacted)
 
     def _words(self, text: str) -> str:
-        """Return a text redacted by the gate, with control characters replaced; "" for ""."""
+        """Return a text cleaned as for storage, with control characters replaced; "" for "", and where nothing is left of it."""
         return shown(self._gate.words(text)) if text else ""
 
     def _name(self, text: str) -> str:
-        """Return a name redacted by the gate, with control characters replaced, on one line; "" for ""."""
+        """Return a name cleaned as for storage, at most 500 characters on one line, no control characters in it; "" for ""."""
         return shown(self._gate.name(text)).replace("\n", " ") if text else ""
 
 

@@ -226,7 +226,7 @@ def _json(value: Any, indent: str | None = None) -> str:
 
 
 def _rendered(text: str, value: Any, indent: str | None) -> str:
-    """Return JSON as `text` would hold it on a line indented by `indent`, with its line breaks and step of indentation.
+    """Return a value as JSON for a place in `text`, on lines indented by `indent` with the text's line breaks and indentation.
 
     On one line where `indent` is None, and where `text` itself is on one line.
     """
@@ -236,7 +236,7 @@ def _rendered(text: str, value: Any, indent: str | None) -> str:
 
 
 def _is_one_line(text: str) -> bool:
-    """Whether a text is one line that holds more than an empty object: what is added then goes on the same line."""
+    """Whether a text is one line that holds more than an empty object, so that what is added goes on it; Broken for no JSON."""
     return text.strip() != "" and "\n" not in text.strip("\r\n") and parse(text).value != {}
 
 
