@@ -133,7 +133,7 @@ def _daemon(argv: "Sequence[str]") -> int:
     from memory_mcp.daemon.start import start
 
     def execute(*given):  # type: ignore[no-untyped-def]  # loaded with the first command that is run
-        """Run a command as `cli.remote.execute` does, which is loaded with the first one."""
+        """Run a command on the daemon's open memory and return its exit status; loads `cli.remote.execute` with the first one."""
         from memory_mcp.cli.remote import execute
 
         return execute(*given)

@@ -93,7 +93,11 @@ class App:
         callbacks: Callbacks = ALONE,
         storage: "Storage | None" = None,
     ) -> None:
-        """Open `settings`' data directory, whose `lock` the caller may hold, or take `storage`, which may be open already."""
+        """Open `settings`' data directory, whose `lock` the caller may hold, or take `storage`, which may be open already.
+
+        `in_memory`: without a directory, so without spool and indexes. A watch of the spool that `callbacks` ask for is
+        started, the scheduler is not.
+        """
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
@@ -125,7 +129,10 @@ class App:
             self._watch.start(lambda: self.scheduler.hasten("drain_spool"))
 
     def _derivation(self) -> "tuple[Derivation, Improver]":
-        """Return what derives the tree from events, and what has a language model improve its texts."""
+        """Return what derives the tree from events, and what has a language model improve its texts.
+
+        From then on the store counts what newer statements contradict as superseded.
+        """
         from memory_mcp.derive.close_segments import CloseSegments
         from memory_mcp.derive.derivation import Derivation
         from memory_mcp.derive.rollup import RollUps
@@ -147,7 +154,7 @@ class App:
         return derivation, Improver(self.storage, self.calendar, self.summarizer)
 
     def _spool(self, directory: Path | None) -> "Spool | None":
-        """Return the spool of the hooks' payloads, which asks for refining at a session's end if set; None in memory."""
+        """Return the spool of the hooks' payloads, None in memory; with hooks.refine it asks for refining at a session's end."""
         from memory_mcp.ingest.hooks.registry import HOOKS
         from memory_mcp.ingest.spool import Spool
         from memory_mcp.toc import refining
@@ -158,12 +165,13 @@ class App:
         return Spool(Path(paths.spool_dir(str(directory))), self.log, self.gate, HOOKS, on_end)
 
     def _watched(self, directory: Path | None) -> "Watch | None":
-        """Return a watch of the folder into which hooks put payloads; None where there is no directory or no watching."""
+        """Return a watch of the folder, made if missing, where hooks put payloads; None without a directory, and off Linux."""
         from memory_mcp.ingest.watch import Watch
 
         return None if directory is None else Watch.on(Path(paths.spool_dir(str(directory))) / "new")
 
     def _accelerators(self, directory: Path | None) -> "Accelerators":
+        """Return the indexes of this memory by the settings, none opened yet; without a `directory` there are none to open."""
         from memory_mcp.indexes.accelerators import Accelerators
 
         settings, callbacks = self.settings, self._callbacks
@@ -207,6 +215,7 @@ class App:
         from memory_mcp.jobs.improve_summaries import Hands
 
         def publishing(publish: Callable[[], bool]) -> bool:
+            """Return the result of `publish`, called under the publishing lock; where it is true, the periods are updated."""
             with self.derivation.publishing:
                 if told := publish():
                     self.derivation.run(Depth.PERIODS)
@@ -216,11 +225,13 @@ class App:
         return Hands(*parts, directory, publishing, self.gate.words, self._callbacks.importing)
 
     def _shown(self) -> "Shown":
+        """Return the reader of what the keyword index stores: copies of nodes and quotations, and segments that hold words."""
         from memory_mcp.indexes.shown import Shown
 
         return Shown(lambda: self.accelerators.searcher(LayerName.BM25.value), self.storage.outbox, self.storage.events.last_seq)
 
     def _agentic(self) -> "AgenticLayer":
+        """Return a new layer 2, the search of the time tree."""
         from memory_mcp.layers.agentic.navigate import AgenticLayer
 
         return AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
@@ -259,6 +270,7 @@ class App:
         )
 
         def searcher() -> "Searcher | Switch":
+            """Return the index's searcher; where there is none, a switch with the reason."""
             found = self.accelerators.searcher(name.value)
             reason = self.accelerators.reasons.get(name.value)
             return found or (Switch(True, reason) if reason else switch)
@@ -283,10 +295,12 @@ class App:
         names = (LayerName.BM25, LayerName.VECTOR)
 
         def others() -> list[LayerStatus]:
+            """Return the status of layers 3 and 4, and of both together where the profile is full."""
             whole = [self.hybrid().status()] if self.settings.server.profile == "full" else []
             return [*(self.teleport(name).status() for name in names), *whole]
 
         def keeper() -> "TopicKeeper | Switch":
+            """Return the keeper of the topics; where there is none, a switch with the reason."""
             return self.accelerators.topics() or none
 
         return TopicsLayer(keeper, self.storage, self.tree, self.shown, self.clock, others)
@@ -294,7 +308,10 @@ class App:
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
-        """Store drafts, once per `request`; none if one is refused (InvalidQuery). Wakes the deriver; `trust` None: by role."""
+        """Store drafts, once per `request`, and return the ids that are new and known; none if one is refused (InvalidQuery).
+
+        `trust` None: by role. Wakes the deriver; tells `on_session_end` where a draft ends a session.
+        """
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -302,20 +319,26 @@ class App:
         return appended
 
     def append(self, drafts: "Sequence[EventDraft]", source: str, request: "Request | None" = None) -> "Appended":
-        """Store drafts cleaned elsewhere, committed at return, less what was forgotten since; wakes the deriver."""
+        """Store drafts cleaned elsewhere, less what was forgotten since; return the ids that are new and known, committed.
+
+        Wakes the deriver.
+        """
         from memory_mcp.events.log import Write
 
         return self.append_each([Write(drafts, source, request)])[0]
 
     def append_each(self, writes: "Sequence[Write]") -> "list[Appended]":
-        """Store several writes as `append` does each, together where the engine can; return their results in order."""
+        """Store several writes, less what was forgotten since, together where the engine can; return their results in order.
+
+        They are committed at return; wakes the deriver.
+        """
         clean = [replace(w, drafts=[again for d in w.drafts if (again := self.gate.again(d)) is not None]) for w in writes]
         appended = self.log.append_each(clean)
         self._callbacks.on_write()
         return appended
 
     def holdings(self) -> dict[str, Any]:
-        """Return counts, projects, agents, the root's title and the latest keywords of the tree, as an import reports them."""
+        """Return counts (events, sessions, segments), projects, agents, root (its title) and latest (keywords of the tree)."""
         tally = self.tree.tally()
         return {
             "events": tally.events,
@@ -362,7 +385,10 @@ class App:
         progress: "Callable[[ImportReport, Path, float], None] | None" = None,
         newest: int | None = None,
     ) -> "ImportReport":
-        """Import what is not stored yet, deriving nothing. `progress` gets the report, the file, the share done (0 to 1)."""
+        """Import what is not stored yet, deriving nothing; `newest`: only about so many events, of the files changed last.
+
+        `progress` gets the report, the file, and the share done (0 to 1). Raises InvalidQuery for an unknown importer.
+        """
         with few_collections():
             return self.pipeline.run(self.importer(name), source, progress, newest)
 

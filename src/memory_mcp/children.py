@@ -40,7 +40,7 @@ class Packed(bytes):
 
     @classmethod
     def of(cls, value: object) -> "Packed":
-        """Return a value as its pickle, to be sent by `send` as it is."""
+        """Return a value as its pickle, which `send` then sends as it is."""
         return cls(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
 
 
@@ -56,10 +56,7 @@ def send(stream: IO[bytes], value: object) -> None:
 
 
 def receive(stream: IO[bytes]) -> object:
-    """Return the value of the next frame, unpickled, waiting for it.
-
-    Raises EOFError when the other side has gone, and what unpickling raises.
-    """
+    """Return the value of the next frame, unpickled, waiting for it; raise EOFError when the other side has gone."""
     return pickle.loads(_received(stream))
 
 
@@ -140,7 +137,7 @@ class Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process as `end` does."""
+        """Close the child's input and wait for its end, also after an error in the block, which is passed on; as `end`."""
         self.end()
 
     @property
@@ -178,7 +175,7 @@ class Child:
         return answer
 
     def ask(self, request: object) -> Any:
-        """Send a request, wait for its answer and return it; raises what the future of `submit` raises."""
+        """Send a request, wait for its answer and return it; raise what the work raised, OSError or EOFError without a child."""
         return self.submit(request).result()
 
     def kill(self) -> None:

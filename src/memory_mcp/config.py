@@ -323,7 +323,7 @@ def _unknown(key: str) -> ConfigError:
 
 
 def iter_keys(kind: type[Any] = Settings, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
-    """Yield every setting's dotted name with its dataclass field (default, help), in the order of the sections."""
+    """Yield the dotted name of every setting below `kind`, after `prefix`, with its dataclass field (default, help), in order."""
     hints = typing.get_type_hints(kind)
     for item in dataclasses.fields(kind):
         if dataclasses.is_dataclass(hints[item.name]):

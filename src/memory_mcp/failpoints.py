@@ -56,9 +56,9 @@ _visits: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """Kill this process by SIGKILL when the environment asks for it at this visit of this point; else do nothing.
+    """Kill this process (SIGKILL, or SIGTERM where there is none) when the environment asks for it at this visit of this point.
 
-    Raises KeyError for a name that is not listed, but only where the variable is set.
+    Else do nothing. Raises KeyError for a name that is not listed, but only where the variable is set.
     """
     wanted = os.environ.get(VARIABLE)
     if wanted is None:

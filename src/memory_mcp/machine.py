@@ -69,7 +69,7 @@ class Aside:
         return self._stream
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Put the file in its place, or, after an error in the block or here, remove it."""
+        """Put the file in place once its bytes are on disk; after an error in the block or here, remove it and pass that on."""
         try:
             with self._stream:
                 if kind is None:
@@ -86,7 +86,10 @@ class Aside:
 
 
 def put(place: str | os.PathLike[str], content: bytes, aside: str | os.PathLike[str] = "") -> None:
-    """Write a small file whole and put it in its place, as `Aside` does; raise OSError when that fails."""
+    """Write a small file whole, mode 0600, and put it in its place once it is on disk; raise OSError when that fails.
+
+    `aside` is written first, PLACE.new for "", as `Aside` does.
+    """
     with Aside(place, aside) as stream:
         stream.write(content)
 
@@ -137,16 +140,13 @@ def grouped(platform: str = sys.platform) -> dict[str, Any]:
 def apart(platform: str = sys.platform) -> dict[str, Any]:
     """Return arguments of `subprocess.Popen` for a child apart from this process's group and terminal.
 
-    They are {"start_new_session": True}, on Windows {"creationflags": flags}.
+    They are {"start_new_session": True}, on Windows {"creationflags": flags}, there without a console window.
     """
     return {"creationflags": _NO_WINDOW | _OWN_GROUP} if platform == "win32" else {"start_new_session": True}
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Return the signals by which a process is asked to end, those that the platform has.
-
-    In this order: SIGTERM, SIGINT, SIGHUP, SIGBREAK (Windows alone has that).
-    """
+    """Return the signals that ask a process to end, those there are of SIGTERM, SIGINT, SIGHUP and SIGBREAK, in this order."""
     import signal
 
     names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
@@ -170,7 +170,7 @@ def lives(pid: int) -> bool:
 
 
 def _lives_on_windows(pid: int) -> bool:
-    """Return whether a process runs, without a signal: on Windows, signal 0 is a key stroke that ends the process."""
+    """Return whether a process runs and may be looked at, without a signal: there, signal 0 is a key stroke that ends it."""
     import ctypes
 
     kernel = ctypes.windll.kernel32  # type: ignore[attr-defined, unused-ignore]
@@ -248,10 +248,7 @@ def start(words: Sequence[str], environ: Mapping[str, str], log: str) -> Started
 
 
 def listens(file: int) -> bool:
-    """Return whether somebody still reads what is written to a pipe or a socket, without waiting.
-
-    True without `select.poll`.
-    """
+    """Return whether somebody still reads what is written to a pipe or a socket, without waiting; True without `select.poll`."""
     if not hasattr(select, "poll"):
         return True
     look = select.poll()
@@ -276,7 +273,7 @@ class End:
             self._thread.start()
 
     def fileno(self) -> int:
-        """Return the number that `select` takes."""
+        """Return the number that `select` takes: of the file, or of the socket that a thread serves."""
         return self._file if self._sock is None else self._sock.fileno()
 
     def read(self, size: int) -> bytes:

@@ -98,6 +98,8 @@ Readings = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class _Live:
+    """What is counted in this process: the registry, and the metrics by name."""
+
     registry: "CollectorRegistry"
     counters: Mapping[str, Any]
     histograms: Mapping[str, Any]
@@ -193,7 +195,7 @@ def run(what: str) -> Iterator[None]:
 
 
 def exposition(readings: Readings) -> str:
-    """Return everything counted so far and `readings` in the text format of Prometheus.
+    """Return everything counted so far, `readings` and the values of `provide` in the text format of Prometheus.
 
     Begins to count where nothing does yet. Raises KeyError for a reading that is not in `GAUGES`.
     """

@@ -68,9 +68,9 @@ def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
 
 
 def install_dir(environ: Mapping[str, str] | None = None) -> str:
-    """Return the folder that records what was changed in the configurations of clients.
+    """Return the folder that records what was changed in clients' configurations: `install` beside the usual settings file.
 
-    One for all data directories: `install` beside the usual settings file; nothing is made.
+    There is one for all data directories; nothing is made.
     """
     env = os.environ if environ is None else environ
     return os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "install")
@@ -154,7 +154,7 @@ def loss_told(directory: str) -> str:
 
 
 def misnamed(config: str) -> bool:
-    """Return whether a settings file `config` is named that does not exist, or a variable is set that nobody knows."""
+    """Return whether a settings file `config` is named that does not exist, or a variable with our prefix is none of ours."""
     return bool(config and not os.path.isfile(os.path.expanduser(config))) or bool(unknown_variable())
 
 
@@ -266,12 +266,12 @@ def socket_path(directory: str) -> str:
 
 
 def door_file(directory: str) -> str:
-    """Return the file with the port and the callers' secret of a daemon that listens on loopback TCP."""
+    """Return the path of the file with the port and the callers' secret of a daemon that listens on loopback TCP."""
     return os.path.join(directory, "daemon.door")
 
 
 def start_lock(directory: str) -> str:
-    """Return the lock file held while the daemon is started, so that of many processes only one starts it."""
+    """Return the path of the lock file held while the daemon is started, so that of many processes only one starts it."""
     return os.path.join(directory, "start.lock")
 
 
@@ -292,12 +292,12 @@ TOMBSTONES, TOMBSTONES_KEY = "tombstones.jsonl", "tombstones.key"
 
 
 def pauses_file(directory: str) -> str:
-    """Return the file that says when recording was paused, and of which projects."""
+    """Return the path of the file that says when recording was paused, and of which projects; there may be none."""
     return os.path.join(directory, "pauses.json")
 
 
 def spool_dir(directory: str) -> str:
-    """Return the folder where hooks leave payloads for the daemon."""
+    """Return the path of the folder where hooks leave payloads for the daemon."""
     return os.path.join(directory, "spool")
 
 

@@ -15,10 +15,7 @@ ALL = "*"
 
 
 class Pause(NamedTuple):
-    """A pause: the names that its project is recorded under ("*": all), and from when until when (UTC ms.
-
-    None: until resumed).
-    """
+    """A pause: the names that its project is recorded under ("*": all), and from when until when (UTC ms; None: still)."""
 
     projects: tuple[str, ...]
     begin: int
@@ -47,10 +44,7 @@ def read(directory: str) -> list[Pause]:
 
 
 def write(directory: str, pauses: list[Pause]) -> None:
-    """Store these pauses in place of all before, in one replaced file.
-
-    Raises OSError when they cannot be stored.
-    """
+    """Store these pauses in place of all before, in one replaced file; raise OSError when they cannot be stored."""
     import json
 
     place = paths.pauses_file(directory)
@@ -59,10 +53,7 @@ def write(directory: str, pauses: list[Pause]) -> None:
 
 
 def paused(directory: str, project: str, at_ms: int) -> bool:
-    """Return whether recording of a project is, or was, paused at a moment.
-
-    A damaged file pauses nothing; `memory-mcp doctor` reports it.
-    """
+    """Return whether recording of a project is, or was, paused at a moment; a damaged file pauses nothing (doctor reports it)."""
     try:
         return any(pause.covers(project, at_ms) for pause in read(directory))
     except ValueError:

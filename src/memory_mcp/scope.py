@@ -32,12 +32,8 @@ _SCP = re.compile(r"^(?:[^/@:]*@)?(\[[^\]]*\]|[^/:@]{2,}):(?!//)(.+)$")
 def caller_project(environ: Mapping[str, str], cwd: str, told: str = "", configured: str = "") -> str:
     """Return the project a client works on, from the first of these that names one; "" when none does.
 
-    Args:
-        environ: What a caller shows of its environment: MEMORY_MCP_PROJECT, which beats all else, and what its client declares.
-        cwd: Where it was started; clients that start their servers in the home directory or in / say nothing by it.
-        told: The directory that the payload of a hook names; it comes before what the client declares.
-        configured: The setting server.project.
-
+    In this order: MEMORY_MCP_PROJECT in `environ`, `told` (the directory in a hook's payload), what the client declares in
+    `environ`, `cwd`, and `configured` (the setting server.project). As `told` or `cwd`, root and home directory do not count.
     """
     home = environ.get("HOME") or environ.get("USERPROFILE") or ""
     if (named := environ.get(paths.PROJECT, "").strip()) and (project := _named(named, cwd, home)):
@@ -64,23 +60,18 @@ def _named(name: str, cwd: str, home: str) -> str:
 
 
 def _tells(place: str, home: str) -> bool:
-    """Return whether a directory can be a project: neither the root nor the home directory ("" for an unknown one)."""
+    """Return whether a directory can be a project: neither the root nor `home`, the home directory ("": not known)."""
     path = os.path.normpath(place)
     return path != os.path.dirname(path) and not (home and path == os.path.normpath(home))
 
 
 @lru_cache(maxsize=4096)
 def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
-    """Return the identity of the project that `cwd` lies in; "" where neither it nor a remote is known. Answers are cached.
+    """Return the identity of the project that `cwd` lies in; "" where neither it nor a remote is known. Raises nothing.
 
-    It is host/owner/name where a remote is known, else the path of the main working tree; a directory outside of any
-    repository is its own identity. What changes on disk later is not seen, as answers are cached. Raises nothing.
-
-    Args:
-        cwd: A directory, of this machine or as a transcript records it; "" when none is known.
-        remote: The address of the repository as a transcript records it: what a directory that is gone is named after.
-        branch: The branch that was checked out there, as a transcript records it: many worktrees are called after theirs.
-
+    It is host/owner/name where a remote is known, else the path of the main working tree; a directory outside of any repository
+    is its own identity. Answers are cached, so what changes on disk later is not seen. `remote` and `branch`, as a transcript
+    records them, are used only where `cwd` is not on this machine (`remote` also where it is "").
     """
     if not cwd:
         return normalise_remote(remote)
@@ -152,7 +143,7 @@ def _registered(path: str, left: str) -> str:
 def normalise_remote(url: str, base: str = "") -> str:
     """Return `host/owner/name` of a remote in any of git's forms; the path for a remote on this machine; "" for "".
 
-    A relative path is taken from `base`; user, port and the ending .git are left out.
+    The host is in lower case; a relative path is taken from `base`; user, port and the ending .git are left out.
     """
     url = url.strip()
     if url.lower().startswith("file://"):
@@ -165,7 +156,7 @@ def normalise_remote(url: str, base: str = "") -> str:
 
 
 def _drop_suffix(place: str) -> str:
-    """Return a path or an address without .git or /.git at its end, and without slashes before that."""
+    """Return a path or an address without /.git or .git at its end, and then without slashes at its end."""
     place = place.removesuffix("/.git")
     return place.removesuffix(".git").rstrip("/")
 
@@ -212,14 +203,9 @@ def _find_git(path: str) -> tuple[str, str] | None:
 
 
 def _owning_tree(tree: str, git_dir: str, common: str, entries: list[tuple[str, str, str]]) -> str:
-    """Return the main working tree of a common directory; a bare repository is its own.
+    """Return the main working tree of the directory `common`, which all worktrees share; a bare repository is its own.
 
-    Args:
-        tree: The working tree at hand.
-        git_dir: Its own git directory.
-        common: The directory that all worktrees of the repository share.
-        entries: The git configuration, as `_entries` yields it.
-
+    `tree` is the working tree at hand, `git_dir` its own git directory, `entries` the configuration as `_entries` yields it.
     """
     declared = next((value for section, name, value in entries if (section, name) == ("core", "worktree")), "")
     if declared:
@@ -235,7 +221,7 @@ def _join(base: str, name: str) -> str:
 
 
 def _entries(config: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (section, name, value) of a git configuration; a subsection follows its section after a space."""
+    """Yield (section, name, value) of a git configuration, section and name in lower case; a subsection follows after a space."""
     section = ""
     for raw in config.splitlines():
         line = raw.strip()

@@ -114,15 +114,12 @@ def terms(text: str) -> list[str]:
 
 
 def term_set(text: str) -> set[str]:
-    """Return the distinct terms of a text, stop words left out.
-
-    Faster than `terms` where order and number do not matter.
-    """
+    """Return the distinct terms of a text, stop words left out; faster than `terms` where order and number do not matter."""
     return set().union(*map(_state.known.__getitem__, set(_raws(text))))
 
 
 def stem(word: str) -> str:
-    """Return the stem of a plain word in lower case: its only term, where it is no stop word."""
+    """Return the stem of a plain word, which must be in lower case: its only term, where it is no stop word."""
     return str(_state.stem(word))
 
 
@@ -178,10 +175,7 @@ def hashes_in(*texts: str) -> set[int]:
 
 
 def _raws(text: str) -> list[str]:
-    """Return the tokens of a text as they are written, in order.
-
-    In a text that is not ASCII, characters are brought to one form first (NFKC).
-    """
+    """Return the tokens of a text as they are written, in order; if it is not ASCII, of one form of its characters (NFKC)."""
     if _is_plain(text):
         return _PLAIN_RAW.findall(text)
     if not text.isascii():

@@ -70,12 +70,8 @@ class Memory(Protocol):
     def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
         """Read, clean and store what an importer finds in `source`, and return the report; known events are stored once.
 
-        Args:
-            name: The importer.
-            source: Files, or a folder whose files the importer lists.
-            progress: Called with the report so far, the file, and the share that is done (0..1).
-            newest: About how many of the newest events to read; None: all.
-
+        `source` is files, or a folder whose files the importer lists; `newest`: only about so many events, None for all.
+        `progress` gets the report so far, the file, and the share that is done (0..1).
         """
         ...
 
@@ -103,6 +99,7 @@ class Here:
     """A memory opened in this process."""
 
     def __init__(self, app: App) -> None:
+        """Take settings, rules of recording and some methods from an App, which the caller closes."""
         self._app = app
         self.settings, self.capture = app.settings, app.gate.capture
         self.importer, self.importers, self.run_import = app.importer, app.importers, app.run_import
@@ -115,17 +112,14 @@ class Here:
         return len(stored.new), len(stored.known)
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Call the function of that name on the memory opened here; raises KeyError for an unknown name."""
+        """Return the result of the function of that name on the memory opened here; raises KeyError for an unknown name."""
         from memory_mcp.requests import carrying, merging, portable
 
         give = {f.__name__: f for f in (carrying.page, carrying.day, *merging.METHODS, *portable.METHODS)}[what]
         return give(self._app, asked)
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
-        """Bring the tree up to date; return the seconds of "segment+summarise" and "roll up".
-
-        An index follows when it is next used.
-        """
+        """Bring the tree up to date; return seconds of "segment+summarise" and "roll up". Indexes follow at their next use."""
         from memory_mcp.derive.derivation import Place
 
         left = self._app.derivation.pending()
@@ -144,6 +138,7 @@ class There:
     """The daemon's memory."""
 
     def __init__(self, settings: Settings, wanted: link.Wanted) -> None:
+        """Keep the settings with their rules of recording, and which daemon to use; nothing is connected yet."""
         from memory_mcp.ingest.capture import Capture
 
         self.settings = settings
@@ -163,15 +158,19 @@ class There:
         return all_importers(self.settings.ingest)
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Ask the daemon for the positions of importers whose names begin with `prefix`; raises as `_ask`."""
+        """Ask the daemon for the positions of importers, texts by name, whose names begin with `prefix`.
+
+        Raises LayerUnavailable where no daemon can be reached, and what the daemon reports; as `_ask`.
+        """
         found: dict[str, str] = self._ask("import/marks", {"prefix": prefix})["marks"]
         return found
 
     def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
         """Have processes of this command read and clean the files, and the daemon store them in their order; return the report.
 
-        Cleaned events are handed over as files in the spool; `progress` and `newest` as Memory says. Raises as
-        `_ask`.
+        Cleaned events are handed over as files in the spool. `progress` gets the report so far, the file and the share done
+        (0..1); `newest`: only about so many events. Raises LayerUnavailable where no daemon can be reached, and what the
+        daemon reports.
         """
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.gate import Gate
@@ -198,7 +197,7 @@ class There:
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
         """Write drafts to files in the spool and have the daemon store each; return how many were new, and how many known.
 
-        Raises as `_ask`.
+        Raises LayerUnavailable where no daemon can be reached, and what the daemon reports.
         """
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.handover import Writer
@@ -224,7 +223,7 @@ class There:
     def _store(self, name: str, report: "ImportReport") -> None:
         """Have the daemon store one file, then delete it; add its counts of new and known and the time to `report`.
 
-        Raises as `_ask`, and the file then stays.
+        Raises LayerUnavailable where no daemon can be reached, and what the daemon reports; the file then stays.
         """
         began = time.monotonic()
         answer = self._ask("import/store", {"name": name})
@@ -237,7 +236,8 @@ class There:
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
         """Have the daemon file everything and complete its indexes; return seconds by stage ("segment+summarise", "index").
 
-        The time until only indexing is left counts as filing. Keeps the result for `holdings`. Raises as `_ask`.
+        The time until only indexing is left counts as filing. Keeps the result for `holdings`. Raises LayerUnavailable where no
+        daemon can be reached, and what the daemon reports.
         """
         began, filed = time.monotonic(), 0.0
 
@@ -260,11 +260,11 @@ class There:
         return found
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Have the daemon call the function of that name; raises as `_ask`."""
+        """Return what the daemon's function of that name returns for `asked`; raises LayerUnavailable or the daemon's error."""
         return self._ask(f"carry/{what}", dict(asked))
 
     def connect(self) -> None:
-        """Connect to the daemon, starting one where none runs; raises as `_ask`."""
+        """Connect to the daemon, starting one where none runs; raise LayerUnavailable where none can be reached."""
         self.marks("import:")
 
     def close(self) -> None:
@@ -285,13 +285,9 @@ class There:
     ) -> dict[str, Any]:
         """Call a method of the daemon and return its result; `hear` gets the messages before the result.
 
-        When a daemon ends, the next is called the same, until five calls in a row fail; one that lasted over a
-        second begins the count anew.
-
-        Raises:
-            LayerUnavailable: No daemon can be reached or started, or they keep failing.
-            MemoryMcpError: The daemon answers with an error.
-
+        When a daemon ends, the next is called the same, until five calls in a row fail; one that lasted over a second begins the
+        count anew. Raises LayerUnavailable where no daemon can be reached or started, or they keep failing, and a MemoryMcpError
+        where the daemon answers with an error.
         """
         failures = 0
         while True:

@@ -22,10 +22,7 @@ def heat(counts: Sequence[int], blocks: bool) -> str:
 
 
 def spark(counts: Sequence[int], blocks: bool) -> str:
-    """Return one column for each count, as high as its share of the largest; a count above 0 is visible.
-
-    Without `blocks` as `heat`.
-    """
+    """Return one column for each count, as high as its share of the largest, visible above 0; without `blocks` as `heat`."""
     if not blocks:
         return heat(counts, blocks)
     most = max(counts, default=0)

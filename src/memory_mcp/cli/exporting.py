@@ -56,6 +56,7 @@ class Export:
     """One export of what `asked` names (project, agent, since, until)."""
 
     def __init__(self, ask: Ask, asked: Mapping[str, Any], tell: Tell) -> None:
+        """Prepare an export; `ask` gives pieces of the memory, `tell` is told the progress. Nothing is read yet."""
         self._ask, self._asked, self._tell = ask, dict(asked), tell
         self._gate = Gate()
         self.done = Exported()
@@ -122,7 +123,7 @@ class Export:
     def _pages(self) -> Iterator[list[_Out]]:
         """Yield the events to write, page by page in order of arrival; a page may be empty. After each progress is reported.
 
-        Ends at what was stored when the first page was asked for. Counts the events in `done`; raises what `ask` raises.
+        Ends at what was stored when the first page was asked for. Counts the events in `done`; errors of `ask` are passed on.
         """
         after = to = 0
         while not to or after < to:

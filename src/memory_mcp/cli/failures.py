@@ -8,10 +8,12 @@ class _Told(MemoryMcpError):
     """An error that the daemon reported, with its text and exit status."""
 
     def __init__(self, text: str, status: int, hint: str) -> None:
+        """Keep the daemon's text, exit status and hint."""
         super().__init__(text, hint)
         self._status = status
 
     def __str__(self) -> str:
+        """Return the daemon's text as it is, which has code and hint already."""
         return self.message
 
     @property

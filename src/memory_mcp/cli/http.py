@@ -39,12 +39,8 @@ def serve_team(args: argparse.Namespace, settings: "Settings") -> int:
 def serve_http(args: argparse.Namespace, wanted: link.Wanted) -> int:
     """Open the daemon's HTTP server, print its address when it is new, and keep it open until this is stopped.
 
-    When a daemon ends it is opened in the next. Returns only when the daemon refuses: the status that it gives,
-    after its message on stderr.
-
-    Raises:
-        LayerUnavailable: The platform has no sockets for a daemon, or none could be started.
-
+    When a daemon ends it is opened in the next. Returns only when the daemon refuses: the status that it gives, after its message
+    on stderr. Raises LayerUnavailable where no daemon can run here or none could be started.
     """
     if not link.usable():
         raise LayerUnavailable("this platform has no Unix sockets for the daemon that serves HTTP", "Use stdio.")

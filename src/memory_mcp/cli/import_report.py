@@ -69,7 +69,7 @@ def brief_line(data: dict[str, Any]) -> str:
 
 
 def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Yield what was read of one source, what was left out, redacted and how long it took; `verbose` as `report_lines`.
+    """Yield what was read of one source, what was left out, redacted and how long it took; `verbose`: every reason, with places.
 
     `data` is what `report_shape` returns, with source and path.
     """

@@ -212,11 +212,8 @@ def _interrupted_by_signals() -> Iterator[None]:
 def perform(argv: Sequence[str]) -> int:
     """Run one command on the terminal that `render` is set to; return the exit status.
 
-    Errors, ours or not, are printed as one line on stderr and become a status; KeyboardInterrupt is passed on.
-
-    Raises:
-        BrokenPipeError: The reader of the output has gone.
-
+    Errors, ours or not, are printed as one line on stderr and become a status; KeyboardInterrupt, and BrokenPipeError where the
+    reader of the output has gone, are passed on.
     """
     try:
         return _run(list(argv))

@@ -24,20 +24,11 @@ def execute(
     look: tuple[int, bool, bool],
     stop: "Callable[[str], None]",
 ) -> int:
-    """Run a command in the daemon and return its exit status.
+    """Run the command `argv` in the daemon and return its exit status; raise BrokenPipeError when the caller has gone.
 
-    Args:
-        app: The open memory.
-        argv: The command, as words of a command line.
-        talk: The caller's connection, with its working directory and environment.
-        out: Where the command's results go.
-        err: Where everything else that it prints goes.
-        look: The columns of the caller's terminal, whether it is to be plain, and whether a person there confirmed the command.
-        stop: Ends the daemon for the given reason; called where the command makes a new opening of the store necessary.
-
-    Raises:
-        BrokenPipeError: The caller has gone.
-
+    `talk` is the caller's connection, with its working directory and environment; results go to `out`, all else to `err`. `look`:
+    the columns of its terminal, whether it is to be plain, and whether a person there confirmed the command. `stop` ends the
+    daemon for a reason; called where the store must be opened anew.
     """
 
     def reopen() -> None:

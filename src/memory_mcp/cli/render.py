@@ -68,7 +68,7 @@ def _width() -> int | None:
 
 
 def is_terminal() -> bool:
-    """Whether stdout, or the caller's where the command runs for another process, is a terminal."""
+    """Whether the stream of results is a terminal: stdout, or the caller's where the command runs for another process."""
     return _out().isatty()
 
 
@@ -98,7 +98,7 @@ def safe(text: str) -> str:
 
 
 def out(text: str = "") -> None:
-    """Print a line of the result to stdout, without control characters; stored text is not fenced."""
+    """Print a line to the stream of results, without control characters; nothing is fenced."""
     print(safe(text), file=_out())
 
 
@@ -110,12 +110,12 @@ def err(text: str) -> None:
 
 
 def flush() -> None:
-    """Flush stdout."""
+    """Flush the stream of results."""
     _out().flush()
 
 
 def trace() -> None:
-    """Print the traceback of the exception being handled to stderr."""
+    """Print the traceback of the exception being handled to the stream of errors."""
     import traceback
 
     traceback.print_exc(file=_err())
@@ -155,10 +155,7 @@ def _fenced(lines: Iterable[str]) -> None:
 
 
 def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
-    """Print one JSON document, without what looks like our fence.
-
-    `recalled`: it holds stored text, marked by a field "origin".
-    """
+    """Print one JSON document, without what looks like our fence; `recalled`: it holds stored text, told by a field "origin"."""
     import json
 
     from memory_mcp.model.fencing import neutral_json
@@ -204,7 +201,7 @@ def can_ask() -> bool:
 
 
 def is_persons(argv: Sequence[str]) -> bool:
-    """Whether a person at a terminal confirms that a command's words are their own; asks, see `forward.QUESTIONS`.
+    """Ask a person at this terminal whether the words of the command `argv` are their own; return the answer.
 
     For another process's terminal it was asked there. False where nobody can be asked.
     """
@@ -226,10 +223,7 @@ def agreed(question: str) -> bool:
 
 
 def one_line(text: str, width: int = 0) -> str:
-    """Return a text on one line, cut to `width` characters with an ellipsis, between words where that leaves most of it.
-
-    0: not cut.
-    """
+    """Return a text on one line, cut to `width` characters (0: not cut) with an ellipsis, between words where that cuts few."""
     flat = " ".join(text.split())
     if not width or len(flat) <= width:
         return flat
@@ -253,10 +247,7 @@ def wrapped(text: str, indent: str = "", first: str | None = None, width: int = 
 
 
 def gist(title: str) -> str:
-    """Return a node's title without its leading date or time, up to the first " · ".
-
-    The whole title where it begins with none.
-    """
+    """Return a node's title without its leading date or time, up to the first " · "; the whole title where none leads it."""
     before, dot, after = title.partition(" · ")
     return after if dot and any(c.isdigit() for c in before) else title
 
@@ -309,6 +300,7 @@ class Progress:
     """Progress of long work on stderr: a bar on a terminal, else a plain line at most once a second."""
 
     def __init__(self, title: str) -> None:
+        """Keep the title; nothing is shown before the block begins."""
         self._title = title
         self._bar: RichProgress | None = None
         self._task: TaskID | None = None
@@ -328,14 +320,11 @@ class Progress:
         return self
 
     def count(self, done: int, total: int, noun: str) -> None:
-        """Show that `done` of `total` things are done, as `at` does."""
+        """Show that `done` of `total` things are done: their share, and both numbers with the noun; as `at`."""
         self.at(done / max(total, 1), f"{done:,} of {total:,} {noun}")
 
     def at(self, fraction: float, note: str = "") -> None:
-        """Show the fraction (0..1) that is done, with a note.
-
-        Without a bar at most one line a second, the first after a second.
-        """
+        """Show the fraction (0..1) that is done, with a note; without a bar at most one line a second, the first after one."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=fraction, note=safe(note))
         elif time.monotonic() - self._told >= 1:

@@ -32,18 +32,10 @@ _SECRET, _LONGEST = 32, 4096
 
 
 def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
-    """Listen for a data directory whose lock the caller holds; an address that an earlier daemon left is replaced.
+    """Return a listening socket and the secret that callers must prove ("" for a Unix socket); an earlier address is replaced.
 
-    Args:
-        directory: The data directory.
-        unix: Whether a Unix socket may be used; without it, or where there are none, it is loopback TCP.
-
-    Returns:
-        The listening socket, and the secret that callers must prove ("" for a Unix socket).
-
-    Raises:
-        OSError: There is no way to listen; FileExistsError where something is in the way of the socket.
-
+    The caller holds the directory's lock. Loopback TCP is used without `unix` and where Unix sockets do not work. Raises
+    FileExistsError where something that is no socket is in the way, another OSError where there is no way to listen.
     """
     forget(directory)
     if unix and hasattr(socket, "AF_UNIX"):
@@ -215,7 +207,7 @@ def answer(secret: str, who: str, callers: str, daemons: str) -> str:
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two proofs are the same, compared in constant time."""
+    """Whether two proofs are the same text, compared in constant time."""
     import hmac
 
     return hmac.compare_digest(one.encode(), other.encode())
@@ -234,16 +226,14 @@ async def demand(hear: Hear, say: Say, secret: str) -> bool:
 
 
 def _line(message: dict[str, str]) -> bytes:
-    """Return a message as one line of JSON."""
+    """Return a message as one line of JSON in ASCII, with its line feed."""
     return json.dumps(message).encode() + b"\n"
 
 
 def _heard(sock: socket.socket) -> dict[str, object]:
     """Return the object of one line, {} where it is none, read byte by byte, since what follows belongs to the next reader.
 
-    Raises:
-        ConnectionRefusedError: The other side ends, or sends no line of at most `_LONGEST` bytes.
-
+    Raises ConnectionRefusedError when the other side ends, or sends no line of at most about `_LONGEST` bytes.
     """
     got = bytearray()
     while not got.endswith(b"\n"):

@@ -29,17 +29,10 @@ _CHUNK, _LONGEST_ANSWER = 1 << 16, 1 << 20
 
 
 def hand(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
-    """Hand a payload to the running daemon, waiting at most `PATIENCE` seconds; none is started, and nothing is raised.
+    """Hand a payload to the running daemon; return whether that has written it under this name, without secrets, into the spool.
 
-    Args:
-        directory: The data directory.
-        name: The payload's name in the spool.
-        payload: What the client wrote, bytes; one longer than `LONGEST` is not handed over.
-        told: As in `spoolfile.header`.
-
-    Returns:
-        Whether the daemon has written the payload, without its secrets, under this name into the spool.
-
+    `told`: "project_dir" and "cwd" of the sender. False also for more than `LONGEST` bytes, for no daemon, for any error, and
+    when `PATIENCE` seconds are over; nothing is started or raised.
     """
     if len(payload) > LONGEST:
         return False
@@ -60,7 +53,7 @@ def stop_after(seconds: float) -> None:
     import _signal  # type: ignore[import-not-found]  # has no stub
 
     def stop(_: int, __: "FrameType | None") -> None:
-        """Raise TimeoutError."""
+        """Raise TimeoutError; the handler of SIGALRM."""
         raise TimeoutError("no answer in time")
 
     if hasattr(_signal, "setitimer"):
@@ -91,7 +84,7 @@ def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]
 
 
 def _request(name: str, payload: bytes, told: "Mapping[str, str]") -> bytes:
-    """Return the hello and the request in one piece, since the daemon's greeting does not change the request."""
+    """Return two lines of JSON, the hello and the request, in one piece: the daemon's greeting does not change the request."""
     import binascii
 
     hello = f'{{"memory-mcp":"{__version__}","kind":"rpc","pid":{os.getpid()},"cwd":{quoted(paths.here())}}}\n'
@@ -117,10 +110,7 @@ def _second_line(sock: "_socket.socket") -> bytes:
 
 
 def _over_tcp(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
-    """Hand the payload over loopback TCP; return whether the daemon keeps it in time.
-
-    False also for every error of the connection and a refusal.
-    """
+    """Hand the payload over loopback TCP; return whether the daemon keeps it in time, False also for any error and a refusal."""
     import binascii
 
     from memory_mcp.client import link

@@ -149,23 +149,10 @@ def _read() -> bytes:
 
 
 def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]") -> str:
-    """Keep one payload without its secrets, by the daemon or, where none takes it in time, in this process.
+    """Keep one payload without its secrets, by the daemon or else in this process; return what to complain of, "" for nothing.
 
-    Of one longer than `MAX_PAYLOAD` the first `CUT_KEPT` bytes are kept. Where secrets cannot be taken out it
-    is kept as it came.
-
-    Args:
-        directory: The data directory.
-        client: The client that sent it.
-        payload: What the client wrote, bytes.
-        told: What the payload does not say: "project_dir" and "cwd" of its sender.
-
-    Returns:
-        What to complain of; "" for nothing.
-
-    Raises:
-        OSError: The payload is not kept.
-
+    `told`: "project_dir" and "cwd" of the sender. Of more than `MAX_PAYLOAD` bytes the first `CUT_KEPT` are kept. Where secrets
+    cannot be taken out it is kept as it came, and the result says so. Raises OSError where it is not kept.
     """
     from memory_mcp import paths
     from memory_mcp.client import handing, spoolfile
@@ -229,8 +216,8 @@ def _may_be(payload: bytes, *events: str) -> bool:
 def _have_filed(directory: str, config: str) -> None:
     """Start the daemon in the background where `_WORTH_A_DAEMON` payloads or more wait and none runs to file them.
 
-    Nothing is waited for: what a new session is told is rendered for the session behind it. Nothing happens
-    where the settings switch daemons off.
+    Nothing is waited for: what a new session is told is rendered for the session behind it. Nothing happens where the settings
+    switch daemons off, or none can run here.
     """
     from memory_mcp import paths
 
@@ -247,10 +234,7 @@ def _have_filed(directory: str, config: str) -> None:
 
 
 def _waiting(directory: str) -> list[str]:
-    """Return the file names in the spool's `new` folder, payloads that are not stored yet, in no order.
-
-    [] where it cannot be read.
-    """
+    """Return the file names in the spool's `new` folder, payloads that are not stored yet, in no order; [] where unreadable."""
     from memory_mcp import paths
 
     try:
@@ -357,7 +341,7 @@ def _complain(text: str) -> None:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, however little the system takes at once."""
+    """Write all of `data` to a file descriptor, however little the system takes at once; raise OSError when that fails."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

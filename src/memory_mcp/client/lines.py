@@ -181,12 +181,12 @@ def too_long(number: str | int | None) -> bytes:
 
 
 def _refused(line: bytes, code: int, why: str) -> Read:
-    """Return the answer to a line that cannot be read, with the id if it is found near the line's ends."""
+    """Return a `Read` that answers a line that cannot be read with an error, with the id if it is found near the line's ends."""
     return Read(answer=_error(_told(line[:_KEPT], line[-_KEPT:]), code, why))
 
 
 def _refused_message(message: object, why: str) -> Read:
-    """Return the answer to a message that is JSON and cannot be passed on.
+    """Return a `Read` that answers a message which is JSON and cannot be passed on with the error INVALID_REQUEST and `why`.
 
     It has the message's id, but none where the message itself answers one of ours.
     """
@@ -213,7 +213,7 @@ def _told(head: bytes, tail: bytes) -> str | int | None:
 
 
 def _error(number: str | int | None, code: int, why: str) -> bytes:
-    """Return the line of an error response, with an id or null."""
+    """Return the line of an error response with an id, or null for None; its message ends with: a retry will not help."""
     text = f"{why}. A retry of the same call will not help."
     answer = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": text}}
     return json.dumps(answer, separators=(",", ":")).encode() + b"\n"

@@ -141,7 +141,7 @@ class Line:
         return found
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection and its socket."""
         self.sock.close()
 
 
@@ -174,22 +174,11 @@ def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = STAR
 
 
 def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START_PATIENCE) -> Line:
-    """Connect to the daemon and exchange hellos.
+    """Connect to the daemon, exchange hellos and return the connection, of `kind` "mcp", or "rpc" for the private methods.
 
-    A daemon of an older version than this program is asked to end, and one of this version takes its place;
-    likewise one whose settings file has changed since.
-
-    Args:
-        wanted: Which daemon.
-        kind: "mcp", or "rpc" for the private methods.
-        start: Start a daemon where none runs, and replace one that is outdated.
-        patience: Seconds that it may take.
-
-    Raises:
-        Unreachable: No daemon could be started.
-        Refused: The caller's own settings cannot be used.
-        OSError: No daemon runs and none was to be started, or the time is over; likewise ValueError for an odd hello.
-
+    With `start` one is started where none runs, and one of an older version or with a changed settings file is replaced. Raises
+    Unreachable where none could be started, Refused where the caller's settings cannot be used; another OSError or ValueError
+    where none runs and none is to be started, for an odd hello, and when `patience` seconds are over.
     """
     end, started = time.monotonic() + patience, 0
     while True:
@@ -254,12 +243,8 @@ def converse(
 def starting(directory: str, end: float) -> Iterator[None]:
     """Hold the lock under which a daemon is started, waiting for it until `end` (monotonic clock, seconds).
 
-    The directory is made where it is missing.
-
-    Raises:
-        Unusable: The directory cannot be a data directory.
-        Unreachable: Another process has held the lock for too long.
-
+    The directory is made where it is missing. Raises Unusable where it cannot be a data directory, Unreachable when another
+    process has held the lock until then.
     """
     if why := paths.foreign(directory):
         raise Unusable(why)

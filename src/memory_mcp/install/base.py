@@ -52,11 +52,7 @@ class Place:
         return self.path(self.cwd, *parts)
 
     def named(self, variable: str, *otherwise: str) -> PurePath:
-        """Return the folder that an environment variable names.
-
-        Where the variable is not set, is empty or holds no absolute path: the folder `otherwise` below the user's
-        home.
-        """
+        """Return the folder that an environment variable names; where it is no absolute path, `otherwise` below the home."""
         value = self.environ.get(variable, "")
         return self.path(value) if value and self.path(value).is_absolute() else self.at_home(*otherwise)
 
@@ -141,10 +137,7 @@ class Client(ABC):
 
     @abstractmethod
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return paths that exist once the client has been run.
-
-        The client counts as installed when any one of them exists.
-        """
+        """Return paths that exist once the client has been run; it counts as installed when any one of them exists."""
 
     @abstractmethod
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
@@ -162,19 +155,15 @@ class Client(ABC):
         return [self.keys]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return the entry of a server in its configuration.
+        """Return the entry of a server in its configuration; many clients override this.
 
-        Address and headers if the server has a `url`, else a command as `local` writes it; many clients override
-        this.
+        Address (url) and headers if the server has a `url`, else command, args and env, as `local` writes them.
         """
         del level
         return {"url": server.url, "headers": server.headers} if server.url else local(server)
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """Return the edits that make the client record its sessions as they happen; none unless a subclass has hooks.
-
-        Pure.
-        """
+        """Return the edits that make the client record its sessions as they happen; none unless a subclass has hooks. Pure."""
         del order
         return ()
 
@@ -191,10 +180,7 @@ class Client(ABC):
         return [server, *(self.hooks(order) if order.hooks else ())]
 
     def config(self, place: Place, level: Level) -> PurePath:
-        """Return the first existing file of `configs`, else the first.
-
-        Raises InstallRefused where there is none at this level.
-        """
+        """Return the first existing file of `configs`, else the first; raise InstallRefused where there is none at this level."""
         files = self.configs(place, level)
         if not files:
             raise InstallRefused(f"{self.title} has no configuration for one project", "Leave --project out.")

@@ -25,7 +25,7 @@ _COMMAND = 'const COMMAND = ["memory-mcp", "hook", "opencode"]'
 def hooks(client: Client, order: Order, file: PurePath, events: Sequence[str]) -> list[Edit]:
     """Return one edit per event, each adding a hook that runs our command to the array hooks.EVENT of a file; pure.
 
-    The format is Claude Code's, which other clients share; the client is to end a hook after 10 seconds.
+    The format is Claude Code's, which other clients share; the client is told to end a hook after 10 seconds.
     """
     patience = _PATIENCE_MS if client.hook_client == "gemini" else _PATIENCE_S
     item = {"hooks": [{"type": "command", "command": client.hook_line(order), "timeout": patience}]}

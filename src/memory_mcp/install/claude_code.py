@@ -19,7 +19,7 @@ class ClaudeCode(Client):
     then = "start a new session"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return its settings folder and the user's state file."""
+        """Return its settings folder (`_home`) and the user's state file .claude.json."""
         return (_home(place), *self.configs(place, Level.USER))
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
@@ -33,10 +33,7 @@ class ClaudeCode(Client):
         return [_home(place) / ".claude.json" if inside else place.at_home(".claude.json")]
 
     def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
-        """Return two key paths: of the user's servers, and of those for this folder.
-
-        `claude mcp add` without a scope writes the latter.
-        """
+        """Return two key paths: of the user's servers, and of this folder's, where `claude mcp add` without a scope writes."""
         return [self.keys, ("projects", place.cwd, *self.keys)]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:

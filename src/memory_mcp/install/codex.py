@@ -38,6 +38,6 @@ class Codex(Client):
         return {"url": server.url, "http_headers": server.headers} if server.url else local(server)
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """Return the edits that add a hook per event to hooks.json, beside config.toml of the level."""
+        """Return the edits that add a hook for each event of `capture.CODEX` to hooks.json, beside config.toml of the level."""
         file = self.configs(order.place, order.level)[0].with_name("hooks.json")
         return capture.hooks(self, order, file, capture.CODEX)

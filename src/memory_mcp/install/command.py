@@ -48,7 +48,7 @@ def executable() -> tuple[str, list[str]]:
 
 
 def local_server(data_dir: Path | None, config: Path | None = None) -> Server:
-    """Return our stdio server: the command with `serve`, and given paths, made absolute, in its environment."""
+    """Return our stdio server: the command with `serve`, and the paths that are not None, made absolute, in its environment."""
     command, first = executable()
     told = {DATA_DIR: data_dir, CONFIG: config}
     return Server(command, (*first, "serve"), {name: str(path.absolute()) for name, path in told.items() if path is not None})
@@ -72,18 +72,12 @@ def claude_line(data_dir: Path | None) -> str:
 
 
 def hook_line(client: str, data_dir: Path | None, config: Path | None, platform: str) -> str:
-    """Return the line that a client's shell runs for each event.
-
-    The words of `hook_words`, quoted by `shell_line` for the platform.
-    """
+    """Return the line that a client's shell runs for each event: the words of `hook_words`, quoted by `shell_line`."""
     return shell_line(hook_words(client, data_dir, config), platform)
 
 
 def hook_words(client: str, data_dir: Path | None, config: Path | None) -> list[str]:
-    """Return the hook command as a program and its arguments.
-
-    Paths are given as options, made absolute, where they are not None.
-    """
+    """Return the hook command as a program and its arguments; paths that are not None are options in it, made absolute."""
     command, first = executable()
     words = [command, *first, "hook", client]
     for option, path in (("--data-dir", data_dir), ("--config", config)):
@@ -118,10 +112,7 @@ def starts_us(entry: object) -> bool:
 
 
 def _words(entry: object) -> list[str]:
-    """Return the command and arguments of an entry, in any client's format; empty where it has none.
-
-    What is no text is left out.
-    """
+    """Return the command and arguments of an entry, in any client's format, without what is no text; [] where it has none."""
     if not isinstance(entry, dict):
         return []
     inner = entry.get("command")
@@ -162,10 +153,7 @@ def _arguments(there: list[str], ours: list[str]) -> list[str]:
 
 
 def told_paths(there: object) -> dict[str, Path]:
-    """Return the data directory and settings file that an entry's environment names, by variable name.
-
-    Empty where it names neither, or `there` is no dictionary.
-    """
+    """Return the data directory and settings file that an entry's environment names, by variable; {} where it names neither."""
     if not isinstance(there, dict):
         return {}
     environ = {**(there.get("env") or {}), **(there.get("environment") or {})}
@@ -173,10 +161,7 @@ def told_paths(there: object) -> dict[str, Path]:
 
 
 def runs_our_hook(item: object, client: str) -> bool:
-    """Whether a hook's entry, or any entry in arrays inside it, runs our hook for `client`.
-
-    `item` may also be a list of entries.
-    """
+    """Whether a hook's entry, an entry in arrays inside it, or one of a list of entries runs our hook for `client`."""
     if isinstance(item, list):
         return any(runs_our_hook(one, client) for one in item)
     if isinstance(item, dict):
@@ -196,10 +181,7 @@ def command_of(entry: dict[str, Any]) -> str:
 
 
 def found(command: str) -> str:
-    """Return the path of a command's executable; "" where there is none.
-
-    A path must be an executable file; a name is looked up on the PATH.
-    """
+    """Return the path of a command's executable: a path as given, if it may be run, or a name found on the PATH; else ""."""
     if "/" in command or "\\" in command:
         return command if Path(command).is_file() and os.access(command, os.X_OK) else ""
     return shutil.which(command) or ""

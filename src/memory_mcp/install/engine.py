@@ -62,25 +62,17 @@ class Change:
         return "updated" if self.again else "changed"
 
     def diff(self) -> list[str]:
-        """Return the lines of a unified diff; empty if unchanged.
-
-        It has one line of context, since lines around it may hold secrets.
-        """
+        """Return the lines of a unified diff with one line of context, since others may hold secrets; empty if unchanged."""
         was, now = ((data or b"").decode("utf-8", "replace").splitlines() for data in (self.content.data, self.after))
         names = [str(self.path) if data is not None else os.devnull for data in (self.content.data, self.after)]
         return list(difflib.unified_diff(was, now, names[0], names[1], lineterm="", n=1))
 
 
 def plan(client: Client, order: Order, state: State) -> list[Change]:
-    """Return what installing for a client would change; nothing is written.
+    """Return what installing for a client would change, one change per file, also for files that stay; nothing is written.
 
-    One change per file, also for files that stay as they are.
-
-    An order that names no data directory or settings file takes those of the client's present entry of ours.
-
-    Raises:
-        InstallRefused: An edit cannot be made; the hint says what to do by hand.
-
+    An order that names no data directory or settings file takes those of the client's present entry of ours. Raises
+    InstallRefused where an edit cannot be made; its hint says what to do by hand.
     """
     by_file: dict[Path, list[Edit]] = {}
     order = _as_before(client, order)
@@ -121,12 +113,9 @@ def carry_out(
 ) -> list[Change]:
     """Plan changes and write them one by one under the state's lock; return those of the last plan.
 
-    When another program wrote one of the files meanwhile, all is planned again: three plans at most.
-
-    Raises:
-        InstallRefused: A file cannot be planned or written, another program keeps writing it, or the records are unreadable.
-        filelock.Timeout: Another process held the lock for 60 seconds.
-
+    When another program wrote one of the files meanwhile, all is planned again: three plans at most. Raises InstallRefused where
+    a file cannot be planned or written, another program keeps writing it, or the records are unreadable, and filelock.Timeout
+    where another process held the lock for 60 seconds.
     """
     with state.held():
         for _ in range(_TRIES):

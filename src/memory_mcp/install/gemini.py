@@ -19,7 +19,7 @@ class Gemini(Client):
     then = "start a new session, in a folder that you trust: in others it starts no server"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return the folder of the user's settings, .gemini."""
+        """Return the folder of the user's settings: .gemini in GEMINI_CLI_HOME, else in the home directory."""
         return [_home(place)]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
@@ -32,7 +32,7 @@ class Gemini(Client):
         return {"url": server.url, "type": "http", "headers": server.headers} if server.url else local(server)
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """Return the edits that add a hook per event to the settings file of the level."""
+        """Return the edits that add a hook for each event of `capture.GEMINI` to the settings file of the level."""
         return capture.hooks(self, order, self.configs(order.place, order.level)[0], capture.GEMINI)
 
 

@@ -40,10 +40,7 @@ class Done:
     made: int = 0
 
     def same_place(self, other: "Done") -> bool:
-        """Whether both have the same kind and keys, and for items of arrays the same client too.
-
-        Level and value do not count.
-        """
+        """Whether both have the same kind and keys, and for items of arrays the same client; level and value do not count."""
         return (self.kind, self.keys) == (other.kind, other.keys) and (self.kind != "item" or self.client == other.client)
 
 
@@ -66,6 +63,7 @@ class State:
     """The records by file; `save` writes them."""
 
     def __init__(self, directory: Path | None = None) -> None:
+        """Read the records of a directory, of the usual one for None; raise InstallRefused where they cannot be read."""
         self.directory = directory or Path(paths.install_dir())
         self._file = self.directory / "state.json"
         self.records: dict[str, Record] = {}
@@ -92,12 +90,8 @@ class State:
     def held(self) -> Iterator[None]:
         """Hold the lock of the state, with the records read anew, since other processes may have written.
 
-        Waits up to 60 seconds for the lock, then raises filelock.Timeout. On leaving without any record the lock
-        file, empty backups and the folders made for the state are removed.
-
-        Raises:
-            InstallRefused: The state cannot be read.
-
+        Waits up to 60 seconds for the lock, then raises filelock.Timeout; raises InstallRefused where the state cannot be read.
+        On leaving without any record the lock file, empty backups and the folders made for the state are removed.
         """
         from filelock import FileLock
 

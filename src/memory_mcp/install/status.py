@@ -125,10 +125,9 @@ def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], st
 
 
 def _is_on(edit: Edit, client: Client) -> bool:
-    """Whether the edit for a hook or a plugin is made already.
+    """Whether the edit for a hook or a plugin is made already; raises Broken or InstallRefused where its file cannot be read.
 
-    A plugin file counts if it contains "memory-mcp", an array if one of its items runs our hook. Raises Broken or
-    InstallRefused.
+    A plugin file counts if it contains "memory-mcp", an array if one of its items runs our hook.
     """
     if isinstance(edit, PlaceFile):
         return _MARK in (files.read(Path(edit.path)).data or b"")

@@ -126,10 +126,7 @@ def _ours(item: Any) -> Callable[[Any], bool]:
     commands = [one.get("command") for one in inner] if isinstance(inner, list) else [item.get("command")]
 
     def is_ours(there: Any) -> bool:
-        """Whether an item equals the one that install added.
-
-        Also true for an entry that has one of its commands and no hooks inside.
-        """
+        """Whether an item equals the one that install added, or has one of its commands and no hooks inside."""
         return there == item or (isinstance(there, dict) and there.get("command") in commands and "hooks" not in there)
 
     return is_ours
@@ -190,10 +187,7 @@ def _servers_out(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> s
 
 
 def _hooks_out(client: Client, lists: Iterable[tuple[str, ...]], text: str) -> str:
-    """Return a text without the hooks that run this program for the client, in the arrays at these paths of keys.
-
-    Arrays that become empty are removed too.
-    """
+    """Return a text without the client's hooks that run this program, in the arrays at these paths, nor arrays emptied so."""
     for keys in lists:
         there = splice.value_at(text, keys)
         if runs_our_hook(there, client.hook_client):

@@ -16,7 +16,7 @@ class Zed(Client):
     then = "open the settings of its agent panel: the server is listed there"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return the folder of its settings; see `_home`."""
+        """Return the folder of its settings, Zed on Windows, else zed (see `_home`)."""
         return [_home(place)]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:

@@ -35,6 +35,7 @@ class Here:
     """A memory opened in this process."""
 
     def __init__(self, app: "App", caller: "Caller") -> None:
+        """Keep the open memory, and the caller by whose project requests are answered."""
         from memory_mcp.server.host import Host
 
         self._host, self._caller = Host.of(app), caller
@@ -55,13 +56,14 @@ class There:
     """The memory of the daemon; closing a request's connection cancels it."""
 
     def __init__(self, wanted: link.Wanted) -> None:
+        """Keep which daemon is asked; nothing is connected or started yet."""
         self._wanted = wanted
 
     async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Have the daemon answer a reading request while a thread waits; starts a daemon where none runs.
 
-        When the caller is cancelled, the request is ended in the daemon. Raises as Asking; LayerUnavailable where no
-        daemon can be reached.
+        When the caller is cancelled, the request is ended in the daemon. Raises MemoryMcpError when it fails, LayerUnavailable
+        where no daemon can be reached.
         """
         one = _Request(self._wanted, {"name": name, "arguments": arguments})
         try:
@@ -75,6 +77,7 @@ class _Request:
     """One running request, answered in one thread and cancelled from another."""
 
     def __init__(self, wanted: link.Wanted, params: dict[str, Any]) -> None:
+        """Keep `params`, the request's name and arguments, for the daemon of `wanted`; nothing is sent yet."""
         self._wanted, self._params = wanted, params
         self._line: link.Line | None = None
         self._is_cancelled = False
@@ -112,10 +115,7 @@ class _Request:
             line.close()
 
     def cancel(self) -> None:
-        """Shut the connection, so that the daemon cancels the request and the waiting thread goes on.
-
-        May be called from any thread.
-        """
+        """Shut the connection, from any thread, so that the daemon cancels the request and the waiting thread goes on."""
         self._is_cancelled = True
         if self._line is not None:
             with suppress(OSError):

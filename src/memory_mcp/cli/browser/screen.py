@@ -90,18 +90,22 @@ class Browser(App[None]):
 
     @property
     def _tree(self) -> TimeTree:
+        """The time tree, also while a window is above the main screen."""
         return self.screen_stack[0].query_one("#tree", TimeTree)
 
     @property
     def _results(self) -> Entries:
+        """The list of results, also while a window is above the main screen."""
         return self.screen_stack[0].query_one("#results", Entries)
 
     @property
     def _page(self) -> Entries:
+        """The list that shows the page, also while a window is above the main screen."""
         return self.screen_stack[0].query_one("#page", Entries)
 
     @property
     def _search(self) -> Input:
+        """The search box, also while a window is above the main screen."""
         return self.screen_stack[0].query_one("#search", Input)
 
     def _focus(self, widget: Widget) -> None:
@@ -145,7 +149,7 @@ class Browser(App[None]):
             self._open(Target(Kind.NODE, branch.node_id), _PASSED)
 
     def on_tree_node_selected(self, event: Tree.NodeSelected[Branch]) -> None:
-        """Unfold or fold a period; show the conversation of a segment."""
+        """Unfold or fold a line that has lines below it; of a segment show the conversation."""
         if event.node.allow_expand:
             event.node.toggle()
         else:
@@ -207,7 +211,10 @@ class Browser(App[None]):
         page.show(entries, at)
 
     async def _read(self, target: Target) -> Iterable[Entry]:
-        """Return the entries of a page: a grip in its conversation, a node, or 60 events; raises MemoryMcpError."""
+        """Return the entries of a page: a grip in its conversation, a node, or 60 events; raises MemoryMcpError.
+
+        Of kind MORE the events behind the target's cursor, without the title.
+        """
         if target.kind is Kind.GRIP:
             around = {"before": target.around, "after": target.around, "token_budget": target.tokens}
             return words.grip_page(await self._asking.ask("expand_grip", grip_id=target.name, **around), target)
@@ -240,7 +247,7 @@ class Browser(App[None]):
                 self._open(entry.opens)
 
     def on_entries_outward(self, _: Entries.Outward) -> None:
-        """Go back one step, as `action_outward`."""
+        """Go back one step: to the page before, else to the list it was opened from; as `action_outward`."""
         self.action_outward()
 
     # the search

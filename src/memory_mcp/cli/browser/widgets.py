@@ -59,6 +59,7 @@ class TimeTree(Tree[Branch]):
         """A part of the tree could not be read."""
 
         def __init__(self, error: Exception) -> None:
+            """Keep the error."""
             super().__init__()
             self.error = error
 
@@ -66,6 +67,7 @@ class TimeTree(Tree[Branch]):
         """The cursor moves beyond the leaves of the tree."""
 
     def __init__(self, ask: Ask, **named: Any) -> None:
+        """Make the tree with its hidden root alone; `ask` returns responses, `named` goes to Tree."""
         super().__init__("", Branch(ROOT, ROOT_LINE), **named)
         self._ask = ask
         self._reading = asyncio.Lock()
@@ -239,6 +241,7 @@ class Entries(OptionList):
         """The user goes back to the previous place."""
 
     def __init__(self, **named: Any) -> None:
+        """Make an empty list; `named` goes to OptionList."""
         super().__init__(markup=False, compact=True, **named)
         self.entries: list[Entry] = []
         self._open: dict[int, int] = {}
@@ -263,10 +266,7 @@ class Entries(OptionList):
         self._put(at)
 
     def _put(self, at: int) -> None:
-        """Show `entries` anew with the cursor on one of them, the last where `at` is behind it.
-
-        None where there are no entries.
-        """
+        """Show `entries` anew with the cursor on entry `at`, else on the last one; without entries on none."""
         self.set_options([Option(entry.text) for entry in self.entries])
         self.highlighted = min(at, len(self.entries) - 1) if self.entries else None
 

@@ -53,6 +53,7 @@ class Projects(ModalScreen["str | None"]):
     ]
 
     def __init__(self, found: Sequence[Mapping[str, Any]], yours: str) -> None:
+        """Offer `found`, the projects of a response to list_projects; `yours` is marked as here."""
         super().__init__()
         self._found, self._yours = found, yours
 
@@ -90,10 +91,7 @@ class Projects(ModalScreen["str | None"]):
         self.query_one(Entries).show(projects(self._found, self._yours, typed))
 
     def _take(self) -> None:
-        """Close the window with the name of the project under the cursor ("" for all projects).
-
-        Nothing where no project matches.
-        """
+        """Close the window with the name of the project under the cursor ("": all projects); nothing where no project matches."""
         entry = self.query_one(Entries).entry
         if entry is not None:
             self.dismiss(entry.name)

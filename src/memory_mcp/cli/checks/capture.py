@@ -8,10 +8,7 @@ from memory_mcp.clock import SystemClock
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield one line: which projects are paused now, or that none is.
-
-    WARN where some are, and where the file of pauses cannot be read.
-    """
+    """Yield one line: which projects are paused now (WARN), that none is, or that the file of pauses cannot be read (WARN)."""
     now = SystemClock().now_ms()
     try:
         known = pauses.read(str(look.directory))

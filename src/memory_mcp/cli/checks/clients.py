@@ -44,10 +44,7 @@ def _unused(without: Sequence[ClientStatus]) -> Check:
 
 
 def _check(one: ClientStatus) -> Check:
-    """Return the line of a client that uses this memory: FAIL where its command is missing.
-
-    WARN where one of its files cannot be read.
-    """
+    """Return the line of a client that uses this memory: WARN where one of its files cannot be read, FAIL without its command."""
     name = f"client {one.client}"
     if one.unreadable:
         return Check(WARN, name, f"{one.title}: {'; '.join(one.unreadable)}", f"memory-mcp install {one.client} --dry-run")

@@ -19,6 +19,7 @@ class _Found:
     """Counts and ids of what was found, by rule."""
 
     def __init__(self) -> None:
+        """Begin with no counts and the rules of today."""
         self._redactor = redactor()
         self.times: Counter[str] = Counter()
         self.ids: dict[str, list[str]] = {}
@@ -71,6 +72,6 @@ def _texts(event: Event) -> list[str]:
 
 
 def _some(ids: list[str]) -> str:
-    """Return the first five ids in words, and how many more there are."""
+    """Return the first five ids, separated by commas, and how many more there are."""
     more = len(ids) - _NAMED
     return ", ".join(ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")

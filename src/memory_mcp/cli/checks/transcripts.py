@@ -12,14 +12,17 @@ from memory_mcp.ingest.sources import all_importers
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """Yield a line for each client whose transcripts are on this machine, else one that there are none; as `_check` says."""
+    """Yield a line for each client whose transcripts are here: how many are imported, how many it deletes soon; one if none are.
+
+    WARN where files that are not imported are deleted soon and the client is not followed.
+    """
     outbox = opened.storage.outbox
     found = fates(all_importers(opened.settings.ingest), outbox.marks("import:"), opened.now_ms)
     yield from _told(found, agreed(outbox), opened.calendar.day_of)
 
 
 def before_a_store(settings: Settings, now_ms: int) -> Iterator[Check]:
-    """Yield the same lines for a data directory without a store: nothing is imported, no client is followed.
+    """Yield the lines of `checks` for a data directory without a store: nothing is imported, no client is followed.
 
     Days are in the machine's zone; `now_ms` is in milliseconds since 1970.
     """

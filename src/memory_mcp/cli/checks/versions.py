@@ -9,10 +9,7 @@ from memory_mcp.cli.checks.base import OK, Check, Look
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield one line with the versions of Python, this program, DuckDB and mcp.
-
-    One not installed is said so, and is no failure.
-    """
+    """Yield one line, always OK, with the versions of Python, this program, DuckDB and mcp, or that one is not installed."""
     del look
     found = [f"python {sys.version.split()[0]}", f"memory-mcp {__version__}"]
     for name in ("duckdb", "mcp"):

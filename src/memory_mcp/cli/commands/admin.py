@@ -34,7 +34,10 @@ _BY_A_PERSON = f"A person types it in a terminal and confirms it: {ACKNOWLEDGE}.
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `admin` with its subcommands and their arguments; `about` is its help text."""
+    """Add `admin`, with the subcommands check, rebuild-toc, stats, overview, audit, compact, acknowledge-loss and rebuild-index.
+
+    Also prune-bm25, prune-vector, index-stats, team and migrate-to; each has a function of its own, but both prunes one.
+    """
     inner = family(parsers, "admin", about)
     leaf(inner, "check", run_check, "check every invariant of the tree (exit status 1 when one is broken)")
     rebuild = leaf(inner, "rebuild-toc", run_rebuild, "derive the whole tree again from the events; ids stay")
@@ -107,7 +110,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
 def run_audit(args: argparse.Namespace) -> int:
     """Print the --limit newest acts upon the memory, newest first, with time, author, subject and reason; return 0.
 
-    Raises what the request raises for a bad limit.
+    Raises InvalidQuery for a limit that is out of range.
     """
     from memory_mcp.requests.correct import Audit
 
@@ -224,10 +227,7 @@ def _run_prometheus(args: argparse.Namespace) -> int:
 
 
 def run_compact(args: argparse.Namespace) -> int:
-    """Rewrite the database file without dead space after a backup, print both sizes, and return 0.
-
-    JSON: before_bytes and after_bytes.
-    """
+    """Rewrite the database file without dead space after a backup, print both sizes (before_bytes, after_bytes), and return 0."""
     with opened(args, catch_up=False) as app:
         app.backups.before("the file was rewritten")
         before, after = app.storage.compact()
@@ -312,7 +312,7 @@ def _rebuilt_lines(made: dict[str, dict[str, Any]]) -> Iterator[str]:
 def run_prune(args: argparse.Namespace) -> int:
     """Leave documents older than --age-days of --level out of one index, once it is up to date, print how many, and return 0.
 
-    The memory keeps them. Raises what the request raises for a bad level or age.
+    The memory keeps them. Raises InvalidQuery for a bad level or age, LayerUnavailable where there is no such index.
     """
     from memory_mcp.requests.indexes import PruneIndex
 

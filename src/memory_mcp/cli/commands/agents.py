@@ -12,7 +12,7 @@ _NAMED = 4
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `agents`, which `run` carries out, and its arguments; `about` is its help text."""
+    """Add the command `agents`, which `run` carries out, without arguments of its own; `about` is its help text."""
     leaf(parsers, "agents", run, about)
 
 

@@ -61,7 +61,7 @@ def bounds_of(args: argparse.Namespace) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> int:
     """Ask the memory the question of the arguments, print one page of results and what was decided, and return 0.
 
-    Where the question has no result, that is printed too. Raises what the search raises, as for an unreadable
+    Where the question has no result, that is printed too. Raises InvalidQuery for an argument that will not do, as an unreadable
     time.
     """
     from memory_mcp.requests.limits import Bounds

@@ -29,7 +29,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def place_of(named: str) -> Path:
-    """Return a path, with ~ expanded, made absolute by the caller's working directory."""
+    """Return a path, with ~ expanded, as a Path below the caller's working directory; an absolute one stays."""
     return caller_directory() / Path(named).expanduser()
 
 
@@ -128,10 +128,7 @@ def missing_shape(missing: "Sequence[Missing]", calendar: Calendar) -> list[dict
 
 
 def missing_lines(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[str]:
-    """Yield a line for each of the first 50 parts that cannot be read, and how many more there are.
-
-    Times in the calendar's zone.
-    """
+    """Yield a line for each of the first 50 parts that cannot be read, and how many more; times in the calendar's zone."""
     for one in missing[:_SHOWN]:
         rows = "an unknown number of rows" if one.rows < 0 else render.plural(one.rows, "row")
         times = f" from {calendar.iso(one.from_ms)} to {calendar.iso(one.to_ms)}" if one.to_ms else ""

@@ -49,10 +49,7 @@ EMPTY_HINT = (
 
 
 def common() -> argparse.ArgumentParser:
-    """Return a parser of the arguments that every command takes: --data-dir, --config and --json.
-
-    Each is absent if not given.
-    """
+    """Return a parser of the arguments that every command takes: --data-dir, --config and --json, each absent if not given."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     group = parser.add_argument_group("everywhere")
     group.add_argument("--data-dir", metavar="DIR", help="data directory (setting storage.data_dir; MEMORY_MCP_DATA_DIR)")
@@ -127,14 +124,9 @@ def settings_of(args: argparse.Namespace) -> "Settings":
 def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = False) -> Iterator["App"]:
     """Yield the memory of this command, and close it at the end; in the daemon that is the one it has open, which stays open.
 
-    Opened here, a forgetting that was interrupted is finished first. Lost events are reported on stderr. Raises what
-    opening it raises, as StorageLocked.
-
-    Args:
-        args: The command's arguments.
-        catch_up: File stored events in the tree first; in the daemon only where they are at most 200.
-        settled: In the daemon file all of them, however long that takes.
-
+    `catch_up`: file stored events in the tree first, in the daemon only if they are at most 200; `settled`: there all of them.
+    Opened here, an interrupted forgetting is finished first; in a directory that can only be read nothing is written. Lost
+    events are reported on stderr. Raises what opening it raises, as StorageLocked.
     """
     if (session := SESSION.get()) is not None:
         # Events that are not filed yet are searched directly, so no caller waits for a long import.
@@ -207,15 +199,9 @@ def filling(args: argparse.Namespace) -> "Iterator[Memory]":
 
 
 def forwarded(args: argparse.Namespace, argv: Sequence[str]) -> int | None:
-    """Run a command in the daemon of this memory, starting one where none runs; its output goes to this terminal.
+    """Run the command `argv` in the daemon, starting one where none runs, its output on this terminal; return its exit status.
 
-    Args:
-        args: The arguments of the command that asks; its --json is passed on.
-        argv: The command to run, as words of a command line.
-
-    Returns:
-        Its exit status; None where no daemon is used or can be reached, and where this is the daemon.
-
+    --json of `args` is passed on. None where no daemon is used or can be reached, and where this is the daemon.
     """
     from memory_mcp.client import forward, link
 
@@ -277,18 +263,11 @@ def ask(
     hint: bool = False,
     prepare: "Callable[[App], object] | None" = None,
 ) -> dict[str, Any]:
-    """Open the memory of this command and return the response of one request as JSON values.
+    """Open the memory of this command and return the response of `request`, one of `memory_mcp.requests`, as JSON values.
 
-    Args:
-        args: The command's arguments; where --all is one of them, `whose` sets the request's project and scope.
-        request: A request of `memory_mcp.requests`.
-        catch_up: File stored events in the tree first; see `opened`.
-        hint: Print on stderr how to fill the memory when it is empty.
-        prepare: Called with the open memory before the request is answered.
-
-    Raises:
-        MemoryMcpError: The memory cannot be opened, or the request's handler raises it.
-
+    Where --all is among `args`, `whose` sets the request's project and scope. `catch_up`: file stored events first, see
+    `opened`; `hint`: say on stderr how to fill an empty memory; `prepare` is called with the open memory before the request.
+    Raises a MemoryMcpError where the memory cannot be opened or the request fails.
     """
     from dataclasses import replace
 

@@ -79,10 +79,7 @@ def _is_screen() -> bool:
 
 
 def _print(args: argparse.Namespace, asking: "Asking", where: dict[str, str]) -> int:
-    """Print the root with its newest years, and as text the months below each; return 0.
-
-    An empty memory is reported on stderr.
-    """
+    """Print the root with its newest years, and as text the months below each; return 0. An empty memory is told on stderr."""
     root = asyncio.run(asking.ask("get_node", **where))
     years = []
     if not as_json(args):

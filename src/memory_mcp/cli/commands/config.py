@@ -11,7 +11,7 @@ from memory_mcp.cli.commands.base import Subparsers, family, flags_of, leaf, pri
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `config` with its subcommands and their arguments; `about` is its help text."""
+    """Add `config` with the subcommands show, path and check, each with a function of its own; `about` is its help text."""
     inner = family(parsers, "config", about)
     leaf(inner, "show", run_show, "show every setting with its value and where it comes from")
     leaf(inner, "path", run_path, "show where the settings file is looked for")
@@ -46,10 +46,7 @@ def run_path(args: argparse.Namespace) -> int:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Load and check all settings, print those that are not the defaults, and return 0.
-
-    Raises ConfigError for the first wrong one.
-    """
+    """Check all settings, print those that are not the defaults, and return 0; raise ConfigError for the first wrong one."""
     settings = settings_of(args)
     path = _path(args)
     found = "no settings file, defaults are used" if not path.is_file() else "settings file"
@@ -61,10 +58,7 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def _path(args: argparse.Namespace) -> Path:
-    """Return the settings file of --config, else the usual one, whether or not it exists.
-
-    Raises ConfigError as `settings_file`.
-    """
+    """Return the settings file of --config, else the usual one, existing or not; raise ConfigError where --config names none."""
     from memory_mcp.config import config_path
 
     return settings_file(args) or config_path()

@@ -21,8 +21,8 @@ def add(parsers: Subparsers, about: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Put TEXT in the place of the quotation GRIP, print the new citation, and return 0; both stay readable.
 
-    It counts as a person's word where somebody confirms it at the terminal. Raises what the request raises, as
-    for an unknown grip.
+    It counts as a person's word where somebody confirms it at the terminal. Raises NotFound for an unknown grip, InvalidQuery
+    for a text or kind that will not do.
     """
     from memory_mcp.requests.correct import Correct
 

@@ -18,7 +18,10 @@ _END_PATIENCE, _LOOK, _ANSWER = 8.0, 0.05, 10.0
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `daemon` with its subcommands and their arguments; `about` is its help text."""
+    """Add `daemon` with the subcommands start, stop, restart, status and run, each with a function of its own.
+
+    `about` is its help text. All but stop and status take --profile.
+    """
     inner = family(parsers, "daemon", about)
     start = leaf(inner, "start", run_start, "start it, if it does not run already")
     leaf(inner, "stop", run_stop, "end it; the next client or command starts another")
@@ -36,7 +39,7 @@ def run_start(args: argparse.Namespace) -> int:
 
 
 def run_stop(args: argparse.Namespace) -> int:
-    """Stop the daemon and wait for its end; return 0, also where none ran. Raises LayerUnavailable as `stop`."""
+    """Stop the daemon and wait for its end; return 0, also where none ran. Raises LayerUnavailable where it does not end."""
     pid = stop(wanted(args))
     data = {"running": False, "stopped": pid or None}
     return print_result(args, data, ["It did not run." if not pid else f"Stopped (process {pid})."])
@@ -62,20 +65,15 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def run_here(args: argparse.Namespace) -> int:
-    """Replace this process by the daemon (exec), and never return; raise LayerUnavailable without Unix sockets."""
+    """Replace this process by the daemon (exec), and never return; raise LayerUnavailable where no daemon can run here."""
     _needs_sockets()
     os.execv(sys.executable, [sys.executable, *wanted(args).arguments])
 
 
 def stop(which: link.Wanted) -> int:
-    """Stop the daemon of a data directory and wait up to eight seconds for its end.
+    """Stop the daemon of a data directory and wait up to eight seconds for its end; return its process id, 0 when none ran.
 
-    Returns:
-        The process id that it had; 0 when none ran.
-
-    Raises:
-        LayerUnavailable: It has not ended by then.
-
+    Raises LayerUnavailable where it has not ended by then, and what `link.call` raises where it does not answer.
     """
     try:
         pid = int(link.call(which.directory, "daemon/stop", {"reason": "asked to"}, _ANSWER)["pid"])
@@ -90,7 +88,7 @@ def stop(which: link.Wanted) -> int:
 
 
 def _needs_sockets() -> None:
-    """Raise LayerUnavailable where the platform has no Unix sockets."""
+    """Raise LayerUnavailable where this platform can run no daemon."""
     if not link.usable():
         raise LayerUnavailable("this platform has no Unix sockets", "Use: memory-mcp serve --in-process")
 

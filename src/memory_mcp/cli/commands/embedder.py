@@ -20,7 +20,7 @@ _VARIABLE = "MEMORY_MCP_EMBEDDER__MODEL"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `embedder` with its subcommands and their arguments; `about` is its help text."""
+    """Add `embedder` with the subcommands status, list, fetch and use, each run by its own function; `about` is its help text."""
     inner = family(parsers, "embedder", about)
     leaf(inner, "status", run_status, "show which model embeds, and what share of the memory it knows")
     leaf(inner, "list", run_list, "list the models that are here and some that can be fetched")
@@ -63,7 +63,10 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def _status_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of `run_status`: the model, its folder, the index, documents, and what is being built or failed."""
+    """Yield lines on the model, its folder, the index, documents, and what is being built or failed.
+
+    `data` is the JSON that `run_status` prints: setting, enabled, healthy, and what else is known.
+    """
     yield f"model: {data.get('name') or data['setting'] or 'none'}"
     if "folder" in data:
         yield f"  {data['kind']}, {data['dimensions']} dimensions, {render.size(data['size_bytes'])}, in {data['folder']}"
@@ -137,11 +140,8 @@ def run_fetch(args: argparse.Namespace) -> int:
 def run_use(args: argparse.Namespace) -> int:
     """Write the chosen model into the settings file, restart the daemon where one runs, and return 0; nothing if it is in use.
 
-    Raises:
-        ConfigError: An environment variable overrides the setting.
-        InvalidQuery: The model is not here, or cannot be used.
-        LayerUnavailable: The choice is saved, and the daemon could not be started again.
-
+    Raises InvalidQuery where the model is not here or cannot be used, ConfigError where an environment variable overrides the
+    setting, LayerUnavailable where the choice is saved and the daemon could not be started again.
     """
     from memory_mcp.config import config_path, store
     from memory_mcp.indexes.vector.kind import opened as kind_of

@@ -23,7 +23,7 @@ _ASIDE = "What is stored already stays until it is forgotten: memory-mcp forget.
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `exclude` with its subcommands and their arguments; `about` is its help text."""
+    """Add `exclude` with the subcommands add and remove (`run_change`) and list; `about` is its help text."""
     inner = family(parsers, "exclude", about)
     for name, text in (
         ("add", "record nothing more of it"),
@@ -49,12 +49,8 @@ def run_list(args: argparse.Namespace) -> int:
 def run_change(args: argparse.Namespace) -> int:
     """Add or remove one pattern, as the subcommand says, in the settings file, print those in force, and return 0.
 
-    A path that begins with . or .. as a folder is resolved in the caller's directory.
-
-    Raises:
-        ConfigError: --config names another settings file than the running daemon uses.
-        InvalidQuery: Not exactly one pattern is given, or it is not possible.
-
+    A path that begins with . or .. as a folder is resolved in the caller's directory. Raises ConfigError where --config names
+    another settings file than the running daemon uses, InvalidQuery where not exactly one possible pattern is given.
     """
     from memory_mcp.requests.excluding import Exclude, Include
 

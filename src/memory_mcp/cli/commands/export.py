@@ -68,10 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _html(args: argparse.Namespace, path: Path) -> int:
-    """Write one HTML file, print what is in it, and return 0.
-
-    Raises InvalidQuery with PATH or --format, or for a file that is there.
-    """
+    """Write one HTML file, print what is in it, and return 0; InvalidQuery with PATH or --format, or for a file in the way."""
     from memory_mcp.cli.html_export.writing import HtmlExport
 
     if args.path is not None or args.format != "jsonl":

@@ -40,11 +40,8 @@ def add(parsers: Subparsers, about: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print what would be forgotten or, with --yes, forget it; return 0, or the daemon's exit status where it ran there.
 
-    It runs in the daemon where one is used, since that has the memory open.
-
-    Raises:
-        InvalidQuery: The value to forget is asked for and not given, or nothing is named.
-
+    It runs in the daemon where one is used, since that has the memory open. Raises InvalidQuery where nothing is named, or the
+    value to forget is asked for and not given.
     """
     if args.value == _ASK:
         if SESSION.get() is not None:

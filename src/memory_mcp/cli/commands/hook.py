@@ -18,7 +18,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Keep the payload on standard input in the spool, by `client.hook`; return 0 whatever happens, so that the client goes on.
+    """Have `client.hook` keep the payload on standard input; return 0 whatever happens, so that the client goes on.
 
     At some events what is remembered is printed for the client.
     """

@@ -70,12 +70,8 @@ def add(parsers: Subparsers, about: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Import what the arguments name, file it in the tree, print a report, and return 0, also where the user does not agree.
 
-    Without SOURCE and PATH the clients of this machine are looked through.
-
-    Raises:
-        InvalidQuery: An argument is out of range, or nobody can be asked.
-        SourceUnreadable: There is nothing to read, or nothing of the named source in it (said after the report).
-
+    Without SOURCE and PATH the clients of this machine are looked through. Raises InvalidQuery where an argument is out of range
+    or nobody can be asked, SourceUnreadable where there is nothing to read or, after the report, nothing of the named source.
     """
     if args.newest is not None and args.newest < 1:
         raise InvalidQuery(f"--newest must be at least 1, not {args.newest}")
@@ -112,12 +108,10 @@ def _are_foreign(app: "Memory", shares: "Sequence[Share]") -> bool:
 
 
 def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) -> dict[str, Any]:
-    """Read, file and index several shares, one after the other, with progress on stderr. Raises as `read_share`.
+    """Read, file and index several shares, one after the other, with progress on stderr; return the report as JSON values.
 
-    Returns:
-        The first share's report as JSON values, with those of the others under "others" and the memory's contents under
-        "built". The time of filing is in the first report alone.
-
+    It is the first share's, with those of the others under "others" and the memory's contents under "built"; the time of filing
+    is in the first alone. Raises SourceUnreadable for a share without files.
     """
     count = len(shares)
     reports = [
@@ -149,13 +143,9 @@ def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
 def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
     """Return what to read for a source (`auto`: any) at a path, or without one in the source's usual places.
 
-    Of files only the beginnings are read. Files of other clients go to their own importers, which is said on
-    stderr for a named source.
-
-    Raises:
-        InvalidQuery: No path is given and the source has no usual place, or it is unknown.
-        SourceUnreadable: There is nothing to read.
-
+    Of files only the beginnings are read. Files of other clients go to their own importers, which is said on stderr for a named
+    source. Raises InvalidQuery where the source is unknown or has no usual place and no path is given, SourceUnreadable where
+    there is nothing to read.
     """
     from memory_mcp.ingest.finding import nothing_there, sort_out
     from memory_mcp.ingest.pipeline import prefix_of
@@ -197,12 +187,8 @@ def found_here(app: "Memory") -> "list[Finding]":
 def _chosen(app: "Memory", yes: bool) -> list[Share]:
     """Print what was found on this machine, and return the shares that are new; none if all is imported or the user refuses.
 
-    `yes`: without asking.
-
-    Raises:
-        InvalidQuery: The user has to agree, and there is no terminal to ask on.
-        SourceUnreadable: Nothing was found.
-
+    `yes`: without asking. Raises InvalidQuery where the user has to agree and there is no terminal to ask on, SourceUnreadable
+    where nothing was found.
     """
     found = found_here(app)
     if not found:
@@ -224,15 +210,12 @@ def _chosen(app: "Memory", yes: bool) -> list[Share]:
 
 
 def shares_of(app: "Memory", found: "Sequence[Finding]") -> list[Share]:
-    """Return the shares of those findings that have new files; raises as `shares_at`."""
+    """Return the shares of those findings that have new files; raise SourceUnreadable where a place holds nothing to read."""
     return [share for f in found if f.new_files for share in shares_at(app, f.importer, f.path)]
 
 
 def finding_lines(found: "Sequence[Finding]") -> Iterator[str]:
-    """Yield a heading, a line for each source found on this machine, and about how long an import would take.
-
-    The last is left out where nothing is new.
-    """
+    """Yield a heading, a line for each source found here, and about how long an import takes; the last only where some is new."""
     yield "Found on this machine:"
     for f in found:
         days = " to ".join(dict.fromkeys(time.strftime("%Y-%m-%d", time.localtime(ms / 1000)) for ms in (f.oldest, f.newest)))
@@ -257,17 +240,10 @@ def read_share(app: "Memory", share: Share, newest: int | None, number: str = ""
 
 
 def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int | None, number: str = "") -> "ImportReport":
-    """Read files into the memory with progress on stderr, and return the report.
+    """Read `files` (or a folder's, as the importer `name` lists them) with progress on stderr, and return the report.
 
-    When interrupted, say that what was stored is kept, and raise KeyboardInterrupt.
-
-    Args:
-        app: The memory to fill.
-        name: The importer.
-        files: Files, or a folder whose files the importer lists.
-        newest: About how many of the newest events to read; None: all.
-        number: Said in the progress, such as " 2 of 3".
-
+    `newest`: only about so many events, None for all; `number` is said in the progress, such as " 2 of 3". When interrupted, say
+    that what was stored is kept, and raise KeyboardInterrupt.
     """
     began = time.monotonic()
     with render.Progress(f"importing{number}") as bar:

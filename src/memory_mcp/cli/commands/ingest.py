@@ -55,10 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _from_stdin(app: "Memory") -> "ImportReport":
-    """Copy standard input to a temporary file, store its events in batches of 500 by the rules that hold for a file.
-
-    Returns the report.
-    """
+    """Copy standard input to a temporary file, store its events in batches of 500 by the rules for files; return the report."""
     from memory_mcp.ingest.base import ImportReport, Quote
     from memory_mcp.ingest.gate import Gate
 

@@ -113,10 +113,7 @@ def here() -> Place:
 
 
 def chosen(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]:
-    """Return the client of a name, or for "all" those that `fits`.
-
-    Raises InvalidQuery with the message `none` where none fits.
-    """
+    """Return the client of a name, or for "all" those that `fits`; raise InvalidQuery with the message `none` where none fits."""
     if name != ALL:
         return [CLIENTS[name]]
     found = [client for client in CLIENTS.values() if fits(client)]
@@ -136,12 +133,8 @@ def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
 def order_of(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
     """Return what to install, and notes for the user; with --http a missing token is made, except for --dry-run.
 
-    Data directory and settings file are those of the arguments, else of the environment, else None.
-
-    Raises:
-        InvalidQuery: The name, or a project together with HTTP, is not possible.
-        ConfigError: The HTTP port changes with every start.
-
+    Data directory and settings file are those of the arguments, else of the environment, else None. Raises InvalidQuery where the
+    name, or a project together with HTTP, is not possible, ConfigError where the HTTP port changes with every start.
     """
     if not _NAME.fullmatch(args.name):
         raise InvalidQuery(f"the name {args.name!r} would not do for every client", "Use letters, digits, - and _.")

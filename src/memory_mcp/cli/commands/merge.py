@@ -37,11 +37,7 @@ def add(parsers: Subparsers, about: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Copy what the other memory holds into this one, print the counts, and return 0; 1 when a part could not be read.
 
-    With --dry-run nothing is changed. The other memory is only read.
-
-    Raises:
-        InvalidQuery: The other memory is this one.
-
+    With --dry-run nothing is changed. The other memory is only read. Raises InvalidQuery where it is this one.
     """
     from memory_mcp.archive.others import Records
     from memory_mcp.model.calendar import Calendar

@@ -21,7 +21,7 @@ _ENGINES = ("postgres", "duckdb")
 
 
 def add(parsers: Subparsers) -> None:
-    """Add `admin migrate-to` and its arguments."""
+    """Add `admin migrate-to`, which `run` carries out, with the arguments engine, --url, --tenant, --space and --to."""
     text = "copy the whole memory into another engine's store, and check the copy; this one is not changed"
     aside = "Killed in the middle, the same command goes on. Run again, it copies what came meanwhile."
     parser = leaf(parsers, "migrate-to", run, text, aside)
@@ -102,10 +102,7 @@ def _open(target: "Settings") -> "App":
 
 
 def _beside(app: "App", target: "Settings") -> int:
-    """Copy tombstones and pauses beside the copy's store; return how many tombstones could not be copied.
-
-    Pauses go only to a data directory.
-    """
+    """Copy tombstones and, to a data directory, pauses beside the copy's store; return how many tombstones it cannot take."""
     from memory_mcp.archive import beside
 
     told = beside.rows(app.settings.storage.directory, app.storage.tombstones)

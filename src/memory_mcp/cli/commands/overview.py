@@ -52,7 +52,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 def _kept_out(data: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each paused project and each pattern of what is never recorded, and one if pauses cannot be read.
 
-    Nothing where there is none. `data` is the response to GetOverview.
+    `data` is the response to GetOverview; nothing where there is none of these.
     """
     for one in data["paused"]:
         name = "all projects" if one["project"] == "*" else one["project"]

@@ -24,8 +24,8 @@ def project_option(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Pause the recording of the project --project ("*": all), print the state, and return 0.
 
-    It lasts for --for, without that until it is resumed. Raises what the request raises, as for a duration that
-    cannot be read.
+    It lasts for --for, without that until it is resumed. Raises InvalidQuery for a duration that cannot be read, and where no
+    project is known.
     """
     from memory_mcp.requests.capturing import PauseCapture
 

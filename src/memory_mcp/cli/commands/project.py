@@ -8,7 +8,7 @@ from memory_mcp.cli.commands.base import COMMAND_LINE, Subparsers, answered, fam
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `project` with its subcommands and their arguments; `about` is its help text."""
+    """Add `project` with the subcommands alias, split and undo, each with a function of its own; `about` is its help text."""
     inner = family(parsers, "project", about)
     alias = leaf(inner, "alias", run_alias, "show a project under another's name: both are one")
     alias.add_argument("project", metavar="A", help="the name that is to go")
@@ -24,7 +24,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_alias(args: argparse.Namespace) -> int:
-    """Show project A under the name of project B from now on, print that, and return 0; raises what the request raises."""
+    """Show project A under the name of project B from now on, print that, and return 0; InvalidQuery for an unknown one."""
     from memory_mcp.requests.projects import AliasProject
 
     with opened(args) as app:
@@ -35,7 +35,8 @@ def run_alias(args: argparse.Namespace) -> int:
 def run_split(args: argparse.Namespace) -> int:
     """Make the sessions of project A that began in a folder, or those named, a project of their own; print that and return 0.
 
-    The new project is called by --name, else as the folder. Raises what the request raises.
+    The new project is called by --name, else as the folder. Raises InvalidQuery for an unknown project, NotFound where no session
+    of it is meant.
     """
     from memory_mcp.requests.projects import SplitProject
 
@@ -45,7 +46,7 @@ def run_split(args: argparse.Namespace) -> int:
 
 
 def run_undo(args: argparse.Namespace) -> int:
-    """Take back an alias, a guess or a split, print what holds now, and return 0; raises what the request raises."""
+    """Take back an alias, a guess or a split, print what holds now, and return 0; NotFound for a name that is not known."""
     from memory_mcp.requests.projects import UndoProject
 
     with opened(args) as app:

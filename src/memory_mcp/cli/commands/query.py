@@ -13,7 +13,7 @@ _LINE, _CONTEXT = 160, 600
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `query` with its subcommands and their arguments; `about` is its help text."""
+    """Add `query` with the subcommands root, node, browse, events and expand-grip, each run by its own; `about` is its help."""
     inner = family(parsers, "query", about)
     root = leaf(inner, "root", run_root, "show the years, and how much there is")
     add_scope(root)
@@ -103,10 +103,7 @@ def run_events(args: argparse.Namespace) -> int:
 
 
 def run_expand(args: argparse.Namespace) -> int:
-    """Print a grip (a citation) with the events before and after it, and whether it is verified; return 0.
-
-    Raises NotFound for an unknown one.
-    """
+    """Print a grip (a citation) with the events around it and whether it is verified; return 0. NotFound for an unknown one."""
     from memory_mcp.requests.expand import ExpandRequest
 
     request = ExpandRequest(grip_id=args.id, before=args.before, after=args.after, token_budget=args.token_budget)

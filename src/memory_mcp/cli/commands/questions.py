@@ -92,10 +92,7 @@ def _one_per_statement(ranked: Sequence[_Candidate], count: int) -> list[_Candid
 
 
 def _is_new(candidate: _Candidate, chosen: Sequence[_Candidate], strictness: int) -> bool:
-    """Whether a candidate is of another session than all chosen ones.
-
-    From strictness 1 also of another project, from 2 of another form.
-    """
+    """Whether a candidate is of another session than all chosen; from strictness 1 also another project, from 2 another form."""
     mine = candidate.question
     return not any(
         mine.session_id == c.question.session_id

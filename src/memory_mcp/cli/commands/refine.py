@@ -35,7 +35,7 @@ _MOST = 1 << 20
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `refine` with its subcommands and their arguments; `about` is its help text."""
+    """Add `refine` with the subcommands due, show and write, each with a function of its own; `about` is its help text."""
     inner = family(parsers, "refine", about)
     due = leaf(inner, "due", run_due, "list segments and days that are over and have only the summarizer's text, newest first")
     due.add_argument("--day", default="", metavar="TIME", help="only of this day or time: yesterday, 2026-01-30, 'last week'")
@@ -75,10 +75,8 @@ def run_show(args: argparse.Namespace) -> int:
 def run_write(args: argparse.Namespace) -> int:
     """Replace a node's text by the given JSON, in the daemon where one is used; return 0, or the daemon's exit status.
 
-    Raises:
-        InvalidQuery: The text is no JSON, is too long, or does not fit the node.
-        SourceUnreadable: The file of the JSON cannot be read.
-
+    Raises InvalidQuery where the text is no JSON, is too long or does not fit the node, SourceUnreadable where its file cannot
+    be read.
     """
     text = _read(args.file) if args.text is None else args.text
     argv = ["refine", "write", args.id, f"--text={text}", *(["--all"] if args.all else [])]
@@ -97,7 +95,7 @@ def run_write(args: argparse.Namespace) -> int:
 
 
 def _read(file: str) -> str:
-    """Return the text of a file, or of standard input for "-", at most 1 MiB; raise what `run_write` names.
+    """Return the text of a file, or of standard input for "-"; raise InvalidQuery above 1 MiB, SourceUnreadable if unreadable.
 
     In the daemon it raises InvalidQuery: no file is read there.
     """
@@ -159,5 +157,5 @@ def _said(title: str, lines: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _cited(grips: list[str]) -> str:
-    """Return grip ids each in square brackets, between blanks: "[grip:...] [grip:...]"; "" for none."""
+    """Return grip ids each in square brackets, separated by blanks: "[grip:...] [grip:...]"; "" for none."""
     return " ".join(f"[{grip}]" for grip in grips)

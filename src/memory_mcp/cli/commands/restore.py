@@ -40,12 +40,8 @@ def add(parsers: Subparsers, about: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Verify the backup, build a store from it, put that in place of the present one, and print what was restored.
 
-    The daemon is stopped for it; what was there is kept beside. Returns 1 when a part of the backup is missing,
-    else 0. When building fails, what was built is removed and the memory stays.
-
-    Raises:
-        InvalidQuery: The memory lies in a database, where a backup is not restored to.
-
+    The daemon is stopped for it; what was there is kept beside. Returns 1 when a part of the backup is missing, else 0. When
+    building fails, what was built is removed and the memory stays. Raises InvalidQuery for a memory in a database.
     """
     from memory_mcp.archive.reading import verify
     from memory_mcp.archive.restore import FRESH, put_in_place

@@ -15,10 +15,9 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Retract the quotation GRIP, print that, and return 0; it stays readable.
+    """Retract the quotation GRIP, print that, and return 0; it stays readable. Raises NotFound for an unknown one.
 
-    It counts as a person's act where somebody confirms it at the terminal. Raises what the request raises, as for
-    an unknown grip.
+    It counts as a person's act where somebody confirms it at the terminal.
     """
     from memory_mcp.requests.correct import Retract
 

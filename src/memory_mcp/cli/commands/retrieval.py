@@ -13,7 +13,7 @@ _UNITS = {"bm25": "docs", "vector": "vectors", "hybrid": "docs", "topics": "topi
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `retrieval` with its subcommands and their arguments; `about` is its help text."""
+    """Add `retrieval` with the subcommands status (`run`), plan and classify; `about` is its help text."""
     inner = family(parsers, "retrieval", about)
     status = leaf(inner, "status", run, "show tier and layers")
     status.add_argument("--detail", default="lean", metavar="D", help="full: also what each layer can and cannot do (JSON)")

@@ -9,7 +9,7 @@ from memory_mcp.cli.commands.base import Subparsers, ask, family, leaf, print_re
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `scheduler` with its subcommands and their arguments; `about` is its help text."""
+    """Add `scheduler` with the subcommands status, run, pause and resume, each run by its own function; `about` is its help."""
     inner = family(parsers, "scheduler", about)
     leaf(inner, "status", run_status, "show every job: schedule, last run and its result, next run")
     for name, run, text in (
@@ -29,7 +29,10 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def run_job(args: argparse.Namespace) -> int:
-    """Run one job at once, paused or not, wait for it, print its report, and return 0; raises what the job raises."""
+    """Run one job at once, paused or not, wait for it, print its report, and return 0; raises what the job raises.
+
+    InvalidQuery for an unknown name.
+    """
     from memory_mcp.requests.jobs import RunJob
 
     data = ask(args, RunJob(args.name), catch_up=False)
@@ -37,7 +40,7 @@ def run_job(args: argparse.Namespace) -> int:
 
 
 def run_pause(args: argparse.Namespace) -> int:
-    """Pause one job until it is resumed, and return 0; raises what the request raises for an unknown name."""
+    """Pause one job until it is resumed, and return 0; raise InvalidQuery for an unknown name."""
     from memory_mcp.requests.jobs import PauseJob
 
     data = ask(args, PauseJob(args.name), catch_up=False)
@@ -46,7 +49,7 @@ def run_pause(args: argparse.Namespace) -> int:
 
 
 def run_resume(args: argparse.Namespace) -> int:
-    """Resume one job, print its next run, and return 0; raises what the request raises for an unknown name."""
+    """Resume one job, print its next run, and return 0; raise InvalidQuery for an unknown name."""
     from memory_mcp.requests.jobs import ResumeJob
 
     data = ask(args, ResumeJob(args.name), catch_up=False)

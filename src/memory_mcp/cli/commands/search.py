@@ -40,12 +40,8 @@ def add(parsers: Subparsers, about: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Search one node (--node), or the children of one (--parent) or nodes of a level, print what matches, and return 0.
 
-    Without any of them every segment is searched.
-
-    Raises:
-        InvalidQuery: --node is given with --parent, --level or --cursor, there is no query, or an argument is invalid.
-        NotFound: The node is unknown.
-
+    Without any of them every segment is searched. Raises InvalidQuery where --node is given with --parent, --level or --cursor,
+    there is no query, or an argument is invalid, and NotFound for an unknown node.
     """
     from memory_mcp.model.calendar import TocLevel
     from memory_mcp.requests.words import SearchChildren, SearchNode

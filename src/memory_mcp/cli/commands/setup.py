@@ -84,11 +84,9 @@ def _install(args: argparse.Namespace) -> list[str]:
 
 
 def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequence[Finding]]":
-    """Import what clients keep here, if the user agrees; else only file what is stored already.
+    """Import what clients keep here, if the user agrees, else only file what is stored already; return three things.
 
-    Returns:
-        The report (None without an import), a topic to ask about, and what was found.
-
+    The report (None without an import), a topic to ask about ("" for none), and what was found.
     """
     with filling(args) as app:
         found = import_.found_here(app)
@@ -127,10 +125,7 @@ def _follow(args: argparse.Namespace, found: "Sequence[Finding]") -> list[str]:
 
 
 def _run(args: argparse.Namespace, *words: str, quiet: bool = False) -> None:
-    """Run another command of this program on the same memory in a process of its own; its exit status is ignored.
-
-    `quiet`: without its results.
-    """
+    """Run another command of this program on the same memory in another process, its status ignored; `quiet`: no results."""
     command, first = executable()
     same = [
         part

@@ -26,7 +26,7 @@ _REMOVE_ASIDE = "What was published stays there until it is forgotten: memory-mc
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `share` with its subcommands and their arguments; `about` is its help text."""
+    """Add `share` with the subcommands to, add, remove, now, status and off, each run by its own; `about` is its help text."""
     inner = family(parsers, "share", about)
     to = leaf(inner, "to", run_to, "remember a team's server and its key, and pull what is published there", _KEY_ASIDE)
     to.add_argument("url", metavar="URL", help="the server, such as https://memory.example.org")
@@ -47,7 +47,7 @@ def add(parsers: Subparsers, about: str) -> None:
 def run_to(args: argparse.Namespace) -> int:
     """Remember a team's server and the key (--key, else MEMORY_MCP_SHARE_KEY), pull what is published there, and return 0.
 
-    Raises what the request raises, as for a key that the server refuses.
+    Raises InvalidQuery for an address, key or space that will not do, Unauthenticated for a key that the server refuses.
     """
     from memory_mcp.requests.share import ShareTo
 
@@ -62,7 +62,7 @@ def run_to(args: argparse.Namespace) -> int:
 
 
 def run_add(args: argparse.Namespace) -> int:
-    """Publish a project from now on, with what is stored of it, and return 0; raises what the request raises."""
+    """Publish a project from now on, with what is stored of it, and return 0; InvalidQuery for an unknown one or no server."""
     from memory_mcp.requests.share import ShareProject
 
     with opened(args) as app:
@@ -71,7 +71,7 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def run_remove(args: argparse.Namespace) -> int:
-    """Publish a project no more, and return 0; what was published stays there. Raises what the request raises."""
+    """Publish a project no more, and return 0; what was published stays there. InvalidQuery for one that is not shared."""
     from memory_mcp.requests.share import UnshareProject
 
     with opened(args) as app:

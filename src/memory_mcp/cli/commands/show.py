@@ -36,10 +36,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what has the given id or time: a quotation, a message, a session, a topic or a node; return 0.
-
-    Raises NotFound where nothing has it.
-    """
+    """Print what has the given id or time: a quotation, message, session, topic or node; return 0. NotFound where nothing has."""
     name = " ".join(args.words).strip("[] ")
     with opened(args) as app:
         hint_when_empty(app)
@@ -59,10 +56,7 @@ def _lines(shown: Shown) -> Iterator[str]:
 
 
 def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
-    """Return what has an id, looked for as topic, citation, event, node and session, in this order.
-
-    Raises NotFound where nothing has.
-    """
+    """Return what has an id, looked for as topic, citation, event, node and session in this order; NotFound where nothing has."""
     if name.startswith("topic:"):
         from memory_mcp.cli.commands.topics import settle, whole_lines
         from memory_mcp.requests.one_topic import GetTopic

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the model with today's tokens and what is still due (or that it is off), a line per day, and one per failure.
+    """Yield the model with today's tokens and what is still due (or that it is off), a line per day and model, one per failure.
 
     `data` is the response to GetSpend.
     """

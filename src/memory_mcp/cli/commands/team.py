@@ -25,7 +25,7 @@ _DAYS = 90
 
 
 def add(parsers: Subparsers) -> None:
-    """Add `admin team` and its commands."""
+    """Add `admin team` with tenant, space, member, grant, revoke, key, tombstones (export, apply) and audit."""
     inner = family(parsers, "team", "say who may use a memory that many people share; every act is kept in its audit")
     _add_tenants(inner)
     _add_members(inner)
@@ -40,7 +40,7 @@ def add(parsers: Subparsers) -> None:
 
 
 def _add_tenants(inner: Subparsers) -> None:
-    """Add the commands of tenants and of spaces."""
+    """Add the commands `tenant` (add, list) and `space` (add, list)."""
     tenants = family(inner, "tenant", "add and list tenants: organizations that share nothing with each other")
     new = leaf(tenants, "add", run_tenant_add, "add a tenant, or change its class")
     new.add_argument("name", metavar="NAME", help="as tokens name it, where a claim of theirs does")
@@ -56,7 +56,7 @@ def _add_tenants(inner: Subparsers) -> None:
 
 
 def _add_members(inner: Subparsers) -> None:
-    """Add the commands of members and of their roles (grant, revoke)."""
+    """Add the commands `member` (add, list, remove), `grant` and `revoke`."""
     members = family(inner, "member", "add, list and remove members")
     new = _leaf(members, "add", run_member_add, "add a member, or change one", "Without --sub the member has API keys alone.")
     new.add_argument("name", metavar="NAME", help="what people call the member")
@@ -76,7 +76,7 @@ def _add_members(inner: Subparsers) -> None:
 
 
 def _add_keys(inner: Subparsers) -> None:
-    """Add the commands of API keys."""
+    """Add the command `key` (make, list, revoke), of API keys."""
     keys = family(inner, "key", "make, list and revoke API keys, for hooks and CI")
     made = _leaf(keys, "make", run_key_make, "make a key that acts as a member; its text is shown once")
     made.add_argument("name", metavar="NAME", help="what the key is for")
@@ -96,7 +96,7 @@ def _add_keys(inner: Subparsers) -> None:
 
 
 def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") -> argparse.ArgumentParser:
-    """Add a command about one tenant, with --tenant, and return its parser; see `leaf`."""
+    """Add a command about one tenant, with --tenant beside what `leaf` adds, and return its parser."""
     parser = leaf(parsers, name, run, text, aside)
     parser.add_argument("--tenant", default="", metavar="TENANT", help=_TENANT)
     return parser
@@ -106,11 +106,8 @@ def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") 
 def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Settings"]]:
     """Yield the administration of the database of storage.url, and the settings; its tables are made or brought up first.
 
-    Acts are recorded as of this user and machine; the database is closed at the end.
-
-    Raises:
-        ConfigError: No database is set, or what it needs is not installed.
-
+    Acts are recorded as of this user and machine; the database is closed at the end. Raises ConfigError where no database is set,
+    or what it needs is not installed.
     """
     settings = settings_of(args)
     if not settings.storage.url:
@@ -135,9 +132,9 @@ def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Setti
 
 @contextmanager
 def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int]]:
-    """Yield (administration, number of the tenant) for --tenant, else storage.tenant; raises as `_acting`.
+    """Yield (administration, number of the tenant) for --tenant, else storage.tenant; raise NotFound for an unknown tenant.
 
-    An unknown tenant raises what finding it raises.
+    ConfigError where no database is set, or what it needs is not installed.
     """
     with _acting(args) as (acts, settings):
         yield acts, acts.tenant(args.tenant or settings.storage.tenant).tenant
@@ -146,7 +143,7 @@ def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int
 def run_tenant_add(args: argparse.Namespace) -> int:
     """Add the tenant NAME, or give the one that there is the class --class, print it, and return 0; changes are audited.
 
-    Raises as `_acting`, and InvalidQuery for a name or class that will not do.
+    Raises ConfigError where no database is set, InvalidQuery for a name or class that will not do.
     """
     with _acting(args) as (acts, _):
         made = acts.add_tenant(args.name, args.tenant_class)
@@ -164,8 +161,8 @@ def run_tenant_list(args: argparse.Namespace) -> int:
 def run_space_add(args: argparse.Namespace) -> int:
     """Add the space NAME to a tenant, with --owner as its admin, print it, and return 0; changes are audited.
 
-    A space that is there keeps its kind and zone. Raises as `_of_tenant`, InvalidQuery for a name, kind, zone or owner
-    that will not do, NotFound for an owner who is no member.
+    A space that is there keeps its kind and zone. Raises InvalidQuery for a name, kind, zone or owner that will not do, NotFound
+    for an unknown tenant or an owner who is no member, ConfigError where no database is set.
     """
     with _of_tenant(args) as (acts, tenant):
         made = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
@@ -216,7 +213,7 @@ def _member_line(one: "Member") -> str:
 def run_member_remove(args: argparse.Namespace) -> int:
     """Mark a member as removed, take its grants away, revoke its keys, print that, and return 0; what was recorded stays.
 
-    Raises as `_of_tenant`, and NotFound for an unknown member.
+    Raises NotFound for an unknown tenant or member, ConfigError where no database is set.
     """
     with _of_tenant(args) as (acts, tenant):
         gone = acts.remove_member(tenant, args.name)
@@ -224,7 +221,10 @@ def run_member_remove(args: argparse.Namespace) -> int:
 
 
 def run_grant(args: argparse.Namespace) -> int:
-    """Give a member a role in a space, in place of the one before, print whether that changed anything, and return 0."""
+    """Give a member a role in a space, in place of the one before, print whether that changed anything, and return 0.
+
+    Raises NotFound for an unknown member or space.
+    """
     from memory_mcp.team.who import Role
 
     with _of_tenant(args) as (acts, tenant):
@@ -245,8 +245,8 @@ def run_revoke(args: argparse.Namespace) -> int:
 def run_key_make(args: argparse.Namespace) -> int:
     """Make an API key that acts as a member, print it this once, and return 0; only its hash is stored.
 
-    Its scopes are --scope, else memory:read. JSON: key, key_id, scopes, and days (None: it never expires). Raises as
-    `_of_tenant`, and what making it raises for a member, scope or space that will not do.
+    Its scopes are --scope, else memory:read. JSON: key, key_id, scopes, and days (None: it never expires). Raises InvalidQuery
+    for a scope, name or number of days that will not do, NotFound for an unknown tenant, member or space.
     """
     scopes, days = args.scope or ["memory:read"], args.days or None
     with _of_tenant(args) as (acts, tenant):
@@ -272,7 +272,7 @@ def run_key_list(args: argparse.Namespace) -> int:
 
 
 def run_key_revoke(args: argparse.Namespace) -> int:
-    """Revoke a key, from the next call on, print whether it was revoked before, and return 0."""
+    """Revoke a key, from the next call on, print whether it was revoked before, and return 0; NotFound for an unknown key."""
     with _of_tenant(args) as (acts, tenant):
         changed = acts.revoke_key(tenant, args.key_id)
     line = f"key {args.key_id} counts no more" + ("" if changed else "; it was revoked before")
@@ -280,10 +280,7 @@ def run_key_revoke(args: argparse.Namespace) -> int:
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    """Print the --limit newest administrative acts over a tenant, newest first; return 0.
-
-    Raises InvalidQuery for a limit below 1.
-    """
+    """Print the --limit newest administrative acts over a tenant, newest first; return 0. InvalidQuery for a limit below 1."""
     if args.limit < 1:
         raise InvalidQuery(f"--limit must be at least 1, not {args.limit}")
     with _of_tenant(args) as (acts, tenant):
@@ -299,10 +296,7 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Add to a file the tombstones of all spaces that it lacks, print how many, and return 0.
-
-    The file is made where there is none. Raises as `_acting`.
-    """
+    """Add to a file, made where there is none, the tombstones of all spaces that it lacks, print how many, and return 0."""
     from memory_mcp.team import tombstones
 
     with _acting(args) as (acts, _):

@@ -39,7 +39,7 @@ _LONG = 1.0
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `teleport` with its subcommands and their arguments; `about` is its help text."""
+    """Add `teleport` with the subcommands search, vector and hybrid (`run`), and status; `about` is its help text."""
     inner = family(parsers, "teleport", about)
     for name, text in (
         ("search", "jump by exact keywords (BM25)"),

@@ -42,7 +42,10 @@ _NO_TOPICS = "No topics."
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `topics` with its subcommands and their arguments; `about` is its help text."""
+    """Add `topics` with the subcommands status, top, map, explore, nodes, related, label and pin, each with its own function.
+
+    `about` is its help text.
+    """
     inner = family(parsers, "topics", about)
     leaf(inner, "status", run_status, "show whether topics can be used, and what they are made of")
     top = leaf(inner, "top", run_top, "list areas by importance, or topics, with their mentions week by week")
@@ -138,10 +141,7 @@ def run_explore(args: argparse.Namespace) -> int:
 
 
 def run_nodes(args: argparse.Namespace) -> int:
-    """Print one page of the segments that are about a topic, most relevant first; return 0.
-
-    Raises NotFound for an unknown one.
-    """
+    """Print one page of the segments that are about a topic, most relevant first; return 0. NotFound for an unknown topic."""
     from memory_mcp.requests.one_topic import TopicNodes
 
     data = ask(args, TopicNodes(args.topic_id, args.limit, args.cursor), prepare=settle)
@@ -149,10 +149,7 @@ def run_nodes(args: argparse.Namespace) -> int:
 
 
 def run_related(args: argparse.Namespace) -> int:
-    """Print --limit topics that a topic is related to, the strongest relation first; return 0.
-
-    Raises NotFound for an unknown one.
-    """
+    """Print --limit topics that a topic is related to, the strongest relation first; return 0. NotFound for an unknown topic."""
     from memory_mcp.requests.one_topic import RelatedTopics
 
     data = ask(args, RelatedTopics(args.topic_id, args.limit), prepare=settle)
@@ -197,10 +194,7 @@ def _styled(line: _Line) -> "Text":
 
 
 def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the state of the topic graph, then a line for each fact about it that is not empty.
-
-    `data` is the response to GetTopicGraphStatus.
-    """
+    """Yield the state of the topic graph, then a line for each fact about it; `data` is the response to GetTopicGraphStatus."""
     yield f"topics: {state(data['enabled'], data['healthy'], data.get('message', ''))}"
     by = "meaning and shared words" if data.get("by_meaning") else "shared words alone"
     facts = {
@@ -245,10 +239,7 @@ def _drawn(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _listed(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield the heading and for each topic four plain lines: label and importance, mentions, keywords, weeks.
-
-    Last the next cursor.
-    """
+    """Yield a heading, four plain lines for each topic (label and importance, mentions, keywords, weeks), and the next cursor."""
     yield [(_heading(data), "")]
     for place, topic in enumerate(data["topics"], 1):
         yield [(f"{place:>3}. {topic['label']} (importance {topic['importance']:.3g})  {topic['topic_id']}", "")]
@@ -300,7 +291,7 @@ def _when(topic: Mapping[str, Any]) -> str:
 
 
 def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield each topic with its fit, its segments with quotations, and its related topics, as `explore` shows them."""
+    """Yield each topic with its fit, segments with quotations, and related topics; `data` is the response to TopicsByQuery."""
     if not data["topics"]:
         yield [(_NO_TOPICS, "")]
     for place, topic in enumerate(data["topics"], 1):

@@ -176,10 +176,9 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
 def _ask(
     args: argparse.Namespace, directory: Path, questions: "Sequence[Question]", indexed: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Start the server as a client does, ask it, and return an answer for each question, as `_session`.
+    """Start the server as a client does, ask it, and return for each question its text and the response, as `_session`.
 
-    The daemon of the directory is stopped at the end. Raises StorageError with the server's last output when it fails in
-    any way.
+    The daemon of the directory is stopped at the end. Raises StorageError with the server's last output when it fails in any way.
     """
     from memory_mcp.cli.commands.daemon import stop
     from memory_mcp.client import link
@@ -237,10 +236,7 @@ async def _session(
 
 
 async def _ready(client: "Client", indexed: Sequence[str]) -> None:
-    """Wait up to 30 seconds until these indexes can be used.
-
-    Raises nothing if they cannot, as answers are possible without them.
-    """
+    """Wait up to 30 seconds until these indexes can be used; return then also without them, as answers are possible."""
     end = time.monotonic() + _READY
     while time.monotonic() < end:
         layers = _content(await client.call_tool("get_retrieval_status", {}))["layers"]
@@ -284,10 +280,7 @@ def _story(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
-    """Yield the path of an answer, its first result with quotation and grip, and the conversation.
-
-    Else that nothing was found.
-    """
+    """Yield the path of an answer, its first result with quotation, grip and conversation; else that nothing was found."""
     why = answer["explanation"]
     yield ""
     used = f"tier {why['tier_used']}, {why['method_used']}, {render.plural(why['nodes_visited'], 'node')} visited"
@@ -314,10 +307,7 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
 
 
 def _expanded_lines(expanded: dict[str, Any]) -> Iterator[str]:
-    """Yield the events around a citation, its own marked with >, and whether it is verified.
-
-    `expanded` is the response to expand_grip.
-    """
+    """Yield the events around a citation, its own marked with >, and whether it is verified, of a response to expand_grip."""
     checked = "verified: stored word for word" if expanded["verified"] else "NOT verified"
     yield ""
     yield f"  In its conversation ({checked})"

@@ -16,7 +16,7 @@ ALL = "all"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `watch` with its subcommands and their arguments; `about` is its help text."""
+    """Add `watch` with the subcommands status, and on and off (`run_change`); `about` is its help text."""
     inner = family(parsers, "watch", about)
     leaf(inner, "status", run_status, "show which clients are followed, and what there is of each")
     for name, text in (

@@ -30,6 +30,7 @@ class Cleaner:
     """Cleans responses of the memory, and counts what was removed."""
 
     def __init__(self) -> None:
+        """Begin with a gate of the rules of today, and nothing counted."""
         self._gate = Gate()
         self.left_out: Counter[str] = Counter()
         self.redacted: Counter[str] = Counter()
@@ -107,19 +108,16 @@ class Cleaner:
         self.redacted.update(report.redacted)
 
     def _words(self, text: str) -> str:
-        """Return a text redacted by the gate, with control characters replaced; "" for ""."""
+        """Return a text cleaned as for storage, with control characters replaced; "" for "", and where nothing is left of it."""
         return shown(self._gate.words(text)) if text else ""
 
     def _name(self, text: str) -> str:
-        """Return a name redacted by the gate, with control characters replaced, on one line; "" for ""."""
+        """Return a name cleaned as for storage, at most 500 characters on one line, no control characters in it; "" for ""."""
         return shown(self._gate.name(text)).replace("\n", " ") if text else ""
 
 
 def shown(text: str) -> str:
-    """Return a text with control characters and those that turn the direction of writing replaced.
-
-    Line ends become line feeds.
-    """
+    """Return a text with control characters and those that turn the direction of writing replaced, line ends as line feeds."""
     return render.safe(_BREAKS.sub("\n", text))
 
 

@@ -20,6 +20,7 @@ class Index:
     """Postings: the numbers of the segments that contain each term, in order of time."""
 
     def __init__(self) -> None:
+        """Begin without postings."""
         self._places: dict[str, array[int]] = {}
 
     def add(self, number: int, text: str) -> None:

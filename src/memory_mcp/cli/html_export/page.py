@@ -25,6 +25,7 @@ class Page:
     """Renders the pieces of one page."""
 
     def __init__(self) -> None:
+        """Prepare the packaged templates, which escape what is put into them."""
         self._pieces = Environment(
             loader=PackageLoader(_ROOM), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
@@ -43,7 +44,7 @@ class Page:
         return self._pieces.get_template("head.html").render(told, policy=policy, style=Markup(style))
 
     def open_period(self, told: Mapping[str, Any]) -> str:
-        """Return the beginning of a year, month, week or day, as a part that folds."""
+        """Return the beginning of a year, month, week or day, as a part that folds; `told` is made by `HtmlExport._period`."""
         return self._pieces.get_template("period.html").render(told)
 
     def close_period(self) -> str:
@@ -51,7 +52,7 @@ class Page:
         return "</details>\n"
 
     def open_segment(self, told: Mapping[str, Any]) -> str:
-        """Return the beginning of a segment, up to where its messages go."""
+        """Return the beginning of a segment, up to where its messages go; `told` is that of `Cleaner.segment` with its id."""
         return self._pieces.get_template("segment.html").render(told)
 
     def messages(self, messages: list[dict[str, Any]]) -> str:

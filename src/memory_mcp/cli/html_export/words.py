@@ -37,7 +37,7 @@ def terms(text: str) -> set[str]:
 def groups(text: str) -> Iterator[list[str]]:
     """Yield the terms of each word of a text: the word, then its parts if it has several; of a run of CJK its bigrams.
 
-    Folded as `_folded` does. A word that is longer than MAX_TOKEN is left out.
+    In lower case and without plural endings, see `_folded`. A word that is longer than MAX_TOKEN is left out.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFC", unicodedata.normalize("NFKD", text).translate(_MARKS))

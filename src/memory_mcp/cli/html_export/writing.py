@@ -61,6 +61,7 @@ class HtmlExport:
     """One HTML file of what `asked` names (project, agent, since, until)."""
 
     def __init__(self, ask: Ask, asked: Mapping[str, Any], tell: Tell, largest: int = LARGEST) -> None:
+        """Prepare an export of at most `largest` bytes; nothing is asked for or written yet."""
         self._ask, self._asked, self._tell, self._largest = ask, dict(asked), tell, largest
         self._page, self._cleaner, self._index = Page(), Cleaner(), Index()
         self._done = _Written()
@@ -69,13 +70,9 @@ class HtmlExport:
     def write(self, path: Path) -> dict[str, Any]:
         """Write the file, replacing one of its name once complete; to be called once.
 
-        The days are written to a temporary file beside it first. Returns events, segments, days and bytes (counts), and
-        left_out and redacted (counts by reason).
-
-        Raises:
-            ResourceExhausted: The file would be too large for a browser; nothing is left of it.
-            StorageError: The file cannot be written.
-
+        The days are written to a temporary file beside it first. Returns events, segments, days and bytes (counts), and left_out
+        and redacted (counts by reason). Raises ResourceExhausted where the file would be too large for a browser, StorageError
+        where it cannot be written; nothing is left of it then.
         """
         contents = self._ask("contents", self._asked)
         days: list[list[str]] = contents["days"]
@@ -183,10 +180,7 @@ class HtmlExport:
         yield from (self._page.close_period() for _ in open_now)
 
     def _read(self, aside: IO[bytes], start: int, after: int) -> Iterator[str]:
-        """Yield a day's text from the temporary file, bytes `start` to `after`.
-
-        Its size, counted already, is taken off again.
-        """
+        """Yield a day's text from the temporary file, bytes `start` to `after`; its size, counted already, is taken off again."""
         self._size -= after - start
         aside.seek(start)
         decoder = codecs.getincrementaldecoder("utf-8")()
@@ -261,7 +255,7 @@ class HtmlExport:
 
 
 def _name_of(node_id: str) -> str:
-    """Return what a period is called, by its node id, as `period_name` does."""
+    """Return the name of a period (year, month, week or day) for people, by its node id."""
     from memory_mcp.derive.rollup import period_name
     from memory_mcp.model.ids import NodeId
 

@@ -57,8 +57,7 @@ SAVE_AS_UTF8 = "Save it as UTF-8 and try again."
 def read(path: Path) -> Content:
     """Return the content of a file; its data is None where there is no file.
 
-    Raises InstallRefused when it cannot be read, is a folder or another thing than a file, or has more than 64
-    MiB.
+    Raises InstallRefused when it cannot be read, is a folder or another thing than a file, or has more than 64 MiB.
     """
     try:
         if path.exists() and not path.is_file():
@@ -109,13 +108,9 @@ def make_folder(folder: Path) -> list[Path]:
 def replace(path: Path, was: bytes | None, data: bytes) -> None:
     """Replace the file by `data` in one step, its bytes on disk first; a link stays, its target is replaced.
 
-    Missing folders are made. A new file can be read by this user alone; an existing one keeps its mode and owner.
-
-    Raises:
-        Changed: The file does not hold `was` (None: it should not exist); nothing is written.
-        InstallRefused: The present content cannot be read.
-        OSError: The file cannot be written.
-
+    Missing folders are made. A new file can be read by this user alone; an existing one keeps its mode and owner. Raises Changed,
+    with nothing written, where the file does not hold `was` (None: it should not exist), InstallRefused where it cannot be read,
+    OSError where it cannot be written.
     """
     real = Path(os.path.realpath(path))
     real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -20,6 +20,7 @@ class Broken(ValueError):
     """The text cannot be read or changed as wanted; `at` is the offset of the reason in it."""
 
     def __init__(self, what: str, at: int) -> None:
+        """Keep the offset `at`; the text of the exception is `what`."""
         super().__init__(what)
         self.at = at
 

@@ -28,35 +28,26 @@ def value_at(text: str, keys: Sequence[str]) -> Any:
 
 
 def raw_at(text: str, keys: Sequence[str]) -> str | None:
-    """Return the text of the value at a path of keys, as written; None where there is none.
-
-    Raises Broken where the text is not JSON.
-    """
+    """Return the text of the value at a path of keys, as written; None where there is none. Raises Broken for what is no JSON."""
     node = None if is_blank(text) else _descend(parse(text), keys)
     return None if node is None else text[node.start : node.end]
 
 
 def put(text: str, keys: Sequence[str], value: Any) -> tuple[str, int]:
-    """Set the value at a path of keys: replaced in its place, or appended to its object.
+    """Set the value at a path of keys, replaced in its place or appended to its object; return the new text and a number.
 
-    A blank text becomes an object.
-
-    Returns:
-        The new text, and the number of objects that were made on the way.
-
-    Raises:
-        Broken: The text is not JSON, something on the way is not an object, or the change would change something else.
-
+    The number is that of the objects made on the way. A blank text becomes an object. Raises Broken where the text is not JSON,
+    something on the way is not an object, or the change would change something else.
     """
     done, made = _put(text, keys, partial(_rendered, text, value), value)
     return _checked(done, values.changed(_read(text), keys, value)), made
 
 
 def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
-    """Set the value at a path of keys to JSON text, which is kept as it is.
+    """Return the text with JSON text as the value at a path of keys, kept as it is.
 
-    Where the text is blank or objects on the way are made, it is formatted anew. Raises Broken as `put` does, and
-    where `raw` is not JSON.
+    Where the text is blank or objects on the way are made, it is formatted anew. Raises Broken where text or `raw` is not JSON,
+    something on the way is not an object, or something else would change.
     """
     value = parse(raw).value
     return _checked(_put(text, keys, lambda _: raw, value)[0], values.changed(_read(text), keys, value))
@@ -65,11 +56,8 @@ def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
 def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
     """Append an item to the array at a path of keys, which is made where there is none.
 
-    Returns the new text, and the number of containers made, the array included.
-
-    Raises:
-        Broken: As `put`, or the value there is not an array.
-
+    Returns the new text, and the number of containers made, the array included. Raises Broken where the text is not JSON, the
+    value there is not an array, or something else would change.
     """
     root = None if is_blank(text) else parse(text)
     array = None if root is None else _descend(root, keys)
@@ -146,11 +134,9 @@ def prune(text: str, keys: Sequence[str]) -> str:
 
 
 def holds_nothing(text: str) -> bool:
-    """Whether a text is blank, or an object without entries and comments.
+    """Whether a text is blank, or an object without entries and comments; raise Broken where it is not JSON.
 
     A `$schema`, which some clients put in, does not count.
-
-    Raises Broken where the text is not JSON.
     """
     if is_blank(text):
         return True
@@ -177,10 +163,10 @@ def _checked(text: str, wanted: Any) -> str:
 
 
 def _put(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[str, int]:
-    """Return a text with a value set at a path of keys, and the number of objects made on the way; raise Broken as `put`.
+    """Return a text with a value set at a path of keys, and the number of objects made on the way.
 
-    `render` writes the value at the last key; `value` is what it writes, which is formatted anew where objects
-    around it are made.
+    `render` writes the value at the last key; `value` is what it writes, which is formatted anew where objects around it are
+    made. Raises Broken where the text is not JSON or something on the way is not an object.
     """
     if is_blank(text):
         return text + _rendered(text, _nested(keys, value), "") + line_break(text), len(keys) - 1
@@ -216,10 +202,7 @@ def _member(node: Node, key: str) -> Part | None:
 
 
 def _descend(node: Node, keys: Sequence[str]) -> Node | None:
-    """Return the node at a path of keys, the node itself for none.
-
-    None where there is none or an object is missing on the way.
-    """
+    """Return the node at a path of keys, the node itself for none; None where it or an object on the way is missing."""
     for key in keys:
         part = _member(node, key) if isinstance(node.value, dict) else None
         if part is None:
@@ -243,7 +226,7 @@ def _json(value: Any, indent: str | None = None) -> str:
 
 
 def _rendered(text: str, value: Any, indent: str | None) -> str:
-    """Return JSON as `text` would hold it on a line indented by `indent`, with its line breaks and step of indentation.
+    """Return a value as JSON for a place in `text`, on lines indented by `indent` with the text's line breaks and indentation.
 
     On one line where `indent` is None, and where `text` itself is on one line.
     """
@@ -253,7 +236,7 @@ def _rendered(text: str, value: Any, indent: str | None) -> str:
 
 
 def _is_one_line(text: str) -> bool:
-    """Whether a text is one line that holds more than an empty object: what is added then goes on the same line."""
+    """Whether a text is one line that holds more than an empty object, so that what is added goes on it; Broken for no JSON."""
     return text.strip() != "" and "\n" not in text.strip("\r\n") and parse(text).value != {}
 
 
@@ -353,10 +336,7 @@ def _cut(text: str, owner: Node, index: int) -> str:
 
 
 def _ends_in_line_comment(text: str, owner: Node, at: int) -> bool:
-    """Whether a // comment of a container ends exactly at the offset.
-
-    Only a line break then keeps what follows out of the comment.
-    """
+    """Whether a // comment of a container ends exactly at the offset, so that only a line break keeps what follows out of it."""
     before = max((max(p.end, p.comma + 1) for p in owner.parts if p.end < at), default=owner.start + 1)
     return any(stop == at and text.startswith("//", start) for start, stop in comments(text, before, at))
 
