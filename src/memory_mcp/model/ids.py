@@ -79,7 +79,8 @@ def encode(value: int, length: int) -> str:
 def decode(text: str) -> int:
     """Return the integer behind a Crockford base 32 text, in either case.
 
-    Raises ValueError for a text with other characters; the letters I, L, O and U are not read as digits.
+    Raises ValueError for the empty text and one with other characters; the letters I, L, O and U are not read as
+    digits.
     """
     if not text.isalnum() or not text.isascii():
         raise ValueError(f"not a base 32 id: {text!r}")
@@ -105,7 +106,7 @@ def event_id(time_ms: int, *origin: str) -> EventId:
 
 @lru_cache(maxsize=_REMEMBERED)
 def event_id_from(key: int) -> EventId:
-    """Return the text form of a stored event key."""
+    """Return the text form of a stored event key: a ULID, 26 upper-case characters."""
     return EventId(encode(key, 26))
 
 

@@ -140,7 +140,7 @@ class HighWater:
         self.write(sync=True, coming=coming)
 
     def acknowledge(self, now: Mark) -> Loss | None:
-        """Drop the known loss with its file, begin the mark anew with `now`, and return the loss; None if there was none."""
+        """Drop the known loss with its file, begin the mark anew with `now` (synced); return the loss, None if there was none."""
         told = self.loss
         self._drop_loss()
         self.reseal(now)

@@ -29,7 +29,7 @@ class GripStore(Protocol):
         ...
 
     def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
-        """Return those of `ids` that exist, by id."""
+        """Return those of `ids` that are stored, by id, others left out. Raises InvalidQuery for a text that is no grip's id."""
         ...
 
     def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
@@ -49,9 +49,9 @@ class UsageStore(Protocol):
         ...
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Return the openings, in order, of those of `ids` that were ever opened, others left out.
+        """Return by id the moments (`Used`, in order) at which those of `ids` were opened; never opened ones are left out.
 
-        Reads nothing while nothing was.
+        Reads nothing while no quotation was opened.
         """
         ...
 
@@ -166,7 +166,7 @@ class SpendingStore(Protocol):
         ...
 
     def since(self, at_ms: int) -> list[Spent]:
-        """Return the requests made at `at_ms` or later, in order of time."""
+        """Return the requests made at `at_ms` (UTC ms) or later, in order of time."""
         ...
 
     def tokens_since(self, at_ms: int) -> int:
@@ -174,7 +174,7 @@ class SpendingStore(Protocol):
         ...
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Return (node or topic, digest of the prompt) for which an answer of this model could not be used."""
+        """Return (node or topic id, digest of what was to be written) of the requests whose answer by a model was unusable."""
         ...
 
 
@@ -229,11 +229,11 @@ class ProjectStore(Protocol):
         ...
 
     def activity(self) -> list[Activity]:
-        """Return events, sessions, times and agents of each project in the tree, in no order."""
+        """Return events, sessions, first and last time, and agents of each project in the tree, in no order."""
         ...
 
     def agents(self) -> list[Activity]:
-        """Return events, sessions, times and projects of each agent in the tree, in no order."""
+        """Return events, sessions, first and last time, and projects of each agent in the tree, in no order."""
         ...
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
@@ -279,7 +279,7 @@ class Outbox(Protocol):
         ...
 
     def checkpoint(self, follower: str) -> int:
-        """Return how far a follower got; 0 at first. The deriver is called `deriver`, and counts events, not changes."""
+        """Return the number up to which a follower got; 0 at first. That of `deriver` counts events, not changes."""
         ...
 
     def mark(self, follower: str, value: str) -> None:

@@ -151,7 +151,7 @@ class Loss:
 
     @property
     def line(self) -> str:
-        """A line of text for clients and hooks: how many events are missing, and which command says more."""
+        """A line of text for clients and hooks: how many events (or that parts) are missing, and the command that tells which."""
         few = "" if self.exact else "at least "
         many = f"{few}{self.events:,} acknowledged events" if self.events else "parts"
         return f"{many} of this memory are missing; a person is told which by: memory-mcp doctor"
@@ -281,7 +281,7 @@ class Cleaner(Protocol):
     """Removes what was forgotten from events and texts."""
 
     def cleaned(self, event: Event) -> Event | None:
-        """Return the event itself, the event without what was forgotten, or None where nothing of it may stay."""
+        """Return the same event where it holds nothing forgotten, else a copy without that; None where nothing of it may stay."""
         ...
 
     def clean(self, text: str) -> str:
