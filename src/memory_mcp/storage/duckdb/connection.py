@@ -105,7 +105,10 @@ class Connection:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Raise the engine's errors as ours, and call `on_damage` before StorageDamaged is raised."""
+        """Raise the engine's errors as ours; call `on_damage` before StorageDamaged is raised.
+
+        For want of memory the limit of temporary files is set again first.
+        """
         try:
             with translated(self._path):
                 yield
@@ -120,7 +123,7 @@ class Connection:
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Lend a cursor to this block; it sees whole transactions only. Waits while the file is being replaced."""
+        """Lend a cursor to this block; it sees whole transactions only. Waits, unbounded, while the file is being replaced."""
         me = threading.get_ident()
         with self._reading_lock:
             self._reading_lock.wait_for(lambda: not self._held)
@@ -166,9 +169,9 @@ class Connection:
 
     @contextmanager
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a transaction: committed when the block ends, rolled back when it raises.
+        """Open a transaction under the write lock: committed when the block ends, rolled back when it raises.
 
-        Raises DiskFull while there is no room.
+        Then `on_commit` or `on_rollback` is called. Raises DiskFull while there is no room.
         """
         with self._guarded():
             self._con.execute("BEGIN TRANSACTION")
@@ -225,7 +228,7 @@ class Connection:
                 self._reopen()
 
     def _reopen(self) -> None:
-        """Close and open the file, after waiting for readers; only for reading where opening needs more room than there is."""
+        """Close the file once no read runs and open it, only for reading where there is no room; then call `on_reopened`."""
         with self._alone():
             self._con.close()
             self._open_again()
@@ -247,7 +250,7 @@ class Connection:
             yield
 
     def interrupt(self, thread: int | None = None) -> None:
-        """Stop the reads that run now of one thread (by its identity), or of all; later ones are not affected."""
+        """Stop the reads that run now of one thread (by its identity), or of all; they raise DeadlineExceeded."""
         with self._reading_lock:
             for owner, cursors in self._reading.items():
                 if thread is None or owner == thread:
@@ -322,10 +325,10 @@ class Connection:
                     self._reading_lock.notify_all()
 
     def close(self) -> None:
-        """Close the file, with a checkpoint, and drop the connection. A second call does nothing.
+        """Close the file, with a checkpoint, after waiting for readers for up to a second. A second call does nothing.
 
-        A connection object that is alive when the interpreter ends, beside a running thread, makes DuckDB's binding
-        report leaks on standard error.
+        The connection object is dropped: one that is alive when the interpreter ends, beside a running thread, makes
+        DuckDB's binding report leaks on standard error.
         """
         with self._write_lock, self._reading_lock:
             # Closing it closes its cursors, which fails while one is being read.
