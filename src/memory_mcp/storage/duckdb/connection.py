@@ -105,10 +105,7 @@ class Connection:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Raise the engine's errors as ours; call `on_damage` before StorageDamaged is raised.
-
-        For want of memory the limit of temporary files is set again first.
-        """
+        """Raise the engine's errors as ours; before, call `on_damage`, or for want of memory set the limit of temporary files."""
         try:
             with translated(self._path):
                 yield

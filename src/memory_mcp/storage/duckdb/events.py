@@ -110,10 +110,7 @@ class DuckEvents:
         return Appended(tuple(e.event_id for e in fresh), tuple(known))
 
     def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
-        """Append each batch in turn and return the results in that order.
-
-        Each batch is a transaction of its own, so an error leaves earlier batches stored.
-        """
+        """Append each batch in turn, in a transaction of its own (an error leaves earlier ones stored); return all results."""
         return [self.append(batch.events, batch.request) for batch in batches]
 
     def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
@@ -229,11 +226,7 @@ class DuckEvents:
         return self.in_segments([segment]).get(segment.key, [])
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """Return by segment key its shown events, in order, numbered up to `last_seq`, if given; up to 8 segments from memory.
-
-        A segment of which none is shown has the hidden ones whose shown other was stored later; one without any is left
-        out.
-        """
+        """Return by segment key its events up to number `last_seq`, in order: the shown ones, else hidden; no key for none."""
         found: dict[int, list[Event]] = {}
         for segment in segments if len(segments) <= _LIVE else ():
             if own := self._live(segment, last_seq):
@@ -284,10 +277,7 @@ class DuckEvents:
         return [self._event(row) for row in self._con.rows(_RECAPS, [list(streams)])]
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
-        """Return the shown events nearest to one in its session, project and thread: up to `before` earlier, `after` later.
-
-        Each list is in order of time; neither `event` nor, if it is hidden, the one shown in its place is among them.
-        """
+        """Return up to `before` earlier and `after` later shown events of an event's session, project, thread, in order."""
         own = event_key(event.event_id)
         at: list[Any] = [event.stream, event.timestamp, event.timestamp, own]
         which = ""

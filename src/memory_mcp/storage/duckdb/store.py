@@ -230,10 +230,7 @@ class DuckStorage:
             con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
 
     def stats(self, text: bool = True) -> StoreStats:
-        """Return counts by table and facts; without `text`, for which every text is read, `text_bytes` is 0.
-
-        Rows are counted again only after a commit.
-        """
+        """Return counts by table and facts; without `text`, for which every text is read, `text_bytes` is 0."""
         commits, known = self._counted
         if known is None or commits != self._con.commits:
             # Read before the rows: what is committed meanwhile is counted again by the next caller.
@@ -315,10 +312,7 @@ class DuckStorage:
         return gone
 
     def compact(self) -> tuple[int, int]:
-        """Rewrite the file without dead space; return the bytes of file and log before and after, (0, 0) in memory.
-
-        Reads go on while it is copied and wait while it is replaced; writes wait all the time.
-        """
+        """Rewrite the file without dead space while reads go on and writes wait; return its size before and after, in bytes."""
         if self._path is None:
             return 0, 0
         with self._con.rewritten() as fresh:

@@ -137,6 +137,6 @@ class Claims:
                 self._run(_RENEW, name, epoch)
 
     def _run(self, statement: str, name: str, epoch: int) -> None:
-        """Run a statement about a claim on a connection bound to nobody, outside this thread's transactions."""
+        """Run and commit a statement about a claim on a connection bound to nobody, outside this thread's transactions."""
         with self._con.database.connection(None) as raw:
             raw.execute(sql(statement), self._given(name, epoch))

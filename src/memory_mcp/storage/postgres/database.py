@@ -150,7 +150,7 @@ class Database:
 
     @property
     def stats(self) -> dict[str, int]:
-        """Counts of the pool, as psycopg_pool names them; {} before it is opened."""
+        """Counts of the pool, as psycopg_pool names them (such as pool_size, requests_num); {} before it is opened."""
         return dict(self._pool.get_stats()) if self._opened else {}
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ def check_address(url: str) -> None:
 
 
 def _configure(raw: "Raw[Any]") -> None:
-    """Have a new connection return uuids as integers."""
+    """Have a new connection return uuids as integers, see `load_as_integers`."""
     load_as_integers(raw)
 
 

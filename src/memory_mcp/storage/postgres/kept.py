@@ -65,7 +65,7 @@ class Followed(Generic[K]):
         return kept[1] if kept is not None and _holds(kept[0], head.stamp) else None
 
     def forget(self) -> None:
-        """Have the value read again when it is asked for next."""
+        """Drop the value, so that it is read anew when it is asked for next."""
         with self._lock:
             self._kept = None
 
@@ -100,7 +100,7 @@ class Cuts:
         return cls(by_key, order, days)
 
     def within(self, first: str, after: str, project: str | None) -> list[Segment]:
-        """Return those of a project from day `first` up to, not including, `after`, ordered by start."""
+        """Return the cuts (of a project; None: any) from day `first` up to, not including, `after`, ordered by start."""
         return sorted(self._of_days(first, after, project), key=lambda cut: cut.start)
 
     def inside(self, scope: Scope) -> list[Segment]:
@@ -123,7 +123,10 @@ class Cuts:
         return [day for day in days if project is None or any(cut.project == project for cut in self._days[day])]
 
     def tally(self, first: str, after: str, project: str | None) -> Tally:
-        """Return the sums of the days from `first` up to, not including, `after` (of a project); a session counts once."""
+        """Return the sums of the days from `first` up to, not including, `after` (of a project; None: of all).
+
+        A session of several days counts once; agents and projects are sorted, without "".
+        """
         cuts = self._of_days(first, after, project)
         return Tally(
             sessions=len({cut.session_id for cut in cuts}),

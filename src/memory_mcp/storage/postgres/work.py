@@ -56,11 +56,11 @@ class Work:
         return Taken(*row) if row else None
 
     def due(self, tenant: int, space: int, name: str, after: float) -> None:
-        """Have work done in `after` seconds, or earlier where it is due earlier; committed when this returns."""
+        """Have work (kind `name` of a memory) done in `after` seconds, or earlier where it is due earlier; committed at once."""
         self._put(_AGAIN, tenant, space, name, after)
 
     def due_once(self, tenant: int, space: int, name: str, after: float) -> None:
-        """Have work done in `after` seconds, unless it is due, or being done, already; then nothing changes."""
+        """Have work (kind `name` of a memory) done in `after` seconds; nothing changes where it is due or being done already."""
         self._put(_ONCE, tenant, space, name, after)
 
     def _put(self, statement: str, tenant: int, space: int, name: str, after: float) -> None:
