@@ -49,7 +49,7 @@ class Evidence:
         return Expanded(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, *around)
 
     def quotes(self, grips: Sequence[Grip]) -> dict[GripId, str]:
-        """Return the quoted words of several grips, by id; those whose events are gone are left out."""
+        """Return by grip id the quoted words of stored grips; those whose events are gone are left out, no hash is checked."""
         ids = {i for g in grips for i in (g.event_id_start, g.event_id_end)}
         return quotes_in(grips, self._storage.events.get_many(ids))
 

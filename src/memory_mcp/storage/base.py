@@ -60,7 +60,7 @@ class EventStore(Protocol):
         ...
 
     def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        """Return those of `ids` that are stored, also those that are not shown, by id."""
+        """Return those of `ids` that are stored, also those that are not shown, by id; unknown ones are left out."""
         ...
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
@@ -163,7 +163,7 @@ class EventStore(Protocol):
         ...
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
-        """Yield every event in order of arrival, `batch` at a time."""
+        """Yield every event in order of arrival, `batch` at a time, each batch a read of its own: new ones come too."""
         ...
 
 
@@ -183,11 +183,11 @@ class TocStore(Protocol):
         ...
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """Yield every cut, by stream and start."""
+        """Yield every cut, ordered by stream and start."""
         ...
 
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """Return those cuts that exist, by segment key."""
+        """Return by segment key those cuts that exist; unknown keys are left out."""
         ...
 
     def segments_in(self, scope: Scope) -> list[Segment]:
@@ -199,7 +199,7 @@ class TocStore(Protocol):
         ...
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the latest versions of those nodes that exist, with bullets and pins, by id."""
+        """Return by their present ids the latest versions, with bullets and pins, of those nodes that exist."""
         ...
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
@@ -231,7 +231,7 @@ class TocStore(Protocol):
         ...
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Return every day that has segments (of the project), with their number, in order."""
+        """Return every day that has segments (of the project; None: of any), with their number, in order."""
         ...
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:

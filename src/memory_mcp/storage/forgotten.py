@@ -122,7 +122,7 @@ class Erasing(ABC):
     """
 
     def __init__(self, keep: Cleaner, findings: Findings, dry: bool) -> None:
-        """`findings` says which events were looked through before the transaction began."""
+        """Remove what `keep` does not keep, or with `dry` count it; `findings`: the events looked through before."""
         self._keep, self._findings, self._dry = keep, findings, dry
         self.erased = Erased()
 
@@ -155,7 +155,7 @@ class Erasing(ABC):
 
     @abstractmethod
     def _without_sets(self, segments: Sequence[int]) -> None:
-        """Subtract the term sets of segments (keys) from the frequencies of their projects."""
+        """Subtract the term sets of segments (keys), whose cuts and terms are there still, from their projects' frequencies."""
 
     @abstractmethod
     def _rewrite_events(self) -> None:

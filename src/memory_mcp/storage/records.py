@@ -37,7 +37,7 @@ class GripStore(Protocol):
         ...
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
-        """Yield every grip, `batch` at a time."""
+        """Yield every grip in the order of ids, `batch` at a time, each batch a read of its own."""
         ...
 
 
@@ -87,7 +87,7 @@ class SupersededStore(Protocol):
     """Which statement replaces which, and which hold no more. Rows are only added."""
 
     def notice(self, noticed: Noticed) -> None:
-        """Count contradictions that the program noticed as well, from now on, for statements without a record."""
+        """From now on count also contradictions that the program noticed, for statements without a record."""
         ...
 
     def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
@@ -126,7 +126,7 @@ class AuditStore(Protocol):
         ...
 
     def all(self, limit: int = 100) -> list[Act]:
-        """Return up to `limit` acts, newest first."""
+        """Return up to `limit` acts, newest first, of equal times the one added last first."""
         ...
 
 
@@ -214,7 +214,7 @@ class ProjectStore(Protocol):
         ...
 
     def recorded(self) -> list[str]:
-        """Return every name that events were recorded with, sorted."""
+        """Return every name but "" that events were recorded with, sorted."""
         ...
 
     def has_branch(self, project: str) -> bool:
@@ -244,7 +244,7 @@ class ProjectStore(Protocol):
         ...
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """Return the years (of the project, of the agent) that have any segment, in order."""
+        """Return the years that have any segment (of the project, of the agent; None: of any), in order."""
         ...
 
     def add_alias(self, alias: Alias) -> None:
@@ -304,32 +304,32 @@ class Records(Protocol):
 
     @property
     def usage(self) -> UsageStore:
-        """Openings of quotations."""
+        """The store of openings of quotations."""
         ...
 
     @property
     def superseded(self) -> SupersededStore:
-        """Statements that hold no more."""
+        """The store of statements that hold no more, and what replaces them."""
         ...
 
     @property
     def spending(self) -> SpendingStore:
-        """Requests to language models."""
+        """The store of requests to language models and their costs."""
         ...
 
     @property
     def topics(self) -> TopicStore:
-        """Identities and labels of topics."""
+        """The store of identities and labels of topics."""
         ...
 
     @property
     def projects(self) -> ProjectStore:
-        """Names of projects."""
+        """The store of rules for names of projects, and of what is recorded of them."""
         ...
 
     @property
     def audit(self) -> AuditStore:
-        """Acts upon the memory itself."""
+        """The store of acts upon the memory itself, such as corrections and forgetting."""
         ...
 
     @property

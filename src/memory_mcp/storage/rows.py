@@ -286,7 +286,7 @@ def folder_of(metadata: str) -> str:
 
 
 def topic_of(row: Sequence[Any]) -> KnownTopic:
-    """Return a topic from a row of `TOPIC` columns."""
+    """Return a topic from a row of `TOPIC` columns: members from their bytes, turns from JSON."""
     topic_id, born_ms, is_area, members, merged_into, is_over, turns = row
     happened = tuple(Turn(at_ms, what, TopicId(other) if other else None) for at_ms, what, other in json.loads(turns))
     into = TopicId(merged_into) if merged_into else None
@@ -312,7 +312,7 @@ def members_of(column: bytes) -> tuple[int, ...]:
 
 
 def spent_of(row: Sequence[Any]) -> Spent:
-    """Return a request to a language model from a row of `SPENT` columns."""
+    """Return a request to a language model from a row of `SPENT` columns; raises ValueError for an unknown outcome."""
     at_ms, node_id, written_from, model, tokens_in, tokens_out, estimated, outcome, reason, ms = row
     asked = (at_ms, NodeId(node_id), written_from, model)
     return Spent(*asked, tokens_in, tokens_out, estimated, Outcome(outcome), reason, ms)

@@ -242,7 +242,7 @@ class Connection:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Hold the write lock, so that no other thread writes while the block runs."""
+        """Hold the write lock, so that no other thread writes while the block runs; reads go on, this thread may write."""
         with self._write_lock:
             yield
 

@@ -127,7 +127,7 @@ class DuckEvents:
         seen = self._quoted.writes
 
         def settle() -> None:
-            """Take the new events into the mark, the recent events and, with no grips, the recent grips."""
+            """Add the new events to the mark, to the recent events and, as not quoted yet, to the recent grips."""
             self._mark.add(columns[0][-1], columns[1], columns[14], columns[12], columns[2])
             self._recent.add(first, self._projects.take(fresh))
             self._quoted.keep(dict.fromkeys((e.event_id for e in fresh), ()), seen)
@@ -150,7 +150,7 @@ class DuckEvents:
         return str(found[0][0]) if found else None
 
     def _event(self, row: Row) -> Event:
-        """Return the event of a row, with the name that its project has now."""
+        """Return the event of a row of `EVENT` columns, with the name that its project has now."""
         event = event_of(row)
         return event.shown_as(self._projects.names.shown(event.project, event.session_id))
 
@@ -226,7 +226,10 @@ class DuckEvents:
         return self.in_segments([segment]).get(segment.key, [])
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """Return by segment key its events up to number `last_seq`, in order: the shown ones, else hidden; no key for none."""
+        """Return by segment key its events in order, numbered up to `last_seq` (None: all); segments without any are left out.
+
+        Where none is shown, the hidden ones whose shown other was stored later.
+        """
         found: dict[int, list[Event]] = {}
         for segment in segments if len(segments) <= _LIVE else ():
             if own := self._live(segment, last_seq):
@@ -324,8 +327,8 @@ class DuckEvents:
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
         """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts, best first.
 
-        An event's worth is the sum of the weights of the probes that its speaker, text or metadata hold, over the
-        logarithm of its length; events that hold none are left out. The number is 0 with a `limit` of 0.
+        The weights of the probes that speaker, text or metadata hold are added, and divided by the length's logarithm;
+        events without any are left out. The number is 0 with a `limit` of 0.
         """
         where, parameters = self._conditions(scope, None)
         held = " + ".join(["? * regexp_matches(whole, ?)::INTEGER"] * len(probes)) or "0"

@@ -26,7 +26,7 @@ class DuckProjects:
     """Rules for names of projects, kept in memory, and what events and cuts say of projects; a `ProjectStore`."""
 
     def __init__(self, con: Connection, changed: Callable[[], None]) -> None:
-        """Read the rules; `changed` is called when others are in force."""
+        """Read the rules from the store; `changed` is called after each write of a rule, once the rules are read again."""
         self._con = con
         self._changed = changed
         self._known: set[str] | None = None
@@ -157,6 +157,6 @@ class DuckProjects:
         self._follow()
 
     def _follow(self) -> None:
-        """Read the rules again and call `changed`."""
+        """Read the rules again from the store, then call `changed`."""
         self.reread()
         self._changed()

@@ -47,7 +47,7 @@ class DuckSuperseded(Standing):
         return 0
 
     def _read(self) -> Known:
-        """Return the last recorded replacement of each statement, by the id of the older one."""
+        """Return the last recorded replacement of each statement, by the id of the older one, from the table."""
         sql = "SELECT old_id, new_id, at_ms, reason, author FROM superseded ORDER BY at_ms, rowid"
         found = (Superseded(GripId(o), GripId(n) if n else None, *rest) for o, n, *rest in self._con.rows(sql))
         return {one.old: one for one in found}

@@ -93,13 +93,13 @@ class DuckToc(DuckTerms):
         self._pins = None
 
     def _forget(self, keys: Sequence[int] | None = None) -> None:
-        """Drop what is kept of nodes that a write touched; None: of all nodes."""
+        """Drop the kept stamps, heads and whole nodes of those nodes (keys) that a write touched; None: of all nodes."""
         self._stamps.forget(keys)
         self._heads.forget(keys)
         self._whole.forget(keys)
 
     def _forget_cuts(self) -> None:
-        """Drop the kept spans, streams and sums of days."""
+        """Drop the kept spans and streams of cuts, and the sums of days."""
         self._spans.forget()
         self._streams.forget()
         self._days.forget()
@@ -118,7 +118,7 @@ class DuckToc(DuckTerms):
         return found
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """Yield every cut, by stream and start; see TocStore."""
+        """Yield every cut, ordered by stream and start; all rows are read at once, from the file."""
         yield from map(segment_of, self._con.rows(f"SELECT {SEGMENT} FROM segment_cut ORDER BY stream, start_ts, start_id"))
 
     def _read_days(self) -> dict[str, Day]:
@@ -129,7 +129,7 @@ class DuckToc(DuckTerms):
         return {row[0]: Day(row[1], row[2], row[3], set(row[4]), set(row[5]) - {""}, set(row[6])) for row in rows}
 
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """Return those cuts that exist, by segment key; see TocStore."""
+        """Return by segment key those cuts that exist, from memory where they are kept, else from the file."""
         wanted = list(keys)
         found = self._streams.named(wanted)
         if missing := [key for key in wanted if key not in found]:
@@ -207,11 +207,11 @@ class DuckToc(DuckTerms):
         return {row[0]: node_of(row, bullets.get(row[0], ()), False) for row in rows}
 
     def refined(self) -> list[NodeId]:
-        """Return the ids of the current nodes that an agent has written, neither summarizer nor language model; see TocStore."""
+        """Return the ids of the current nodes that an agent has written, neither summarizer nor language model."""
         return [node_id for node_id, author in self.authors().items() if not author.startswith(LLM)]
 
     def authors(self) -> dict[NodeId, str]:
-        """Return who wrote each current node that the summarizer has not written: an agent, or a language model; see TocStore."""
+        """Return by id who wrote each current node that the summarizer has not written: an agent, or a language model."""
         rows = self._con.rows("SELECT node_id, author FROM node WHERE current AND author <> ?", [EXTRACTIVE])
         return {NodeId(row[0]): row[1] for row in rows}
 
@@ -273,7 +273,7 @@ class DuckToc(DuckTerms):
         return [NodeId(row[0]) for row in self._con.rows(sql, [project, first_day, after_day, limit])]
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Return every day that has segments (of the project), with their number, in order; see TocStore."""
+        """Return every day that has segments (of the project; None: of any), with their number, in order."""
         if project is None:
             return self._days.counts()
         sql = "SELECT day, count(*) FROM segment_cut WHERE project = ? GROUP BY day ORDER BY day"

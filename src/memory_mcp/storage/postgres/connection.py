@@ -358,7 +358,7 @@ class Connection:
 
     @contextmanager
     def for_all(self) -> Iterator[None]:
-        """Run this block's statements as the program's own, whoever calls: for what is counted of a member's reading."""
+        """Bind this block's statements to whom the connection was made for, not to the member of the running call."""
         acting = ACTING.set(None)
         try:
             yield

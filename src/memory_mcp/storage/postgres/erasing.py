@@ -77,7 +77,7 @@ class _Erasing(forgotten.Erasing):
     """One pass over a memory, inside the caller's transaction: with a reader, what goes is only counted."""
 
     def __init__(self, rows: Reader | Writer, keep: Cleaner, findings: Findings) -> None:
-        """With a Reader in place of a Writer what goes is only counted (a dry run)."""
+        """Run in the transaction of `rows`; with a Reader in place of a Writer what goes is only counted (a dry run)."""
         super().__init__(keep, findings, dry=not isinstance(rows, Writer))
         self._reader = rows
 

@@ -150,7 +150,7 @@ class PostgresEvents:
         writer.once_committed(lambda: self._projects.take(fresh))
 
     def _event(self, row: Row) -> Event:
-        """Return the event of a row, with the name that its project has now."""
+        """Return the event of a row of `EVENT` columns, with the name that its project has now."""
         event = event_of(row)
         return event.shown_as(self._projects.names.shown(event.project, event.session_id))
 

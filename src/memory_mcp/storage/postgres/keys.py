@@ -38,6 +38,6 @@ def uuids_of(keys: Iterable[int]) -> list[str]:
 
 
 def load_as_integers(raw: "Raw") -> None:
-    """Have a connection return uuids as integers."""
+    """Have a connection return uuids as integers, whether the database sends them as texts or as bytes."""
     raw.adapters.register_loader("uuid", _FromText)
     raw.adapters.register_loader("uuid", _FromBinary)

@@ -174,7 +174,7 @@ class PostgresStorage:
         self.superseded.unfollow()
 
     def checkpoint(self) -> None:
-        """Do nothing: the database writes its log into its files by itself; see Storage."""
+        """Do nothing: the database writes its log into its files by itself."""
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
         """Remove from every table what `keep` does not keep, with `dry` only count it; return what went.
@@ -187,11 +187,11 @@ class PostgresStorage:
         return erased
 
     def dead_bytes(self) -> int:
-        """Return 0: the database frees its room by itself; see Storage."""
+        """Return 0 always: the database frees its room by itself."""
         return 0
 
     def save_anew(self) -> bool:
-        """Return False: the database looks after its files; see Storage."""
+        """Return False always: the database looks after its files."""
         return False
 
     def compact(self) -> tuple[int, int]:
@@ -212,11 +212,11 @@ class PostgresStorage:
 
     @property
     def loss(self) -> Loss | None:
-        """None always: a database's own log and backups show losses; see Storage."""
+        """None always: the log and the backups of the database show losses."""
         return None
 
     def reseal(self, acknowledge: bool = False) -> None:
-        """Do nothing: no mark is kept beside the database; see Storage."""
+        """Do nothing, whatever `acknowledge` is: no mark is kept beside the database, and `loss` is always None."""
 
     def close(self) -> None:
         """Stop serving, close the pool if it was made for this memory, and release the lock; a second call does nothing."""

@@ -58,11 +58,11 @@ class PostgresSuperseded(Standing):
         ]
 
     def _version(self) -> tuple[int, int]:
-        """Return the head's resets and notes; a replacement raises the notes."""
+        """Return the head's (resets, notes): a recorded replacement raises the notes, in any process."""
         return self._con.head().noted
 
     def _read(self) -> Known:
-        """Return the last recorded replacement of each statement, by the id of the older one."""
+        """Return the last recorded replacement of each statement, by the id of the older one, from the table."""
         rows = self._con.rows(f"SELECT {_COLUMNS} FROM superseded WHERE {own()} ORDER BY at_ms, number")
         found = (Superseded(GripId(old), GripId(new) if new else None, *rest) for old, new, *rest in rows)
         return {one.old: one for one in found}
