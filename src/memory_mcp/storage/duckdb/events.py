@@ -327,8 +327,8 @@ class DuckEvents:
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
         """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts, best first.
 
-        The weights of the probes that speaker, text or metadata hold are added, and divided by the length's logarithm;
-        events without any are left out. The number is 0 with a `limit` of 0.
+        By the weights of the probes in speaker, text or metadata, over the length's logarithm; events without any are left
+        out. The number is 0 with a `limit` of 0.
         """
         where, parameters = self._conditions(scope, None)
         held = " + ".join(["? * regexp_matches(whole, ?)::INTEGER"] * len(probes)) or "0"
