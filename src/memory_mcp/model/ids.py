@@ -168,7 +168,7 @@ def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
 
 
 def segment_key(*origin: str) -> int:
-    """Return the 60-bit hash that names a segment, from its origin: its stream and cut number as texts."""
+    """Return the 60-bit hash that names a segment, from its origin: texts such as "segment", its stream and its cut number."""
     return digest(*origin, bits=_SEGMENT_BITS)
 
 
@@ -212,7 +212,7 @@ def node_key(node_id: NodeId) -> int:
 
 
 def find_period(value: str) -> NodeId | None:
-    """Return the id of a period written in its short form: 2026, 2026-01, 2026-W05 (also 2026W05) or 2026-01-30.
+    """Return the id of a period in its short form, blanks aside: 2026, 2026-01, 2026-W05 (also 2026W05) or 2026-01-30.
 
     None for anything else; whether the date exists is not checked.
     """

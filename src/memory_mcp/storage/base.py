@@ -171,7 +171,7 @@ class TocStore(Protocol):
     """Layer 1: cuts, nodes, term sets."""
 
     def version(self) -> int:
-        """Return the number of the last change; what was read under one number may be kept until the next. Reads nothing."""
+        """Return the number of the last change, cheaply; what was read under one number may be kept until the next."""
         ...
 
     def publish(self, build: Build) -> int:
@@ -191,7 +191,7 @@ class TocStore(Protocol):
         ...
 
     def segments_in(self, scope: Scope) -> list[Segment]:
-        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start."""
+        """Return the cuts of a scope's project and agent (None: any) whose own time meets its window, ordered by start."""
         ...
 
     def find(self, node_id: NodeId) -> TocNode | None:
@@ -223,7 +223,7 @@ class TocStore(Protocol):
         ...
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """Return the ids of one level that begin inside the window, in time order; `project`: only nodes that name it."""
+        """Return the ids of one level that begin inside the window (None: any), by time; `project`: only nodes that name it."""
         ...
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
@@ -333,7 +333,7 @@ class Storage(Records, Protocol):
         ...
 
     def stats(self, text: bool = True) -> StoreStats:
-        """Return counts and sizes; without `text`, for which every event's text is read, `text_bytes` is 0."""
+        """Return counts by table, sizes and facts; without `text`, for which every text is read, `text_bytes` is 0."""
         ...
 
     def latest(self) -> dict[str, int]:

@@ -46,7 +46,7 @@ class Mark:
     ) -> "Mark":
         """Return the mark with more events, given as columns of one length; the last of them has the number `last_seq`.
 
-        `keys` and `contents` are the events' 128-bit keys and 64-bit content hashes, `times` UTC milliseconds.
+        `keys` and `contents` are the events' 128-bit keys and 60-bit content hashes, `times` UTC milliseconds.
         """
         chain, counted = self.chain or 0, dict(self.sources)
         for key, content, source, ms in zip(keys, contents, sources, times, strict=True):

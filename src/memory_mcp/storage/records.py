@@ -150,10 +150,9 @@ class TombstoneLog(Protocol):
         ...
 
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
-        """Add those lines of a copy, made with `key`, that are not here; return them.
+        """Add those lines of a copy, made with `key`, that are not here; return the lines that were added.
 
-        Raises StorageError when lines are here that were made with another key: neither could be compared with the
-        other.
+        Raises StorageError when lines are here that were made with another key: neither could be compared with the other.
         """
         ...
 
@@ -210,7 +209,7 @@ class ProjectStore(Protocol):
         ...
 
     def news(self) -> list[str]:
-        """Return the recorded names that came since the last call in this process, sorted; all of them at the first."""
+        """Return the recorded names but "" that came since the last call in this process, sorted; at the first all of them."""
         ...
 
     def recorded(self) -> list[str]:
@@ -237,9 +236,9 @@ class ProjectStore(Protocol):
         ...
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
-        """Return the activity of the local days from `first_day` up to, not including, `after_day` (ISO dates).
+        """Return events and sessions of the local days from `first_day` up to, not including, `after_day` (ISO dates).
 
-        Counted from cuts, by the project's present name; `project` and `agent` None: of all.
+        Counted from cuts by day, project (its present name), agent and month; `project` and `agent` None: of all.
         """
         ...
 

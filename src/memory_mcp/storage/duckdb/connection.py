@@ -207,7 +207,7 @@ class Connection:
                 raise
 
     def _mend(self, error: BaseException) -> None:
-        """Note that there is no room, and open the file anew where the engine gave it up; the caller holds the write lock."""
+        """Note where an error says that there is no room; open the file anew where the engine gave it up. The lock is held."""
         if isinstance(error, DiskFull) or (isinstance(error, duckdb.Error) and says_full(str(error))):
             self.space.lacking = True
         if isinstance(error, (StorageError, duckdb.Error)):
@@ -268,7 +268,7 @@ class Connection:
     def rewritten(self) -> Iterator[Path]:
         """Yield a dense copy of the file, complete before the block begins; reads go on while it is made.
 
-        While the block runs the file is closed, as in `replaced`.
+        While the block runs the file is closed, as in `replaced`; a copy that the block has not moved is removed after it.
         """
         assert self._path is not None
         fresh = compacting(self._path)

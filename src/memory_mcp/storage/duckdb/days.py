@@ -61,7 +61,7 @@ class Days:
                     return
 
     def add(self, cuts: Iterable[Segment], before: Mapping[int, Segment]) -> None:
-        """Count the cuts that a build has written; `before` has their earlier forms by key. Nothing before the first read."""
+        """Count the cuts that a build has written, less their earlier forms (`before`, by key); nothing before the first read."""
         with self._lock:
             if self._days is None:
                 return
@@ -79,7 +79,7 @@ class Days:
             self._days = None
 
     def between(self, first: str, after: str, project: str | None = None) -> list[str]:
-        """Return the days from `first` up to, not including, `after` that have a segment (of the project), in order."""
+        """Return the days from `first` to before `after` that have a segment (of the project; None: any), in order."""
         with self._read() as days:
             span = self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]
             return span if project is None else [day for day in span if project in days[day].projects]

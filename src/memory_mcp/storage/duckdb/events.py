@@ -253,10 +253,9 @@ class DuckEvents:
         return [e for e in inside or () if e.event_id not in hidden]
 
     def _stored_in(self, segments: Sequence[Segment], last_seq: int | None) -> dict[int, list[Event]]:
-        """Return the events of segments by key, from the file: the shown ones.
+        """Return the shown events of segments by key, from the file; segments without any event are left out.
 
-        For a segment without any, the hidden ones whose shown other was stored later. Segments without either are
-        left out.
+        For one without any shown, the hidden ones whose shown other was stored later.
         """
         if not self._pairs.any:
             return self._in_segments(segments, last_seq, "", [])

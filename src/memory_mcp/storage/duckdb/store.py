@@ -274,7 +274,7 @@ class DuckStorage:
             self._quoted.forget()
 
     def checkpoint(self) -> None:
-        """Write what the log holds into the file, so that opening it after a crash has little to replay; see Storage."""
+        """Write what the log holds into the file, so that opening it after a crash has little to replay; DiskFull for no room."""
         self._con.run("CHECKPOINT")
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
@@ -357,7 +357,7 @@ class DuckStorage:
 
     @property
     def connection(self) -> Connection:
-        """The connection that every statement about this store uses."""
+        """The connection to the file that every statement about this store uses."""
         return self._con
 
     def close(self) -> None:

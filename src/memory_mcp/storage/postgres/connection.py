@@ -302,7 +302,7 @@ class Connection:
         return writer
 
     def _commit(self, writer: Writer, before: Head) -> None:
-        """Write the head where it changed, tell other processes, and commit.
+        """Write the head where it changed, tell other processes (every 0.5 s at most), have new events derived, commit.
 
         Raises StorageError when the database rolled back.
         """

@@ -196,7 +196,7 @@ def _later() -> "Generator[Any, Any, None]":
 
 
 def run_as(raw: "Raw[Any]", bound: Bound | None, statements: Sequence[Statement]) -> "list[Cursor[Any]]":
-    """Run statements outside a transaction for a tenant and member (None: nobody), to whom the connection stays bound."""
+    """Run statements outside a transaction, the connection bound to `bound` (None: nobody) from then on; return their cursors."""
     if getattr(raw, "memory_bound", None) != (bound or _NOBODY):
         # A statement that fails undoes what is sent with it.
         raw.memory_bound = None  # type: ignore[attr-defined]
@@ -221,7 +221,7 @@ def binding_of_writes(bound: Bound) -> Statement:
 
 
 def _set(bound: Bound | None, local: bool, text: str = _SET) -> Statement:
-    """Return the statement that binds a connection to a tenant and member, None: to nobody; `local` for this transaction only."""
+    """Return the statement that binds a connection to a tenant and member (None: nobody); `local`: until the transaction ends."""
     tenant, member = (str(bound.tenant), str(bound.member)) if bound else ("", "")
     return Statement(text, {"tenant": tenant, "member": member, "local": local})
 

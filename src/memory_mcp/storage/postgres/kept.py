@@ -138,7 +138,7 @@ class Cuts:
         )
 
     def _of_days(self, first: str, after: str, project: str | None) -> list[Segment]:
-        """Return the cuts (of a project) of days from `first` up to, not including, `after`, by day, then start."""
+        """Return the cuts (of a project; None: any) of days from `first` up to, not including, `after`, by day, then start."""
         cuts = [cut for day in self._span(first, after) for cut in self._days[day]]
         return cuts if project is None else [cut for cut in cuts if cut.project == project]
 

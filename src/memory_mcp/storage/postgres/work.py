@@ -46,9 +46,10 @@ class Work:
         self._database = database
 
     def take(self, names: Sequence[str]) -> Taken | None:
-        """Claim the work of these kinds that has been due for longest, for one lease; None where nothing is due.
+        """Claim the work of these kinds that has been due for longest, for one lease; return it, None where nothing is due.
 
-        Work whose holder's lease is over is due too, and comes first.
+        It names tenant, space, kind and the epoch of the claim. Work whose holder's lease is over is due too, and comes
+        first.
         """
         given = {"names": list(names), "holder": HOLDER, "lease": int(LEASE * 1000)}
         with self._database.connection(None) as raw:
