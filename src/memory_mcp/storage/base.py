@@ -215,7 +215,7 @@ class TocStore(Protocol):
         ...
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """Return by each node's present id: its build, how many term rows it has, the last row's number; no missing nodes."""
+        """Return by each node's present id: its build number, how many term rows it has, and the last row's; no missing nodes."""
         ...
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
@@ -251,7 +251,7 @@ class TocStore(Protocol):
         ...
 
     def freshness(self) -> Freshness:
-        """Return the highest build of each day's segments, and the build of each period's node; what has no node is left out."""
+        """Return the highest build number of each day's segments, and that of each period's node; without nodes, no entry."""
         ...
 
     def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:

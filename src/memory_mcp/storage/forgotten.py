@@ -377,7 +377,7 @@ def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _clean_cell(keep: Cleaner, value: Any) -> Any:
-    """Return a value of a row without what was forgotten: texts, and lists item by item; any other value as it is."""
+    """Return a value of a row without what was forgotten: texts, and lists item by item; any other, also a dict, as it is."""
     if isinstance(value, str):
         return keep.clean(value)
     return [_clean_cell(keep, one) for one in value] if isinstance(value, list) else value

@@ -189,7 +189,7 @@ class TopicStore(Protocol):
         ...
 
     def label(self, given: TopicLabel) -> None:
-        """Give a topic a label for one project or for all, in place of the one before; an empty label removes it."""
+        """Give a topic a label for one project, or for all, in place of the one it has there; an empty one only removes that."""
         ...
 
     def labels(self) -> list[TopicLabel]:

@@ -169,7 +169,7 @@ _NAMED = 5
 
 
 def _gap(source: str, gap: Gap) -> str:
-    """Return the words for one source's gap: how many of which source, from when, if known, up to when."""
+    """Return the words for one source's gap: how many events of which source, from when (UTC), if known, up to when."""
     behind = f" from {_minute(gap.after_ms)}" if gap.after_ms is not None else ""
     return f"{gap.events:,} of {source or 'an unnamed source'}{behind} up to {_minute(gap.to_ms)}"
 

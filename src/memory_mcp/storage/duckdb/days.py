@@ -74,7 +74,7 @@ class Days:
                 day.add(cut)
 
     def forget(self) -> None:
-        """Have the sums read again: cuts were moved, or it is not known what was written."""
+        """Drop the sums, to be read again when next needed: cuts were moved, or it is not known what was written."""
         with self._lock:
             self._days = None
 
@@ -85,12 +85,12 @@ class Days:
             return span if project is None else [day for day in span if project in days[day].projects]
 
     def counts(self) -> list[tuple[str, int]]:
-        """Return every day with its number of segments, in order."""
+        """Return every day with its number of segments, in order, from the sums kept in memory."""
         with self._read() as days:
             return [(day, days[day].segments) for day in self._order]
 
     def tally(self, first: str, after: str) -> Tally:
-        """Return the sums of the days from `first` up to, not including, `after`; a session of several days counts once.
+        """Return the sums of the days from `first` to before `after`, from memory; a session of several days counts once.
 
         Agents and projects are sorted, the empty names left out.
         """

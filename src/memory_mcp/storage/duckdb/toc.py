@@ -61,7 +61,7 @@ class DuckToc(DuckTerms):
         before = self.segments(s.key for s in build.segments)
 
         def settle() -> None:
-            """Bring what is kept in memory up to date; if a segment changed its project, drop all cuts."""
+            """Bring what is kept in memory up to date with the build; if a segment changed its project, drop all cuts."""
             self._stamps.forget([*touched, *named])
             self._heads.forget(named)
             self._keep(build)
@@ -216,14 +216,14 @@ class DuckToc(DuckTerms):
         return {NodeId(row[0]): row[1] for row in rows}
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """Return by each node's present id: its build, how many term rows it has, and the last row's number (0: none).
+        """Return by each node's present id: its build number, how many term rows it has, and the last row's number (0: none).
 
         Nodes that do not exist are left out. From memory where they are kept.
         """
         return dict(self._stamps.of(list({node_key(i) for i in ids})))
 
     def _read_stamps(self, keys: Sequence[int]) -> dict[int, Stamped]:
-        """Return (node id, (build, number of term rows, highest rowid of these or 0)) by key, from the file; no missing nodes."""
+        """Return by key (node id, (build number, how many term rows, highest rowid or 0)), from the file; no missing nodes."""
         sql = """SELECT n.key, n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
                    SELECT key, count(*) AS rows, max(rowid) AS last FROM term_delta
                    WHERE key IN (SELECT unnest(?::BIGINT[])) GROUP BY key) t ON t.key = n.key
@@ -273,7 +273,7 @@ class DuckToc(DuckTerms):
         return [NodeId(row[0]) for row in self._con.rows(sql, [project, first_day, after_day, limit])]
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Return every day that has segments (of the project; None: of any), with their number, in order."""
+        """Return every day that has segments (of the project; None: of any, from memory), with their number, in order."""
         if project is None:
             return self._days.counts()
         sql = "SELECT day, count(*) FROM segment_cut WHERE project = ? GROUP BY day ORDER BY day"
@@ -291,7 +291,7 @@ class DuckToc(DuckTerms):
         return self._spans.of((first_day, after_day, project), lambda: [segment_of(r) for r in self._con.rows(sql, parameters)])
 
     def freshness(self) -> Freshness:
-        """Return the highest build of each day's segments that have a node, and the build of each period's node."""
+        """Return the highest build number of each day's segments that have a node, and that of each period's node."""
         days = self._con.rows(
             """SELECT s.day, max(n.built) FROM node n JOIN segment_cut s ON s.key = n.key
                WHERE n.current AND n.level = 'segment' GROUP BY s.day"""

@@ -30,7 +30,7 @@ class DuckTopics:
                 insert(con, "topic", _TYPES, columns)
 
     def label(self, given: TopicLabel) -> None:
-        """Give a topic a label for one project or for all, in place of the one before; an empty label removes it.
+        """Give a topic a label for one project, or for all (None), in place of the one it has there; "" only removes that.
 
         A transaction of its own; the topic need not exist.
         """

@@ -158,7 +158,7 @@ class PostgresToc(PostgresTerms):
         return {NodeId(row[0]): row[1] for row in self._con.rows(sql, plain=EXTRACTIVE)}
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """Return by each node's present id: its build, how many term rows it has, and the last row's number (0: none).
+        """Return by each node's present id: its build number, how many term rows it has, the last row's number (0: none).
 
         Nodes that do not exist are left out. Those of segments are kept in memory.
         """
@@ -213,7 +213,10 @@ class PostgresToc(PostgresTerms):
         return [NodeId(row[0]) for row in rows]
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Return every day that has segments (of the project; None: of any), with their number, in order."""
+        """Return every day that has segments (of the project; None: of any), with their number, in order.
+
+        From memory unless there are more than 50,000 cuts.
+        """
         if (kept := self._cuts.now()) is not None:
             return kept.counts(project)
         where, given = _of(project)
@@ -221,7 +224,10 @@ class PostgresToc(PostgresTerms):
         return [(row[0], row[1]) for row in rows]
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
-        """Return the days from `first_day` up to, not including, `after_day` that have a segment (of the project), in order."""
+        """Return the days from `first_day` up to, not including, `after_day` that have a segment (of the project), in order.
+
+        From memory unless there are more than 50,000 cuts; `project` None: of any.
+        """
         if (kept := self._cuts.now()) is not None:
             return kept.days(first_day, after_day, project)
         where, given = _of(project)
@@ -229,7 +235,10 @@ class PostgresToc(PostgresTerms):
         return [row[0] for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
-        """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start."""
+        """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start.
+
+        From memory unless there are more than 50,000 cuts; `project` None: of any.
+        """
         if (kept := self._cuts.now()) is not None:
             return kept.within(first_day, after_day, project)
         where, given = _of(project)
@@ -238,7 +247,10 @@ class PostgresToc(PostgresTerms):
         return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
     def freshness(self) -> Freshness:
-        """Return the highest build of each day's segments that have a node, and each period's node's build, of one moment."""
+        """Return the highest build number of each day's segments, and the build number of each period's node, of one moment.
+
+        Days whose segments have no node are left out.
+        """
         with self._con.reading() as reader:
             days, periods = reader.rows(_FRESH_DAYS), reader.rows(_FRESH_PERIODS)
         return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
