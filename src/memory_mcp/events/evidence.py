@@ -35,10 +35,10 @@ class Evidence:
         self._storage = storage
 
     def expand(self, grip_id: str, before: int = 3, after: int = 3) -> Expanded:
-        """Return the quotation with up to `before` and `after` shown neighbours, 50 at most on each side.
+        """Return the quotation with up to `before` and `after` shown neighbours, 50 at most on each side (0 where negative).
 
         `verified` is False where the words have another hash now. Raises NotFound for an unknown grip or one whose
-        events are gone, InvalidQuery for text that is no grip id.
+        events are gone, InvalidQuery for text that is no grip id. Nothing is written.
         """
         grip, events = self._find(grip_id)
         quote = quoted(grip, events)
@@ -49,7 +49,7 @@ class Evidence:
         return Expanded(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, *around)
 
     def quotes(self, grips: Sequence[Grip]) -> dict[GripId, str]:
-        """Return the quoted words of several grips, by id; those whose events are gone are left out."""
+        """Return by grip id the quoted words of stored grips; those whose events are gone are left out, no hash is checked."""
         ids = {i for g in grips for i in (g.event_id_start, g.event_id_end)}
         return quotes_in(grips, self._storage.events.get_many(ids))
 
@@ -80,7 +80,7 @@ def quoted(grip: Grip, events: Sequence[Event]) -> str:
 
 
 def quotes_in(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[GripId, str]:
-    """Return the words of those grips of which both events are given, by grip id."""
+    """Return by grip id the quoted words of those grips whose events are all given; others are left out, no hash is checked."""
     found = {}
     for grip in grips:
         if grip.event_id_start in events and grip.event_id_end in events:
@@ -90,9 +90,10 @@ def quotes_in(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[Gr
 
 
 def said_of(grip: Grip, event: Event, quote: str) -> Said:
-    """Return the quotation as a hit carries it, with session, project, agent, role and speaker of `event`.
+    """Return the quotation as a hit shows it: its words and hash, and time, session, project, agent, role, speaker, kind.
 
-    `event` is the grip's first event, `quote` the quoted words.
+    `event` is the grip's first event, from which these come, and `quote` the quoted words; `kind` is "" where its
+    author gave none.
     """
     return Said(
         quote=quote,

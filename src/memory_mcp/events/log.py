@@ -38,7 +38,7 @@ class EventLog:
     """The writing side of layer 0."""
 
     def __init__(self, store: EventStore, clock: Clock, before: Callable[[Sequence[EventDraft]], None] = lambda _: None) -> None:
-        """Call `before` with the drafts of each write; its errors go to the caller, and nothing is stored."""
+        """Store into `store`; call `before` with the drafts of each write: its errors pass on, and then nothing is stored."""
         self._store, self._clock, self._before = store, clock, before
 
     def append(
@@ -46,8 +46,9 @@ class EventLog:
     ) -> Appended:
         """Store drafts of one source kind, in one transaction; return the ids in input order, new and known.
 
-        `trust` None means a transcript: each event gets the trust of its role. Nothing is stored when `before`
-        raises, or when the `request` was answered within the last hour, whose answer is then in the result.
+        `trust` None: each event gets the trust of its role, a carried one that of its other store. Nothing is stored
+        when `before` raises, or when the `request` was answered within the last hour, whose answer is then in the
+        result.
         """
         self._before(drafts)
         stored = self._store.append(self.as_events(drafts, source, trust), request)
@@ -55,9 +56,9 @@ class EventLog:
         return stored
 
     def append_each(self, writes: Sequence[Write]) -> list[Appended]:
-        """Store several writes of transcripts or hooks as `append` does each, together where the engine can.
+        """Store several writes as `append` with `trust` None does, together where the engine can; return results in that order.
 
-        `before` is called once with all drafts. Results are in the order of the writes.
+        `before` is called once, with the drafts of all writes; where it raises, nothing is stored.
         """
         self._before([draft for write in writes for draft in write.drafts])
         batches = [Batch(self.as_events(write.drafts, write.source), write.request) for write in writes]
@@ -69,9 +70,9 @@ class EventLog:
     def as_events(self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None) -> list[Event]:
         """Return the events of `drafts` in their order, with ids, trust, and a time for those that have none.
 
-        A time that is missing, before 1970 or more than a day ahead is inferred from its neighbours, or taken from
-        the stored event of that source id; metadata then say "time": "inferred" and what the source said. Drafts
-        carried from another store keep id, source and, unless `trust` is given, trust. Nothing is stored.
+        A time that is missing, 0 or below, or more than a day ahead is inferred from its neighbours, or taken from the
+        stored event of that source id; metadata then say "time": "inferred" and what the source said. Drafts carried
+        from another store keep id, source and, unless `trust` is given, trust. Nothing is stored.
         """
         now = self._clock.now_ms()
         # Where no neighbour has a time either, that of its file is nearer the truth than that of the import.
@@ -146,10 +147,10 @@ _DIGITS = 16
 
 
 def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
-    """Return `times` without gaps: 1 ms after the previous time, before the first known one, or else from `now_ms` on.
+    """Return `times` (UTC ms) with each None replaced: by 1 ms more than the time before it; known times stay as they are.
 
-    A millisecond apart, because events are ordered by their time: equal ones would lose the order of their source.
-    Never negative; known times stay as they are.
+    Leading ones count up to just before the first known time, or from `now_ms` on where none is known; never below 0. A
+    millisecond apart, because events are ordered by their time: equal ones would lose the order of their source.
     """
     first = next((n for n, t in enumerate(times) if t is not None), None)
     known = None if first is None else times[first]
@@ -162,7 +163,7 @@ def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
 
 
 def _sane(time_ms: int | None, now_ms: int) -> int | None:
-    """Return the time; None for a missing one, 1970 or before, or more than a day ahead of `now_ms`."""
+    """Return the time (UTC ms); None where it is missing, 0 or below (1970), or more than a day after `now_ms`."""
     return time_ms if time_ms is not None and 0 < time_ms <= now_ms + FUTURE_SLACK_MS else None
 
 

@@ -51,7 +51,7 @@ class TimeWindow:
         return self.start_ms <= ms < self.end_ms
 
     def intersects(self, other: "TimeWindow") -> bool:
-        """Return whether the two share a moment."""
+        """Return whether the two windows share a moment; windows that only touch (one ends where the other begins) do not."""
         return self.start_ms < other.end_ms and other.start_ms < self.end_ms
 
     def meet(self, other: "TimeWindow | None") -> "TimeWindow":
@@ -109,7 +109,7 @@ class Calendar:
         return self.local(ms).isoformat(timespec="seconds")
 
     def day_of(self, ms: int) -> str:
-        """Return the date (YYYY-MM-DD) of a moment, UTC milliseconds, in the calendar's zone."""
+        """Return the date (YYYY-MM-DD) of a moment, UTC milliseconds, in the calendar's zone; raises what `local` raises."""
         return self.local(ms).date().isoformat()
 
     def midnight(self, day: dt.date) -> int:
@@ -121,7 +121,7 @@ class Calendar:
         return round((stamp.astimezone(dt.UTC) - _EPOCH).total_seconds() * 1000)
 
     def days(self, first: dt.date, after_last: dt.date) -> TimeWindow:
-        """Return the window, UTC milliseconds, from the midnight of one date up to, not including, that of another."""
+        """Return the window, UTC milliseconds, from the local midnight of one date up to, not including, that of another."""
         return TimeWindow(self.midnight(first), self.midnight(after_last))
 
     def window(self, node_id: NodeId) -> TimeWindow:
@@ -253,5 +253,5 @@ def sources_of(node_id: NodeId) -> TocLevel:
 
 
 def is_segment(node_id: NodeId) -> bool:
-    """Return whether the id names a segment."""
+    """Return whether a node id has the form of a segment's id; whether that segment exists is not looked up."""
     return segment_key_of(node_id) is not None

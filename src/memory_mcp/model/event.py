@@ -143,7 +143,7 @@ class Event:
 def carried(event: Event) -> EventDraft:
     """Return a stored event as a draft for another store, under the project it was recorded with.
 
-    The draft carries its id, source and trust.
+    The draft carries its id, source and trust, so that the other store keeps them.
     """
     return EventDraft(
         session_id=event.session_id,

@@ -49,10 +49,10 @@ def inside(text: str) -> str:
 
 
 def neutral(text: str) -> str:
-    """Return `text` with every spelling of our fence's tag replaced by "[our mark]".
+    """Return `text` with every spelling of our fence's tag replaced by "[our mark]"; the same text where there is none.
 
-    Also one in another case, with look-alikes, gaps, entities or markup. After 8 rounds that still leave one, all
-    characters a tag or citation could begin with are replaced.
+    Also one in another case, with look-alikes, gaps, entities or markup. After 8 rounds that still leave one, the text
+    is made `bare`: all characters a tag or citation could begin with become "(".
     """
     for _ in range(_ROUNDS):
         spelled = _tags_in(text)
@@ -63,10 +63,10 @@ def neutral(text: str) -> str:
 
 
 def neutral_json(value: Any) -> Any:
-    """Return a copy of a JSON value with every text and every name of a field in it `neutral`.
+    """Return a copy of a JSON value with every text and every name of a field in it `neutral`; numbers, booleans, null stay.
 
-    Also where several texts, a line apart, together spell a tag: after 8 rounds that still leave one, every text is made
-    `bare`. Tuples become lists; numbers, booleans and null stay.
+    Also where several texts, a line apart, together spell a tag: after 8 rounds that each found one, every text is made
+    `bare`. Tuples become lists.
     """
     clean = _each(neutral, value)
     for _ in range(_ROUNDS):
@@ -93,7 +93,7 @@ def _parted(texts: list[str], spelled: list[tuple[int, int]]) -> Iterator[str]:
 
 
 def _each(made: Callable[[str], str], value: Any) -> Any:
-    """Return a JSON value with `made` applied to every text and every name of a field; tuples become lists."""
+    """Return a copy of a JSON value with `made` applied to every text and field name, at any depth; tuples become lists."""
     if isinstance(value, str):
         return made(value)
     if isinstance(value, Mapping):
@@ -117,8 +117,8 @@ def _texts(value: Any) -> Iterator[str]:
 def uncited(text: str) -> str:
     """Return recorded words with the bracket of whatever reads as a citation of ours ("[grip:") replaced by "(".
 
-    Found through look-alikes and disguise; after 8 rounds that still leave one, all characters a tag or citation could
-    begin with are replaced.
+    Found through look-alikes and disguise; after 8 rounds that each found one, the text is made `bare`: all characters
+    a tag or citation could begin with become "(".
     """
     for _ in range(_ROUNDS):
         cited = _found(text, lambda shown: [m.span() for m in _CITED.finditer(shown)])

@@ -79,7 +79,8 @@ def encode(value: int, length: int) -> str:
 def decode(text: str) -> int:
     """Return the integer behind a Crockford base 32 text, in either case.
 
-    Raises ValueError for a text with other characters; the letters I, L, O and U are not read as digits.
+    Raises ValueError for the empty text and one with other characters; the letters I, L, O and U are not read as
+    digits.
     """
     if not text.isalnum() or not text.isascii():
         raise ValueError(f"not a base 32 id: {text!r}")
@@ -105,7 +106,7 @@ def event_id(time_ms: int, *origin: str) -> EventId:
 
 @lru_cache(maxsize=_REMEMBERED)
 def event_id_from(key: int) -> EventId:
-    """Return the text form of a stored event key."""
+    """Return the text form of a stored event key: a ULID, 26 upper-case characters."""
     return EventId(encode(key, 26))
 
 
@@ -167,7 +168,7 @@ def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
 
 
 def segment_key(*origin: str) -> int:
-    """Return the 60-bit hash that names a segment, from its origin: its stream and cut number as texts."""
+    """Return the 60-bit hash that names a segment, from its origin: texts such as "segment", its stream and its cut number."""
     return digest(*origin, bits=_SEGMENT_BITS)
 
 
@@ -211,7 +212,7 @@ def node_key(node_id: NodeId) -> int:
 
 
 def find_period(value: str) -> NodeId | None:
-    """Return the id of a period written in its short form: 2026, 2026-01, 2026-W05 (also 2026W05) or 2026-01-30.
+    """Return the id of a period in its short form, blanks aside: 2026, 2026-01, 2026-W05 (also 2026W05) or 2026-01-30.
 
     None for anything else; whether the date exists is not checked.
     """

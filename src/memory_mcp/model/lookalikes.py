@@ -86,7 +86,7 @@ class Reading:
     """A text with some layers of disguise removed."""
 
     def __init__(self, layers: tuple[str, ...]) -> None:
-        """Take a text and what it became with each layer removed, in this order; the last is what is read."""
+        """Take a text and what it became with each layer of disguise removed, in this order; the last one is read as `text`."""
         self._layers = layers
         self.text = layers[-1]
         #: In lower case, every look-alike as what it looks like; what is no letter stays, or becomes a blank.
@@ -165,9 +165,9 @@ def _decoded(written: str) -> str:
 
 
 def _escaped(written: str) -> str:
-    """Return the characters that escapes of a program's string stand for.
+    """Return the characters that escapes of a program's string (x, octal, u, U, letters) stand for; backslashes alone stay.
 
-    A blank for those of control characters and invalid codes.
+    A blank stands for control characters, but the escape character, and for invalid codes.
     """
     parts = [part for part in written.split("\\") if part]
     if not parts:

@@ -57,7 +57,7 @@ class Names:
         return not self._to and not self.splits
 
     def of(self, project: str) -> str:
-        """Return the name that stands for a project after following its aliases.
+        """Return the name that stands for a project after following its aliases; the same name where it has none.
 
         A circle ends at the last name not seen before.
         """

@@ -32,10 +32,10 @@ class Segment:
 
     @property
     def key(self) -> int:
-        """60-bit hash of the stream and the number of the segment in it."""
+        """60-bit hash of the stream and the number of the segment in it; it stays when the segment grows or changes its day."""
         return segment_key("segment", str(self.stream), str(self.cut_no))
 
     @property
     def node_id(self) -> NodeId:
-        """The id of this segment's TOC node."""
+        """The id of this segment's TOC node, from its day and key; the node need not exist."""
         return segment_id(self.day, self.key)

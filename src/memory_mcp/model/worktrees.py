@@ -35,7 +35,7 @@ _USUAL = frozenset(("", "head", "main", "master", "trunk", "develop", "dev", "de
 
 
 def holder(path: str) -> str:
-    """Return the tree in whose folder of worktrees (or git directory) `path` is; "" if it is in none."""
+    """Return the tree in whose folder of worktrees (or git directory) `path` is; "" in none, or if that tree is a collection."""
     found = _HELD.search(path)
     root = path[: found.start()].rstrip("\\/") if found else ""
     return "" if not root or is_collection(root) else root

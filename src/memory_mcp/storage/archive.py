@@ -73,7 +73,7 @@ class Snapshot(Protocol):
         ...
 
     def others(self) -> Iterator[TableRows]:
-        """Yield the rows of every table that is neither shared nor derived, a few hundred at a time."""
+        """Yield the rows of every table that is neither in `SHARED` nor in `DERIVED`, a few hundred of a table at a time."""
         ...
 
 

@@ -56,11 +56,11 @@ class EventStore(Protocol):
         ...
 
     def find(self, event_id: EventId) -> Event | None:
-        """Return the event of this id, also one that is not shown; None for an unknown id."""
+        """Return the event of this id, also one that is not shown, with its project's present name; None for an unknown id."""
         ...
 
     def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        """Return those of `ids` that are stored, also those that are not shown, by id."""
+        """Return those of `ids` that are stored, also those that are not shown, by id; unknown ones are left out."""
         ...
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
@@ -75,7 +75,7 @@ class EventStore(Protocol):
         ...
 
     def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
-        """Return the shown events of a scope numbered above `after` and up to `to` that may hold one of the probes.
+        """Return, in order of arrival, the shown events of a scope numbered above `after` up to `to` that may hold a probe.
 
         Probes are lower-case texts; without any, all such events are returned. With `live`, imported events are left
         out.
@@ -87,7 +87,7 @@ class EventStore(Protocol):
         ...
 
     def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is.
+        """Return the pairs in which one of `ids` takes part, either one: by the hidden event's id that of the shown one.
 
         A pair is one message that both a client's hook and its transcript recorded.
         """
@@ -156,14 +156,14 @@ class EventStore(Protocol):
         ...
 
     def marks(self, begin: str, pattern: str) -> dict[str, int]:
-        """Count the matches of `pattern` in texts and metadata of shown events, by what its only group matches.
+        """Return how often texts and metadata of shown events match `pattern`, by what its only group matches.
 
         Every match begins with `begin`.
         """
         ...
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
-        """Yield every event in order of arrival, `batch` at a time."""
+        """Yield every event in order of arrival, `batch` at a time, each batch a read of its own: new ones come too."""
         ...
 
 
@@ -171,7 +171,7 @@ class TocStore(Protocol):
     """Layer 1: cuts, nodes, term sets."""
 
     def version(self) -> int:
-        """Return the number of the last change; what was read under one number may be kept until the next. Reads nothing."""
+        """Return the number of the last change, cheaply; what was read under one number may be kept until the next."""
         ...
 
     def publish(self, build: Build) -> int:
@@ -183,15 +183,15 @@ class TocStore(Protocol):
         ...
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """Yield every cut, by stream and start."""
+        """Yield every cut, ordered by stream and start."""
         ...
 
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """Return those cuts that exist, by segment key."""
+        """Return by segment key those cuts that exist; unknown keys are left out."""
         ...
 
     def segments_in(self, scope: Scope) -> list[Segment]:
-        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start."""
+        """Return the cuts of a scope's project and agent (None: any) whose own time meets its window, ordered by start."""
         ...
 
     def find(self, node_id: NodeId) -> TocNode | None:
@@ -199,11 +199,11 @@ class TocStore(Protocol):
         ...
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the latest versions of those nodes that exist, with bullets and pins, by id."""
+        """Return by their present ids the latest versions, with bullets and pins, of those nodes that exist."""
         ...
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the same as `nodes` without bullets and pins (empty, False): enough to name a node, at a third of the cost."""
+        """Return the same as `nodes` without bullets (empty) and pins (False): enough to name a node, at a third of the cost."""
         ...
 
     def refined(self) -> list[NodeId]:
@@ -211,11 +211,11 @@ class TocStore(Protocol):
         ...
 
     def authors(self) -> dict[NodeId, str]:
-        """Return who wrote each current node that the summarizer has not written: an agent, or a language model."""
+        """Return by id who wrote each current node that the summarizer has not written: an agent, or a language model."""
         ...
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """Return by the id that each node has now: its build, the number of its term rows, and the last row's number."""
+        """Return by each node's present id: its build number, how many term rows it has, and the last row's; no missing nodes."""
         ...
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
@@ -223,15 +223,15 @@ class TocStore(Protocol):
         ...
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """Return the ids of one level that begin inside the window, in time order; `project`: only nodes that name it."""
+        """Return the ids of one level that begin inside the window (None: any), by time; `project`: only nodes that name it."""
         ...
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
-        """Return the counts over the segments filed under days from `first_day` up to, not including, `after_day`."""
+        """Return sessions, events, segments, tokens, agents and projects of a span of days' segments (`after_day` excluded)."""
         ...
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Return every day that has segments (of the project), with their number, in order."""
+        """Return every day that has segments (of the project; None: of any), with their number, in order."""
         ...
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
@@ -243,15 +243,15 @@ class TocStore(Protocol):
         ...
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """Return up to `limit` ids of a project's most salient segments in a span of days, the newest first among equals."""
+        """Return up to `limit` ids of a project's most salient segments of days before `after_day`, newest of equals first."""
         ...
 
     def terms_of_days(self, first_day: str, after_day: str, project: str) -> list[bytes]:
-        """Return the stored term rows (sorted little-endian uint32) of all a project's segments in a span of days."""
+        """Return the stored term rows (sorted little-endian uint32) of a project's segments of days (`after_day` excluded)."""
         ...
 
     def freshness(self) -> Freshness:
-        """Return the highest build of each day's segments, and the build of each period's node; what has no node is left out."""
+        """Return the highest build number of each day's segments, and that of each period's node; without nodes, no entry."""
         ...
 
     def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
@@ -259,7 +259,7 @@ class TocStore(Protocol):
         ...
 
     def fold_terms(self, more_than: int) -> int:
-        """Join the term rows of each node and project that has more than `more_than`; return how many had."""
+        """Join the term rows of each node and project that has more than `more_than`; return how many nodes and projects had."""
         ...
 
     def frequencies(self) -> list[tuple[str, bytes, bytes]]:
@@ -333,7 +333,7 @@ class Storage(Records, Protocol):
         ...
 
     def stats(self, text: bool = True) -> StoreStats:
-        """Return counts and sizes; without `text`, for which every event's text is read, `text_bytes` is 0."""
+        """Return counts by table, sizes and facts; without `text`, for which every text is read, `text_bytes` is 0."""
         ...
 
     def latest(self) -> dict[str, int]:
@@ -341,7 +341,7 @@ class Storage(Records, Protocol):
         ...
 
     def interrupt(self, thread: int | None = None) -> None:
-        """Stop the reads that run now, in one thread (by its identity) or in all; they raise DeadlineExceeded."""
+        """Stop the reads that run now, in one thread (by its identity) or, for None, in all; they raise DeadlineExceeded."""
         ...
 
     def exclusive(self, name: str) -> AbstractContextManager[bool]:

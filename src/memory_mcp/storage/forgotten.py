@@ -122,7 +122,7 @@ class Erasing(ABC):
     """
 
     def __init__(self, keep: Cleaner, findings: Findings, dry: bool) -> None:
-        """`findings` says which events were looked through before the transaction began."""
+        """Remove what `keep` does not keep, or with `dry` count it; `findings`: the events looked through before."""
         self._keep, self._findings, self._dry = keep, findings, dry
         self.erased = Erased()
 
@@ -155,7 +155,7 @@ class Erasing(ABC):
 
     @abstractmethod
     def _without_sets(self, segments: Sequence[int]) -> None:
-        """Subtract the term sets of segments (keys) from the frequencies of their projects."""
+        """Subtract the term sets of segments (keys), whose cuts and terms are there still, from their projects' frequencies."""
 
     @abstractmethod
     def _rewrite_events(self) -> None:
@@ -377,7 +377,7 @@ def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _clean_cell(keep: Cleaner, value: Any) -> Any:
-    """Return a value of a row without what was forgotten: texts, and lists item by item; any other value as it is."""
+    """Return a value of a row without what was forgotten: texts, and lists item by item; any other, also a dict, as it is."""
     if isinstance(value, str):
         return keep.clean(value)
     return [_clean_cell(keep, one) for one in value] if isinstance(value, list) else value

@@ -46,7 +46,7 @@ class Mark:
     ) -> "Mark":
         """Return the mark with more events, given as columns of one length; the last of them has the number `last_seq`.
 
-        `keys` and `contents` are the events' 128-bit keys and 64-bit content hashes, `times` UTC milliseconds.
+        `keys` and `contents` are the events' 128-bit keys and 60-bit content hashes, `times` UTC milliseconds.
         """
         chain, counted = self.chain or 0, dict(self.sources)
         for key, content, source, ms in zip(keys, contents, sources, times, strict=True):
@@ -140,7 +140,7 @@ class HighWater:
         self.write(sync=True, coming=coming)
 
     def acknowledge(self, now: Mark) -> Loss | None:
-        """Drop the known loss with its file, begin the mark anew with `now`, and return the loss; None if there was none."""
+        """Drop the known loss with its file, begin the mark anew with `now` (synced); return the loss, None if there was none."""
         told = self.loss
         self._drop_loss()
         self.reseal(now)

@@ -26,9 +26,10 @@ class DirectoryLock:
     """
 
     def __init__(self, directory: Path, wait: float = 0.0, kind: str = ALONE) -> None:
-        """Make and lock the directory.
+        """Make the directory, lock it within `wait` seconds, and write `owner.json` into it.
 
-        Write pid, command line (200 characters) and `kind` (`DAEMON`, `ALONE`) to `owner.json`.
+        The note holds pid, command line (200 characters) and `kind` (`DAEMON`, `ALONE`). Raises what the class says,
+        ConfigError for a folder of something else.
         """
         prepare(directory)
         self.directory = directory
@@ -97,7 +98,7 @@ class LookingLock:
 
 
 def locked(directory: Path) -> StorageLocked:
-    """Return the error for a directory that another process holds, naming that process by its note, where there is one."""
+    """Return, not raise, the error for a directory that another process holds, named by its note where there is one."""
     note = owner(directory)
     holder = f"`{note['command']}` (process {note['pid']})" if note else "another memory-mcp process"
     return StorageLocked(

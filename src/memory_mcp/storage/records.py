@@ -29,7 +29,7 @@ class GripStore(Protocol):
         ...
 
     def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
-        """Return those of `ids` that exist, by id."""
+        """Return those of `ids` that are stored, by id, others left out. Raises InvalidQuery for a text that is no grip's id."""
         ...
 
     def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
@@ -37,7 +37,7 @@ class GripStore(Protocol):
         ...
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
-        """Yield every grip, `batch` at a time."""
+        """Yield every grip in the order of ids, `batch` at a time, each batch a read of its own."""
         ...
 
 
@@ -49,9 +49,9 @@ class UsageStore(Protocol):
         ...
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Return the openings, in order, of those of `ids` that were ever opened, others left out.
+        """Return by id the moments (`Used`, in order) at which those of `ids` were opened; never opened ones are left out.
 
-        Reads nothing while nothing was.
+        Reads nothing while no quotation was opened.
         """
         ...
 
@@ -87,7 +87,7 @@ class SupersededStore(Protocol):
     """Which statement replaces which, and which hold no more. Rows are only added."""
 
     def notice(self, noticed: Noticed) -> None:
-        """Count contradictions that the program noticed as well, from now on, for statements without a record."""
+        """From now on count also contradictions that the program noticed, for statements without a record."""
         ...
 
     def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
@@ -126,7 +126,7 @@ class AuditStore(Protocol):
         ...
 
     def all(self, limit: int = 100) -> list[Act]:
-        """Return up to `limit` acts, newest first."""
+        """Return up to `limit` acts, newest first, of equal times the one added last first."""
         ...
 
 
@@ -150,10 +150,9 @@ class TombstoneLog(Protocol):
         ...
 
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
-        """Add those lines of a copy, made with `key`, that are not here; return them.
+        """Add those lines of a copy, made with `key`, that are not here; return the lines that were added.
 
-        Raises StorageError when lines are here that were made with another key: neither could be compared with the
-        other.
+        Raises StorageError when lines are here that were made with another key: neither could be compared with the other.
         """
         ...
 
@@ -166,7 +165,7 @@ class SpendingStore(Protocol):
         ...
 
     def since(self, at_ms: int) -> list[Spent]:
-        """Return the requests made at `at_ms` or later, in order of time."""
+        """Return the requests made at `at_ms` (UTC ms) or later, in order of time."""
         ...
 
     def tokens_since(self, at_ms: int) -> int:
@@ -174,7 +173,7 @@ class SpendingStore(Protocol):
         ...
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Return (node or topic, digest of the prompt) for which an answer of this model could not be used."""
+        """Return (node or topic id, digest of what was to be written) of the requests whose answer by a model was unusable."""
         ...
 
 
@@ -190,7 +189,7 @@ class TopicStore(Protocol):
         ...
 
     def label(self, given: TopicLabel) -> None:
-        """Give a topic a label for one project or for all, in place of the one before; an empty label removes it."""
+        """Give a topic a label for one project, or for all, in place of the one it has there; an empty one only removes that."""
         ...
 
     def labels(self) -> list[TopicLabel]:
@@ -210,11 +209,11 @@ class ProjectStore(Protocol):
         ...
 
     def news(self) -> list[str]:
-        """Return the recorded names that came since the last call in this process, sorted; all of them at the first."""
+        """Return the recorded names but "" that came since the last call in this process, sorted; at the first all of them."""
         ...
 
     def recorded(self) -> list[str]:
-        """Return every name that events were recorded with, sorted."""
+        """Return every name but "" that events were recorded with, sorted."""
         ...
 
     def has_branch(self, project: str) -> bool:
@@ -229,22 +228,22 @@ class ProjectStore(Protocol):
         ...
 
     def activity(self) -> list[Activity]:
-        """Return events, sessions, times and agents of each project in the tree, in no order."""
+        """Return events, sessions, first and last time, and agents of each project in the tree, in no order."""
         ...
 
     def agents(self) -> list[Activity]:
-        """Return events, sessions, times and projects of each agent in the tree, in no order."""
+        """Return events, sessions, first and last time, and projects of each agent in the tree, in no order."""
         ...
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
-        """Return the activity of the local days from `first_day` up to, not including, `after_day` (ISO dates).
+        """Return events and sessions of the local days from `first_day` up to, not including, `after_day` (ISO dates).
 
-        Counted from cuts, by the project's present name; `project` and `agent` None: of all.
+        Counted from cuts by day, project (its present name), agent and month; `project` and `agent` None: of all.
         """
         ...
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """Return the years (of the project, of the agent) that have any segment, in order."""
+        """Return the years that have any segment (of the project, of the agent; None: of any), in order."""
         ...
 
     def add_alias(self, alias: Alias) -> None:
@@ -279,7 +278,7 @@ class Outbox(Protocol):
         ...
 
     def checkpoint(self, follower: str) -> int:
-        """Return how far a follower got; 0 at first. The deriver is called `deriver`, and counts events, not changes."""
+        """Return the number up to which a follower got; 0 at first. That of `deriver` counts events, not changes."""
         ...
 
     def mark(self, follower: str, value: str) -> None:
@@ -304,32 +303,32 @@ class Records(Protocol):
 
     @property
     def usage(self) -> UsageStore:
-        """Openings of quotations."""
+        """The store of openings of quotations."""
         ...
 
     @property
     def superseded(self) -> SupersededStore:
-        """Statements that hold no more."""
+        """The store of statements that hold no more, and what replaces them."""
         ...
 
     @property
     def spending(self) -> SpendingStore:
-        """Requests to language models."""
+        """The store of requests to language models and their costs."""
         ...
 
     @property
     def topics(self) -> TopicStore:
-        """Identities and labels of topics."""
+        """The store of identities and labels of topics."""
         ...
 
     @property
     def projects(self) -> ProjectStore:
-        """Names of projects."""
+        """The store of rules for names of projects, and of what is recorded of them."""
         ...
 
     @property
     def audit(self) -> AuditStore:
-        """Acts upon the memory itself."""
+        """The store of acts upon the memory itself, such as corrections and forgetting."""
         ...
 
     @property

@@ -86,7 +86,7 @@ def event_columns(events: Sequence[Event], first_seq: int) -> list[list[Any]]:
 
 
 def segment_of(row: Sequence[Any]) -> Segment:
-    """Return a cut from a row of `SEGMENT` columns."""
+    """Return a cut from a row of `SEGMENT` columns, under the project that the row names."""
     return Segment(
         stream=row[0],
         cut_no=row[1],
@@ -127,7 +127,10 @@ def segment_columns(segments: Sequence[Segment]) -> list[list[Any]]:
 
 
 def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> TocNode:
-    """Return a node from a row of `NODE` columns, with these bullets in their order, as pinned or not."""
+    """Return a node from a row of `NODE` columns, with these bullets in their order, as pinned or not.
+
+    Raises ValueError for an unknown level or kind.
+    """
     return TocNode(
         node_id=NodeId(row[1]),
         level=TocLevel(row[2]),
@@ -183,7 +186,7 @@ def node_columns(nodes: Sequence[TocNode], keys: Sequence[int], built: int) -> l
 
 
 def grip_of(row: Sequence[Any]) -> Grip:
-    """Return a grip from a row of `GRIP` columns."""
+    """Return a grip from a row of `GRIP` columns, its keys turned into the text forms of ids."""
     return Grip(
         grip_id=grip_id_from(row[0]),
         event_id_start=event_id_from(row[1]),
@@ -283,7 +286,7 @@ def folder_of(metadata: str) -> str:
 
 
 def topic_of(row: Sequence[Any]) -> KnownTopic:
-    """Return a topic from a row of `TOPIC` columns."""
+    """Return a topic from a row of `TOPIC` columns: members from their bytes, turns from JSON."""
     topic_id, born_ms, is_area, members, merged_into, is_over, turns = row
     happened = tuple(Turn(at_ms, what, TopicId(other) if other else None) for at_ms, what, other in json.loads(turns))
     into = TopicId(merged_into) if merged_into else None
@@ -309,7 +312,7 @@ def members_of(column: bytes) -> tuple[int, ...]:
 
 
 def spent_of(row: Sequence[Any]) -> Spent:
-    """Return a request to a language model from a row of `SPENT` columns."""
+    """Return a request to a language model from a row of `SPENT` columns; raises ValueError for an unknown outcome."""
     at_ms, node_id, written_from, model, tokens_in, tokens_out, estimated, outcome, reason, ms = row
     asked = (at_ms, NodeId(node_id), written_from, model)
     return Spent(*asked, tokens_in, tokens_out, estimated, Outcome(outcome), reason, ms)

@@ -38,14 +38,11 @@ class Standing(ABC):
         """Return a value that differs once another process has recorded a replacement; called before each use of what is kept."""
 
     def notice(self, noticed: Noticed) -> None:
-        """Count contradictions that the program noticed as well, from now on, for statements without a record.
-
-        See SupersededStore: from now on also count what `noticed` finds; a later call replaces the earlier one.
-        """
+        """Count also the contradictions that `noticed` finds, from now on, for statements without a record; replaces the last."""
         self._noticed = noticed
 
     def reread(self) -> None:
-        """Drop the kept records, so that the next call that needs them reads the store; called after each record."""
+        """Drop the kept records, so that the next call that needs them reads the store; engines call it after each record."""
         with self._lock:
             self._changes += 1
             self._recorded = None
@@ -56,24 +53,17 @@ class Standing(ABC):
             self._noticed.forget()
 
     def is_empty(self) -> bool:
-        """Return whether every statement still holds. Reads nothing where nothing changed.
-
-        See SupersededStore: return whether nothing was recorded and no contradiction is noticed.
-        """
+        """Return whether every statement still holds: nothing is recorded and no contradiction is noticed."""
         return not self._all()
 
     def recorded(self) -> list[Superseded]:
-        """Return the last record about each statement, in order of time, without what the program noticed.
-
-        See SupersededStore: the last record about each statement, the oldest first, without what the program noticed.
-        """
+        """Return the last record about each statement, the oldest record first, without what the program noticed."""
         return sorted(self._kept().values(), key=lambda one: one.at_ms)
 
     def of(self, ids: Iterable[GripId]) -> Known:
-        """Return, for each of `ids` that holds no more, what holds now in its place, over any number of steps, and why.
+        """Return, for each of `ids` that holds no more, a record with `old` that id and the end of its chain of replacements.
 
-        The end of its chain of replacements as a record whose `old` is that id; `new` is None where nothing replaces it.
-        Ids that still hold are left out.
+        Its `new` is None where nothing holds in its place. Ids that still hold are left out.
         """
         known = self._all()
         return {i: last(i, known) for i in ids if i in known} if known else {}

@@ -67,7 +67,7 @@ def sets_by_project(rows: Iterable[tuple[str, int, bytes]]) -> dict[str, list[li
 
 
 def union(sets: Iterable[bytes]) -> bytes:
-    """Return the union of stored sets (at least one) as a stored set."""
+    """Return the union of stored sets as a stored set: sorted, each hash once. Raises ValueError for no sets."""
     return np.unique(np.concatenate([np.frombuffer(one, "<u4") for one in sets])).astype("<u4").tobytes()
 
 
@@ -78,9 +78,9 @@ def summed(rows: Iterable[Sequence[bytes]]) -> tuple[bytes, bytes]:
 
 
 def less(rows: Iterable[Sequence[bytes]], sets: Iterable[Iterable[bytes]]) -> tuple[bytes, bytes] | None:
-    """Return the sums of rows (hashes, counts) with 1 subtracted for every term of each set, of which several parts are given.
+    """Return the sums of rows (hashes, counts) less 1 for every term of each set, as a stored row (hashes, counts).
 
-    As a stored row. Terms whose sum is 0 or less are left out; None where none is left.
+    Each set is given as its stored rows. Terms whose sum is 0 or less are left out; None where none is left.
     """
     gone = [(one, np.full(len(one) // 4, -1, "<i4").tobytes()) for one in map(union, sets)]
     terms, sums = _summed([*rows, *gone])

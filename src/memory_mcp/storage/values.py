@@ -151,7 +151,7 @@ class Loss:
 
     @property
     def line(self) -> str:
-        """A line of text for clients and hooks: how many events are missing, and which command says more."""
+        """A line of text for clients and hooks: how many events (or that parts) are missing, and the command that tells which."""
         few = "" if self.exact else "at least "
         many = f"{few}{self.events:,} acknowledged events" if self.events else "parts"
         return f"{many} of this memory are missing; a person is told which by: memory-mcp doctor"
@@ -169,7 +169,7 @@ _NAMED = 5
 
 
 def _gap(source: str, gap: Gap) -> str:
-    """Return the words for one source's gap: how many of which source, from when, if known, up to when."""
+    """Return the words for one source's gap: how many events of which source, from when (UTC), if known, up to when."""
     behind = f" from {_minute(gap.after_ms)}" if gap.after_ms is not None else ""
     return f"{gap.events:,} of {source or 'an unnamed source'}{behind} up to {_minute(gap.to_ms)}"
 
@@ -281,7 +281,7 @@ class Cleaner(Protocol):
     """Removes what was forgotten from events and texts."""
 
     def cleaned(self, event: Event) -> Event | None:
-        """Return the event itself, the event without what was forgotten, or None where nothing of it may stay."""
+        """Return the same event where it holds nothing forgotten, else a copy without that; None where nothing of it may stay."""
         ...
 
     def clean(self, text: str) -> str:

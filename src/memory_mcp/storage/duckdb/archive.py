@@ -34,7 +34,7 @@ _DANGLING = (
 
 
 class DuckSnapshot:
-    """See Snapshot."""
+    """The store at one moment as rows, read by one cursor in a transaction of the caller's; a `Snapshot`."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Read columns, schema version, store id and last event number; the first read fixes the moment."""
@@ -54,9 +54,10 @@ class DuckSnapshot:
         return int(self._one(f"SELECT coalesce(max({_KEYS[table][0]}), 0) FROM {table}")[0])
 
     def print_of(self, table: str, first: int, last: int) -> tuple[int, str]:
-        """Return how many rows have keys from `first` to `last`, and the XOR of what identifies them, hexadecimal.
+        """Return how many rows have keys from `first` to `last`, both included, and their fingerprint, hexadecimal, "" for none.
 
-        "" where there are none. A grip counts with its segment, since quotations may move to another one.
+        The fingerprint is the XOR of event ids, or of grip ids each XOR its segment, since quotations may move to
+        another one.
         """
         key, told = _KEYS[table]
         sql = f"SELECT count(*), bit_xor({told}) FROM {table} WHERE {key} BETWEEN ?::HUGEINT AND ?::HUGEINT"
@@ -95,7 +96,7 @@ class DuckSnapshot:
 
 
 class DuckArchive:
-    """See ArchiveStore."""
+    """Reads the whole store as rows, and fills it with rows; an `ArchiveStore`."""
 
     def __init__(self, con: Connection, reread: Callable[[], None]) -> None:
         """Call `reread` after each load, since rows then changed that the store's other parts keep in memory."""
@@ -105,10 +106,7 @@ class DuckArchive:
 
     @contextmanager
     def snapshot(self) -> Iterator[DuckSnapshot]:
-        """Return a context manager that gives the store at this moment, with every acknowledged write.
-
-        See ArchiveStore: a read transaction on a cursor of its own, rolled back when the block ends.
-        """
+        """Give the store at this moment, with every acknowledged write, to a block: a read transaction, rolled back after it."""
         with self._con.reading() as cursor:
             cursor.execute("BEGIN TRANSACTION")
             try:
@@ -120,10 +118,10 @@ class DuckArchive:
     def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
         """Store rows with their ids and numbers, and return what was stored and left out.
 
-        See ArchiveStore. Each slice is a transaction of its own; with `instead` all of it is one. Rows of unknown and
-        of derived tables are left out and their tables named in the result. With `instead` all tables but event and
-        meta are emptied first; rows of meta replace those of the same name. What is kept in memory is dropped at the
-        end.
+        Each slice is a transaction of its own; with `instead` all of it is one, and all tables but event and meta are
+        emptied first. Rows of unknown and of derived tables are left out and their tables named in the result; rows of
+        meta replace those of the same name. Then rows that name missing events are removed, with `anew` all cuts as
+        well, and what is kept in memory is dropped.
         """
         with self._con.reading() as cursor:
             known = _columns(cursor)

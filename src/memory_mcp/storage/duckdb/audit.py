@@ -7,25 +7,19 @@ from memory_mcp.storage.duckdb.connection import Connection
 
 
 class DuckAudit:
-    """See AuditStore."""
+    """Acts upon the memory, rows that are only added; an `AuditStore`."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
         self._con = con
 
     def record(self, act: Act) -> None:
-        """Add an act, committed when this returns.
-
-        See AuditStore: add one row, in a transaction of its own.
-        """
+        """Add an act as one row, in a transaction of its own, committed when this returns."""
         row = [act.at_ms, act.what, act.author, act.subject, act.reason, json.dumps(dict(act.counts))]
         with self._con.writing() as con:
             con.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def all(self, limit: int = 100) -> list[Act]:
-        """Return up to `limit` acts, newest first, as they were recorded.
-
-        See AuditStore: up to `limit` acts, newest first, of equal times the one added last first.
-        """
+        """Return up to `limit` acts as they were recorded, newest first; of equal times the one added last first."""
         sql = "SELECT what, at_ms, author, subject, reason, counts FROM audit ORDER BY at_ms DESC, rowid DESC LIMIT ?"
         return [Act(what, ms, who, on, why, json.loads(n)) for what, ms, who, on, why, n in self._con.rows(sql, [limit])]

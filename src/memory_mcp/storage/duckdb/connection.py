@@ -105,7 +105,7 @@ class Connection:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Raise the engine's errors as ours, and call `on_damage` before StorageDamaged is raised."""
+        """Raise the engine's errors as ours; before, call `on_damage`, or for want of memory set the limit of temporary files."""
         try:
             with translated(self._path):
                 yield
@@ -120,7 +120,7 @@ class Connection:
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Lend a cursor to this block; it sees whole transactions only. Waits while the file is being replaced."""
+        """Lend a cursor to this block; it sees whole transactions only. Waits, unbounded, while the file is being replaced."""
         me = threading.get_ident()
         with self._reading_lock:
             self._reading_lock.wait_for(lambda: not self._held)
@@ -166,9 +166,9 @@ class Connection:
 
     @contextmanager
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a transaction: committed when the block ends, rolled back when it raises.
+        """Open a transaction under the write lock: committed when the block ends, rolled back when it raises.
 
-        Raises DiskFull while there is no room.
+        Then `on_commit` or `on_rollback` is called. Raises DiskFull while there is no room.
         """
         with self._guarded():
             self._con.execute("BEGIN TRANSACTION")
@@ -207,7 +207,7 @@ class Connection:
                 raise
 
     def _mend(self, error: BaseException) -> None:
-        """Note that there is no room, and open the file anew where the engine gave it up; the caller holds the write lock."""
+        """Note where an error says that there is no room; open the file anew where the engine gave it up. The lock is held."""
         if isinstance(error, DiskFull) or (isinstance(error, duckdb.Error) and says_full(str(error))):
             self.space.lacking = True
         if isinstance(error, (StorageError, duckdb.Error)):
@@ -225,7 +225,7 @@ class Connection:
                 self._reopen()
 
     def _reopen(self) -> None:
-        """Close and open the file, after waiting for readers; only for reading where opening needs more room than there is."""
+        """Close the file once no read runs and open it, only for reading where there is no room; then call `on_reopened`."""
         with self._alone():
             self._con.close()
             self._open_again()
@@ -242,12 +242,12 @@ class Connection:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Hold the write lock, so that no other thread writes while the block runs."""
+        """Hold the write lock, so that no other thread writes while the block runs; reads go on, this thread may write."""
         with self._write_lock:
             yield
 
     def interrupt(self, thread: int | None = None) -> None:
-        """Stop the reads that run now of one thread (by its identity), or of all; later ones are not affected."""
+        """Stop the reads that run now of one thread (by its identity), or of all; they raise DeadlineExceeded."""
         with self._reading_lock:
             for owner, cursors in self._reading.items():
                 if thread is None or owner == thread:
@@ -268,7 +268,7 @@ class Connection:
     def rewritten(self) -> Iterator[Path]:
         """Yield a dense copy of the file, complete before the block begins; reads go on while it is made.
 
-        While the block runs the file is closed, as in `replaced`.
+        While the block runs the file is closed, as in `replaced`; a copy that the block has not moved is removed after it.
         """
         assert self._path is not None
         fresh = compacting(self._path)
@@ -322,10 +322,10 @@ class Connection:
                     self._reading_lock.notify_all()
 
     def close(self) -> None:
-        """Close the file, with a checkpoint, and drop the connection. A second call does nothing.
+        """Close the file, with a checkpoint, after waiting for readers for up to a second. A second call does nothing.
 
-        A connection object that is alive when the interpreter ends, beside a running thread, makes DuckDB's binding
-        report leaks on standard error.
+        The connection object is dropped: one that is alive when the interpreter ends, beside a running thread, makes
+        DuckDB's binding report leaks on standard error.
         """
         with self._write_lock, self._reading_lock:
             # Closing it closes its cursors, which fails while one is being read.

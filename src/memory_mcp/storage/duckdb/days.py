@@ -61,7 +61,7 @@ class Days:
                     return
 
     def add(self, cuts: Iterable[Segment], before: Mapping[int, Segment]) -> None:
-        """Count the cuts that a build has written; `before` has their earlier forms by key. Nothing before the first read."""
+        """Count the cuts that a build has written, less their earlier forms (`before`, by key); nothing before the first read."""
         with self._lock:
             if self._days is None:
                 return
@@ -74,23 +74,23 @@ class Days:
                 day.add(cut)
 
     def forget(self) -> None:
-        """Have the sums read again: cuts were moved, or it is not known what was written."""
+        """Drop the sums, to be read again when next needed: cuts were moved, or it is not known what was written."""
         with self._lock:
             self._days = None
 
     def between(self, first: str, after: str, project: str | None = None) -> list[str]:
-        """Return the days from `first` up to, not including, `after` that have a segment (of the project), in order."""
+        """Return the days from `first` to before `after` that have a segment (of the project; None: any), in order."""
         with self._read() as days:
             span = self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]
             return span if project is None else [day for day in span if project in days[day].projects]
 
     def counts(self) -> list[tuple[str, int]]:
-        """Return every day with its number of segments, in order."""
+        """Return every day with its number of segments, in order, from the sums kept in memory."""
         with self._read() as days:
             return [(day, days[day].segments) for day in self._order]
 
     def tally(self, first: str, after: str) -> Tally:
-        """Return the sums of the days from `first` up to, not including, `after`; a session of several days counts once.
+        """Return the sums of the days from `first` to before `after`, from memory; a session of several days counts once.
 
         Agents and projects are sorted, the empty names left out.
         """

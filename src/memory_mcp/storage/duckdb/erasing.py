@@ -44,7 +44,7 @@ class Erasing(forgotten.Erasing):
     """One pass over the store, inside the caller's transaction."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, numbers: Numbers, keep: Cleaner, dry: bool, findings: Findings) -> None:
-        """See the base class; `con` is inside the transaction, `numbers` numbers what is written in it."""
+        """Run in the transaction of `con`; `numbers` numbers outbox entries, `findings` has what was looked through before."""
         super().__init__(keep, findings, dry)
         self._con, self._numbers = con, numbers
 
@@ -70,11 +70,11 @@ class Erasing(forgotten.Erasing):
         return "rowid"
 
     def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
-        """Write entries (kind, subject) of the outbox inside the caller's transaction."""
+        """Write entries (kind, subject) of the outbox, numbered by `numbers`, inside the caller's transaction."""
         add_changes(self._con, self._numbers, changes)
 
     def _without_sets(self, segments: Sequence[int]) -> None:
-        """Subtract the term sets of segments (keys) from the frequencies of their projects."""
+        """Subtract the term sets of segments (keys) from the frequencies of their projects, inside the caller's transaction."""
         without_sets(self._con, segments)
 
     def _rewrite_events(self) -> None:

@@ -61,7 +61,7 @@ ORDER BY ts, event_id LIMIT ?"""
 
 
 class DuckEvents:
-    """See EventStore; the latest events are kept in memory."""
+    """Layer 0 in the DuckDB file, an `EventStore`; the latest events are kept in memory."""
 
     def __init__(
         self,
@@ -84,10 +84,11 @@ class DuckEvents:
         self._forgot_ms = 0
 
     def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
-        """Store the events that are new; return the ids of these and of those stored before.
+        """Store the events that are new, in one transaction; return the ids of these and of those stored before.
 
-        See EventStore. One transaction; the mark beside the store is written after it, without a sync. Events whose
-        ids are above all stored ids are taken as new without a look-up. Raises DiskFull while there is no room.
+        A `request` answered within the last hour stores nothing and gets that answer. The mark beside the store is
+        written after the commit, without a sync. Events whose ids are above all stored ids are taken as new without a
+        look-up.
         """
         with self._con.writing() as con:
             replay = self._replay(con, request)
@@ -109,10 +110,7 @@ class DuckEvents:
         return Appended(tuple(e.event_id for e in fresh), tuple(known))
 
     def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
-        """Do what `append` does for each batch in turn; an engine whose commits are expensive makes one commit of them.
-
-        See EventStore; each batch is a transaction of its own, so an error leaves earlier batches stored.
-        """
+        """Append each batch in turn, in a transaction of its own (an error leaves earlier ones stored); return all results."""
         return [self.append(batch.events, batch.request) for batch in batches]
 
     def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
@@ -129,7 +127,7 @@ class DuckEvents:
         seen = self._quoted.writes
 
         def settle() -> None:
-            """Take the new events into the mark, the recent events and, with no grips, the recent grips."""
+            """Add the new events to the mark, to the recent events and, as not quoted yet, to the recent grips."""
             self._mark.add(columns[0][-1], columns[1], columns[14], columns[12], columns[2])
             self._recent.add(first, self._projects.take(fresh))
             self._quoted.keep(dict.fromkeys((e.event_id for e in fresh), ()), seen)
@@ -152,7 +150,7 @@ class DuckEvents:
         return str(found[0][0]) if found else None
 
     def _event(self, row: Row) -> Event:
-        """Return the event of a row, with the name that its project has now."""
+        """Return the event of a row of `EVENT` columns, with the name that its project has now."""
         event = event_of(row)
         return event.shown_as(self._projects.names.shown(event.project, event.session_id))
 
@@ -161,14 +159,14 @@ class DuckEvents:
         self._recent.forget()
 
     def find(self, event_id: EventId) -> Event | None:
-        """Return the event of this id, also one that is not shown; None for an unknown id; see EventStore."""
+        """Return the event of this id, shown or not, with its project's present name; None for an unknown id."""
         if recent := self._recent.get(event_id):
             return recent
         row = self._con.row(f"SELECT {EVENT} FROM event WHERE event_id = ?", [event_key(event_id)])
         return self._event(row) if row else None
 
     def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        """Return those of `ids` that are stored, also those that are not shown, by id; see EventStore."""
+        """Return those of `ids` that are stored, shown or not, by id, with their projects' present names; others are left out."""
         wanted = set(ids)
         found = {i: event for i in wanted if (event := self._recent.get(i)) is not None}
         if keys := list({event_key(i) for i in wanted if i not in found}):
@@ -177,7 +175,7 @@ class DuckEvents:
         return found
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
-        """Return the stored ids whose lower 80 bits are among `tails`, by these bits; see EventStore."""
+        """Return the stored ids whose lower 80 bits (a hash of the event's source) are among `tails`, by these bits."""
         rows = self._con.rows(
             "SELECT event_id FROM event WHERE (event_id & ?::HUGEINT) IN (SELECT unnest(?::HUGEINT[]))",
             [HASH_MASK, list(tails)],
@@ -195,10 +193,11 @@ class DuckEvents:
         return [StoredEvent(row[0], self._event(row[1:])) for row in self._con.rows(sql, [seq, seq + limit])]
 
     def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
-        """Return the shown events of a scope numbered above `after` and up to `to` that may hold one of the probes.
+        """Return, in order of arrival, the shown events of a scope numbered above `after` up to `to` that may hold a probe.
 
-        See EventStore: in order of arrival, probes looked for in speaker, text and metadata. What is not ASCII may be
-        folded in ways that the engine does not know, so every such event is taken to hold a probe.
+        Probes, in lower case, are looked for in speaker, text and metadata; without any, all such events are returned.
+        What is not ASCII may be folded in ways that the engine does not know, so every such event is taken to hold a
+        probe. With `live` only events of hooks and tools.
         """
         where, parameters = self._conditions(scope, None)
         if live:
@@ -223,11 +222,14 @@ class DuckEvents:
         return self._pairs.of(ids)
 
     def in_segment(self, segment: Segment) -> list[Event]:
-        """Return the events of a segment that are shown, in order, as `in_segments` does; [] for none; see EventStore."""
+        """Return the events of a segment in order: the shown ones, else hidden ones as `in_segments` does; [] for none."""
         return self.in_segments([segment]).get(segment.key, [])
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """Return the shown events of each segment by its key, in order, up to number `last_seq`; see EventStore."""
+        """Return by segment key its events in order, numbered up to `last_seq` (None: all); segments without any are left out.
+
+        Where none is shown, the hidden ones whose shown other was stored later.
+        """
         found: dict[int, list[Event]] = {}
         for segment in segments if len(segments) <= _LIVE else ():
             if own := self._live(segment, last_seq):
@@ -251,10 +253,9 @@ class DuckEvents:
         return [e for e in inside or () if e.event_id not in hidden]
 
     def _stored_in(self, segments: Sequence[Segment], last_seq: int | None) -> dict[int, list[Event]]:
-        """Return the events of segments by key, from the file: the shown ones.
+        """Return the shown events of segments by key, from the file; segments without any event are left out.
 
-        For a segment without any, the hidden ones whose shown other was stored later. Segments without either are
-        left out.
+        For one without any shown, the hidden ones whose shown other was stored later.
         """
         if not self._pairs.any:
             return self._in_segments(segments, last_seq, "", [])
@@ -278,7 +279,7 @@ class DuckEvents:
         return [self._event(row) for row in self._con.rows(_RECAPS, [list(streams)])]
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
-        """Return the shown events nearest to one in its session, project and thread, in order; see EventStore."""
+        """Return up to `before` earlier and `after` later shown events of an event's session, project, thread, in order."""
         own = event_key(event.event_id)
         at: list[Any] = [event.stream, event.timestamp, event.timestamp, own]
         which = ""
@@ -293,7 +294,7 @@ class DuckEvents:
     def window(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
-        """Return up to `limit` shown events of a scope, of one session if it is named, in order of (timestamp, id)."""
+        """Return up to `limit` shown events of a scope (of one session, if named) behind order `after`, by (timestamp, id)."""
         where, parameters = self._conditions(scope, session_id)
         if after:
             where.append("(ts > ? OR (ts = ? AND event_id > ?))")
@@ -306,8 +307,8 @@ class DuckEvents:
     ) -> tuple[int, list[Event]]:
         """Return how many events of a scope are shown, and up to `limit` of them that hold every one of `words`, newest first.
 
-        See EventStore; with `segments` the number is the sum of their counts of events, read from nothing. Words are
-        looked for in texts alone.
+        Words are looked for in texts alone, whatever their case. With `segments` only their events are looked at, and
+        the number is the sum of their counts, read from nothing.
         """
         where, parameters = self._conditions(scope, None)
         table, within = "event", list[Any]()
@@ -323,10 +324,10 @@ class DuckEvents:
         return count, [self._event(row) for row in self._con.rows(sql, [*within, *parameters, limit])]
 
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
-        """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts.
+        """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts, best first.
 
-        See EventStore; looks in speaker, text and metadata, and leaves out events that hold none of the probes. The
-        number is 0 with a `limit` of 0.
+        By the weights of the probes in speaker, text or metadata, over the length's logarithm; events without any are left
+        out. The number is 0 with a `limit` of 0.
         """
         where, parameters = self._conditions(scope, None)
         held = " + ".join(["? * regexp_matches(whole, ?)::INTEGER"] * len(probes)) or "0"
@@ -359,7 +360,7 @@ class DuckEvents:
         return [row[0] for row in self._con.rows(sql, [*parameters, ""])]
 
     def marks(self, begin: str, pattern: str) -> dict[str, int]:
-        """Count the matches of `pattern` in texts and metadata, by what its only group matches; see EventStore."""
+        """Return how often texts and metadata of shown events with `begin` in them match `pattern`, by what its group matches."""
         where, parameters = self._conditions(Scope(), None)
         held = all_of([*where, "(contains(text, ?) OR contains(metadata, ?))"])
         sql = f"""SELECT mark, count(*) FROM (
@@ -373,7 +374,7 @@ class DuckEvents:
         return ([SHOWN, *where] if self._pairs.any else where), parameters
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
-        """Yield every event in order of arrival, `batch` at a time; see EventStore."""
+        """Yield every event in order of arrival, `batch` at a time, each batch a read of its own."""
         seq = 0
         while found := self.after(seq, batch):
             yield found

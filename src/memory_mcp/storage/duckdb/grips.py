@@ -13,7 +13,7 @@ _KEPT_AT_ONCE = 200
 
 
 class DuckGrips:
-    """See GripStore; those of events that were quoted or read lately are kept in memory."""
+    """Quotations, a `GripStore`; those of events that were quoted or read lately are kept in memory."""
 
     def __init__(self, con: Connection, recent: RecentGrips) -> None:
         """Read and write over `con`; `recent` is shared with whatever stores events and grips, which keeps it up to date."""
@@ -21,9 +21,9 @@ class DuckGrips:
         self._recent = recent
 
     def find(self, grip_id: str) -> Grip | None:
-        """Return the grip of a whole id or of its hash alone; None for an unknown one. Raises InvalidQuery for no grip id.
+        """Return the grip of a whole id or of its hash alone (lower 80 bits); None for an unknown one.
 
-        See GripStore. A hash is compared with the lower 80 bits of all ids.
+        Raises InvalidQuery for a text that is no stored grip's id.
         """
         key, whole = grip_key(grip_id)
         if whole:
@@ -33,10 +33,7 @@ class DuckGrips:
         return grip_of(row) if row else None
 
     def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
-        """Return those of `ids` that exist, by id.
-
-        See GripStore; from memory where they are there, the rest in one query.
-        """
+        """Return those of `ids` that exist, by id: from memory where they are there, the rest in one query."""
         kept = {i: grip for i in ids if (grip := self._recent.get(i)) is not None} if (ids := list(ids)) else {}
         keys = list({grip_key(i)[0] for i in ids if i not in kept})
         if not keys:
@@ -47,7 +44,7 @@ class DuckGrips:
     def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
         """Return by event the grips that begin or end in it, in the order of their places; events without any are left out.
 
-        See GripStore; what was read for up to 200 events at once is then kept in memory.
+        What was read for up to 200 events at once is then kept in memory.
         """
         wanted = list(dict.fromkeys(ids))
         seen = self._recent.writes
@@ -74,10 +71,7 @@ class DuckGrips:
         return found
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
-        """Yield every grip, `batch` at a time.
-
-        See GripStore; in the order of ids, each batch a read of its own.
-        """
+        """Yield every grip in the order of ids, `batch` at a time, each batch a read of its own."""
         last = -1
         sql = f"SELECT {GRIP} FROM grip WHERE grip_id > ?::HUGEINT ORDER BY grip_id LIMIT ?"
         while rows := self._con.rows(sql, [last, batch]):

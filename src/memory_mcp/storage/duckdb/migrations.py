@@ -38,7 +38,7 @@ def version_of(con: duckdb.DuckDBPyConnection) -> int:
 
 
 def create(con: duckdb.DuckDBPyConnection) -> None:
-    """Create today's tables in an empty file, inside the caller's transaction."""
+    """Create today's tables in an empty file and store their version, inside the caller's transaction."""
     con.execute(sql("schema.sql"))
     con.execute("INSERT INTO meta VALUES ('schema_version', ?)", [str(CURRENT)])
 

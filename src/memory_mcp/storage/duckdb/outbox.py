@@ -120,7 +120,7 @@ def forget_old_requests(con: duckdb.DuckDBPyConnection, now_ms: int) -> int:
 
 
 class DuckOutbox:
-    """See Outbox."""
+    """Changes, positions of followers and importers, and answers to requests; an `Outbox`."""
 
     def __init__(self, con: Connection, numbers: Numbers) -> None:
         """Use `con` for reads and `numbers`, those of the whole store, for what is in memory."""
@@ -128,17 +128,14 @@ class DuckOutbox:
         self._numbers = numbers
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
-        """Return the ids of the nodes that changed after the change `seq`; None where that is not known any more.
+        """Return the ids of the nodes that changed after the change `seq`, from memory; "" stands for any other change.
 
-        From memory alone; "" among them stands for changes of anything else, see `Numbers.changed_since`.
+        None where the last 20,000 changes do not reach back to `seq`; empty where nothing changed.
         """
         return self._numbers.changed_since(seq)
 
     def after(self, seq: int, limit: int) -> list[Change]:
-        """Return up to `limit` changes whose number is above `seq`, in order; [] at the end.
-
-        See Outbox; from memory where all are there, and without a read where none are.
-        """
+        """Return up to `limit` changes whose number is above `seq`, in order, from memory where all are there; [] at the end."""
         if seq >= self._numbers.committed:
             return []
         found = self._numbers.changes.after(seq, limit)
@@ -148,9 +145,9 @@ class DuckOutbox:
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in rows]
 
     def checkpoint(self, follower: str) -> int:
-        """Return how far a follower got; 0 at first. The deriver is called `deriver`, and counts events, not changes.
+        """Return how far a follower got; 0 at first. The deriver's, from memory, counts events, not changes.
 
-        See Outbox; the deriver's comes from memory. Raises ValueError for a position that is no number.
+        Raises ValueError for a position that is no number.
         """
         if follower == DERIVER:
             return self._numbers.derived
@@ -158,17 +155,14 @@ class DuckOutbox:
         return int(row[0]) if row else 0
 
     def mark(self, follower: str, value: str) -> None:
-        """Store the position of a follower or importer under its name, in a transaction of its own.
-
-        See Outbox: replace or add one position, committed when this returns.
-        """
+        """Store the position of a follower or importer in place of its earlier one, in a transaction of its own."""
         with self._con.writing() as con:
             put_checkpoint(con, self._numbers, follower, value)
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """Store several positions, by name, in one transaction.
+        """Store several positions, by name, each in place of its earlier one, in one transaction; others stay.
 
-        See Outbox. The deriver's position must not be among them: its value in memory would stay.
+        The deriver's position must not be among them: its value in memory would stay.
         """
         with self._con.writing() as con:
             con.execute("DELETE FROM checkpoint WHERE name IN (SELECT unnest(?::VARCHAR[]))", [list(values)])
@@ -176,19 +170,13 @@ class DuckOutbox:
             con.execute("INSERT INTO checkpoint SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])", columns)
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Return the positions whose names begin with `prefix`, by name.
-
-        See Outbox; values are texts, as they were stored.
-        """
+        """Return the positions whose names begin with `prefix`, by name, as stored texts; {} for none."""
         parameters: list[Any] = [prefix]
         return {
             row[0]: row[1] for row in self._con.rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", parameters)
         }
 
     def forget_requests(self, now_ms: int) -> int:
-        """Remove the answers to writes that are too old to be sent again at `now_ms`; return how many.
-
-        See Outbox: older than an hour at `now_ms`, in a transaction of its own.
-        """
+        """Remove the answers older than an hour at `now_ms` (UTC ms), in a transaction of its own; return how many."""
         with self._con.writing() as con:
             return forget_old_requests(con, now_ms)

@@ -23,10 +23,10 @@ _YEARS = f"SELECT DISTINCT left(day, 4)::INTEGER FROM segment_cut WHERE {_OF} OR
 
 
 class DuckProjects:
-    """See ProjectStore."""
+    """Rules for names of projects, kept in memory, and what events and cuts say of projects; a `ProjectStore`."""
 
     def __init__(self, con: Connection, changed: Callable[[], None]) -> None:
-        """Read the rules; `changed` is called when others are in force."""
+        """Read the rules from the store; `changed` is called after each write of a rule, once the rules are read again."""
         self._con = con
         self._changed = changed
         self._known: set[str] | None = None
@@ -35,10 +35,7 @@ class DuckProjects:
 
     @property
     def names(self) -> Names:
-        """Every rule in force. Reads nothing while no rule changed.
-
-        See ProjectStore; from memory.
-        """
+        """Every rule in force, from memory: the same object until a rule changes or `reread` is called."""
         return self._names
 
     def reread(self) -> None:
@@ -73,9 +70,9 @@ class DuckProjects:
         return [event.shown_as(names.shown(event.project, event.session_id)) for event in events]
 
     def news(self) -> list[str]:
-        """Return the recorded names that came since the last call in this process, sorted; all of them at the first.
+        """Return the recorded names but "" that came since the last call in this process, sorted.
 
-        See ProjectStore; without the empty name. The first call reads the names of all events.
+        The first call reads the names of all events and returns them all.
         """
         if self._known is None:
             self._known = {row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")}
@@ -84,17 +81,11 @@ class DuckProjects:
         return sorted(fresh - {""})
 
     def recorded(self) -> list[str]:
-        """Return every name that events were recorded with, sorted.
-
-        See ProjectStore; without the empty name. Reads the names of all events.
-        """
+        """Return every name but "" that events were recorded with, sorted; reads the names of all events."""
         return sorted({row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")} - {""})
 
     def has_branch(self, project: str) -> bool:
-        """Return whether an event recorded with this name has a branch, so that its directory belonged to a repository.
-
-        See ProjectStore; the recorded name, not the one it has now.
-        """
+        """Return whether an event recorded with this name (not shown under it) has a branch: it was recorded in a repository."""
         sql = """SELECT 1 FROM event WHERE project = ? AND contains(metadata, '"branch":"') LIMIT 1"""
         return self._con.row(sql, [project]) is not None
 
@@ -111,37 +102,28 @@ class DuckProjects:
         return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(sql)]
 
     def activity(self) -> list[Activity]:
-        """Return events, sessions, times and agents of each project in the tree, in no order.
-
-        See ProjectStore; read from the cuts at each call.
-        """
+        """Return events, sessions, first and last time, and agents of each project in the tree, from the cuts, in no order."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
 
     def agents(self) -> list[Activity]:
-        """Return events, sessions, times and projects of each agent in the tree, in no order.
-
-        See ProjectStore; read from the cuts at each call.
-        """
+        """Return events, sessions, first and last time, and projects of each agent in the tree, from the cuts, in no order."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
-        """Return the activity of the local days from `first_day` up to, not including, `after_day` (ISO dates).
+        """Return events and sessions of the local days from `first_day` up to, not including, `after_day` (ISO dates).
 
-        See ProjectStore; in one query over the cuts.
+        Counted in one query over the cuts, by day, project, agent and month; `project` and `agent` None: of all.
         """
         return daily_of(self._con.rows(_DAILY, [first_day, after_day, project, project, agent, agent]))
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """Return the years (of the project, of the agent) that have any segment, in order.
-
-        See ProjectStore; read from the cuts at each call.
-        """
+        """Return the years that have any segment (of the project, of the agent; None: of any), in order."""
         return [row[0] for row in self._con.rows(_YEARS, [project, project, agent, agent])]
 
     def add_alias(self, alias: Alias) -> None:
-        """Record another name of a project, in place of what was recorded of `alias.old` before.
+        """Record another name of a project, in place of what was recorded of `alias.old` before, in a transaction.
 
-        See ProjectStore: in a transaction of its own; then read the rules again and report the change.
+        Then read the rules again and call `changed`.
         """
         with self._con.writing() as con:
             con.execute("DELETE FROM project_alias WHERE old = ?", [alias.old])
@@ -149,10 +131,7 @@ class DuckProjects:
         self._follow()
 
     def drop_alias(self, old: str) -> None:
-        """Remove the rule about the name `old`; does nothing where there is none.
-
-        See ProjectStore; a name without a rule is no error. Then read the rules again and report the change.
-        """
+        """Remove the rule about the name `old`, if there is one; then read the rules again and call `changed`."""
         with self._con.writing() as con:
             con.execute("DELETE FROM project_alias WHERE old = ?", [old])
         self._follow()
@@ -160,7 +139,7 @@ class DuckProjects:
     def add_splits(self, splits: Sequence[Split]) -> None:
         """Record that sessions are a project of their own, in one transaction; other rules stay.
 
-        See ProjectStore; rules are only added. Then read the rules again and report the change.
+        Then read the rules again and call `changed`.
         """
         with self._con.writing() as con:
             for s in splits:
@@ -169,15 +148,15 @@ class DuckProjects:
         self._follow()
 
     def drop_splits(self, new: str) -> None:
-        """Remove the rules that made `new` a project of its own: its sessions belong again to where they came from.
+        """Remove the rules that made `new` a project: its sessions belong again to where they came from.
 
-        See ProjectStore; a name without rules is no error. Then read the rules again and report the change.
+        A name without rules is no error. Then read the rules again and call `changed`.
         """
         with self._con.writing() as con:
             con.execute("DELETE FROM project_split WHERE new = ?", [new])
         self._follow()
 
     def _follow(self) -> None:
-        """Read the rules again and call `changed`."""
+        """Read the rules again from the store, then call `changed`."""
         self.reread()
         self._changed()

@@ -79,7 +79,7 @@ def publish(connection: Connection, numbers: Numbers, build: Build, stored: Stor
 
 
 def _cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], before: Mapping[int, Segment]) -> None:
-    """Write the cuts of a build, in place of those in `before` (by segment key); a single one that grew is updated."""
+    """Write the cuts of a build in place of those in `before` (by key), in the caller's transaction; a single one is updated."""
     if len(segments) == 1 and (own := segments[0]).key in before:
         grown = [own.project, own.end[0], event_key(own.end[1]), own.events, own.tokens, own.open, own.key]
         con.execute(_GROWN, grown)
@@ -139,7 +139,7 @@ def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: Recent
 
 
 def _terms(con: duckdb.DuckDBPyConnection, build: Build) -> None:
-    """Write the term rows and frequencies of a build, after removing those that it resets."""
+    """Write the term rows and frequencies of a build, after removing those that it resets, inside the caller's transaction."""
     if build.reset_terms:
         con.execute(f"DELETE FROM term_delta WHERE key IN {_IN}", [[node_key(n) for n in build.reset_terms]])
     if build.reset_frequencies:

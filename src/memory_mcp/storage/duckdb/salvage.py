@@ -58,9 +58,9 @@ def note(directory: Path) -> None:
 
 
 def look_at_log(file: Path, now_ms: int) -> Salvaged:
-    """Mend or cut the log before DuckDB reads it: DuckDB leaves out silently what it cannot read.
+    """Mend or cut the log before DuckDB reads it, which silently leaves out what it cannot read; return what was done.
 
-    Does nothing without a log, with an empty one, or where its header and lengths are right; see `_mend_log`.
+    An empty result without a log, with an empty one, or where its header and lengths are right; else see `_mend_log`.
     """
     path = log_of(file)
     if not path.exists() or not file.exists():
@@ -71,11 +71,11 @@ def look_at_log(file: Path, now_ms: int) -> Salvaged:
 
 
 def salvage(file: Path, now_ms: int) -> Salvaged:
-    """Mend what can be mended; what cannot is set aside, with a fresh file in its place. The file has to be closed.
+    """Mend what can be mended; what cannot is set aside, with a fresh file in its place; return what was done.
 
-    A salvage that was begun is only reported as unfinished. Otherwise the log is mended or cut, then single bytes of
-    blocks; if blocks stay damaged or the file cannot be opened, a fresh file without events takes its place.
-    `salvage.json` is removed where nothing is left to be stored.
+    The file has to be closed. A salvage that was begun is only reported as unfinished. Otherwise the log is mended or cut,
+    then single bytes of blocks; if blocks stay damaged or the file cannot be opened, a fresh file without events takes its
+    place. `salvage.json` is removed where nothing is left to be stored.
     """
     if begun := _begun(file.parent):
         return Salvaged(begun, 0, unfinished=True)

@@ -21,7 +21,10 @@ def says_full(text: str) -> bool:
 
 
 def disk_full(path: Path | None) -> DiskFull:
-    """Return the error for a full disk, with how much is free and how much is needed; for None without numbers."""
+    """Return, not raise, the error for a full disk under the database file `path`; None: a store in memory, without numbers.
+
+    The message names the file's folder, the MB free and needed, and a used-up quota where more is free than needed.
+    """
     if path is None:
         return DiskFull("there is no room to write", DiskFull.HINT)
     free, needed = _free(path), _needed(path)
@@ -50,7 +53,7 @@ class Space:
 
 
 def _needed(path: Path) -> int:
-    """Return how many bytes have to be free before writing begins again: the size of the log and 4 MiB."""
+    """Return how many bytes have to be free before writing begins again: the size of the file's log and 4 MiB."""
     return _size(log_of(path)) + _RESERVE
 
 

@@ -7,40 +7,31 @@ from memory_mcp.storage.rows import SPENT, spent_of, spent_row
 
 
 class DuckSpending:
-    """See SpendingStore."""
+    """Requests to language models, rows that are only added; a `SpendingStore`."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
         self._con = con
 
     def record(self, spent: Spent) -> None:
-        """Add a request, committed when this returns.
-
-        See SpendingStore: add one row, in a transaction of its own.
-        """
+        """Add a request as one row, in a transaction of its own, committed when this returns."""
         with self._con.writing() as con:
             con.execute("INSERT INTO spending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", spent_row(spent))
 
     def since(self, at_ms: int) -> list[Spent]:
-        """Return the requests made at `at_ms` or later, in order of time.
-
-        See SpendingStore; of equal times in the order in which they were added.
-        """
+        """Return the requests made at `at_ms` (UTC ms) or later, in order of time, of equal times the one added first."""
         rows = self._con.rows(f"SELECT {SPENT} FROM spending WHERE at_ms >= ? ORDER BY at_ms, rowid", [at_ms])
         return [spent_of(row) for row in rows]
 
     def tokens_since(self, at_ms: int) -> int:
-        """Return the number of tokens, in and out, of the requests made at `at_ms` (UTC ms) or later; 0 for none.
-
-        See SpendingStore; 0 without any request.
-        """
+        """Return the number of tokens, in and out, of the requests made at `at_ms` (UTC ms) or later; 0 for none."""
         row = self._con.row("SELECT coalesce(sum(tokens_in + tokens_out), 0)::BIGINT FROM spending WHERE at_ms >= ?", [at_ms])
         return int(row[0]) if row else 0
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Return (node or topic, digest of the prompt) for which an answer of this model could not be used.
+        """Return (id, digest of what was to be written) of the requests whose answer by this model could not be used.
 
-        See SpendingStore; both kinds of id are returned as `NodeId`.
+        Ids of nodes and of topics both come as `NodeId`.
         """
         sql = "SELECT DISTINCT node_id, written_from FROM spending WHERE outcome = ? AND model = ?"
         rows = self._con.rows(sql, [Outcome.FALLBACK, model])

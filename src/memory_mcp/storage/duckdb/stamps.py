@@ -56,7 +56,7 @@ class Spans:
         return list(found)
 
     def put(self, cuts: Iterable[Segment]) -> None:
-        """Put the cuts that a build has written into the kept spans to which they belong, in place of their earlier form."""
+        """Put the cuts that a build has written into the kept spans of their day and project, in place of their earlier form."""
         with self._lock:
             self._writes += 1
             for cut in cuts:

@@ -100,7 +100,7 @@ def look_at(directory: Path) -> "DuckStorage":
 
 
 class DuckStorage:
-    """See Storage. Made from the data directory (None: in memory) and its lock, which `close` releases."""
+    """The whole store of a data directory (None: in memory), a `Storage`; opened with its lock, which `close` releases."""
 
     def __init__(
         self, directory: Path | None, lock: DirectoryLock | LookingLock | None, timezone: str, clock: Clock, looking: bool = False
@@ -220,7 +220,7 @@ class DuckStorage:
 
     @property
     def timezone(self) -> str:
-        """The IANA name of the zone in which the store's days are counted; see Storage."""
+        """The IANA name of the zone in which the store's days are counted; UTC where none is stored."""
         return self._meta("timezone") or "UTC"
 
     def set_timezone(self, name: str) -> None:
@@ -230,7 +230,7 @@ class DuckStorage:
             con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
 
     def stats(self, text: bool = True) -> StoreStats:
-        """Return counts and sizes; without `text`, for which every event's text is read, `text_bytes` is 0; see Storage."""
+        """Return counts by table and facts; without `text`, for which every text is read, `text_bytes` is 0."""
         commits, known = self._counted
         if known is None or commits != self._con.commits:
             # Read before the rows: what is committed meanwhile is counted again by the next caller.
@@ -255,18 +255,15 @@ class DuckStorage:
         return {str(source): int(ms) for source, ms in self._con.rows("SELECT source, max(ts) FROM event GROUP BY source")}
 
     def interrupt(self, thread: int | None = None) -> None:
-        """Stop the reads that run now, in one thread (by its identity) or in all; they raise DeadlineExceeded; see Storage."""
+        """Stop the reads that run now, in one thread (by its identity) or, for None, in all; they raise DeadlineExceeded."""
         self._con.interrupt(thread)
 
     def exclusive(self, name: str) -> AbstractContextManager[bool]:  # noqa: ARG002
-        """Yield False at once: no other process has the file open; threads do not exclude each other; see Storage.
-
-        Neither waits nor raises Busy.
-        """
+        """Yield False at once: no other process has the file open, and threads do not exclude each other; never raises Busy."""
         return nullcontext(False)
 
     def reread(self) -> None:
-        """Drop what is kept in memory of the store's content, so that checks and repairs see what is stored; see Storage."""
+        """Drop what is kept in memory of the store's content and read its numbers and rules of names again."""
         with self._con.still():
             self._numbers.load()
             self._numbers.changes.forget()
@@ -277,11 +274,15 @@ class DuckStorage:
             self._quoted.forget()
 
     def checkpoint(self) -> None:
-        """Write what the log holds into the file, so that opening it after a crash has little to replay; see Storage."""
+        """Write what the log holds into the file, so that opening it after a crash has little to replay; DiskFull for no room."""
         self._con.run("CHECKPOINT")
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
-        """Remove from every table what `keep` does not keep, and return what went; with `dry` only count it; see Storage."""
+        """Remove from every table what `keep` does not keep, with `dry` only count it; return what went.
+
+        Only events above the number `after` are looked through, while others write. Afterwards, unless `dry`, all that
+        is kept in memory is read again, and the mark begun anew.
+        """
         findings = Findings(after)
         findings.look_through(lambda seq: self._con.rows(BEHIND, [seq]), keep)
         with self._con.still():
@@ -300,18 +301,18 @@ class DuckStorage:
         return erased
 
     def dead_bytes(self) -> int:
-        """Return how many bytes of the files hold nothing, and would be gone after `compact`; see Storage."""
+        """Return how many bytes of the file hold nothing and would be gone after `compact`; 0 in memory."""
         return self._con.dead_bytes()
 
     def save_anew(self) -> bool:
-        """Write the file again if somebody deleted it while it is open; return whether that was so; see Storage."""
+        """Write the file again by `compact` if somebody deleted it while it is open; return whether that was so."""
         gone = self._path is not None and not self._path.exists()
         if gone:
             self.compact()
         return gone
 
     def compact(self) -> tuple[int, int]:
-        """Rewrite the files without dead space while reads go on and writes wait; return the size before and after, in bytes."""
+        """Rewrite the file without dead space while reads go on and writes wait; return its size before and after, in bytes."""
         if self._path is None:
             return 0, 0
         with self._con.rewritten() as fresh:
@@ -342,11 +343,11 @@ class DuckStorage:
 
     @property
     def loss(self) -> Loss | None:
-        """Acknowledged events that are missing, until a person acknowledges that; None where nothing is missing; see Storage."""
+        """Acknowledged events that are missing, until a person acknowledges that; None where nothing is. Reads nothing."""
         return self._mark.loss
 
     def reseal(self, acknowledge: bool = False) -> None:
-        """Note that what the store holds now is what was acknowledged, after events were removed on purpose; see Storage."""
+        """Note that what the store holds now is what was acknowledged; with `acknowledge` a known loss is dropped too."""
         with self._con.still():
             now = self._read_mark(None)
             if acknowledge:
@@ -356,14 +357,14 @@ class DuckStorage:
 
     @property
     def connection(self) -> Connection:
-        """The connection that every statement about this store uses."""
+        """The connection to the file that every statement about this store uses."""
         return self._con
 
     def close(self) -> None:
-        """Write a checkpoint and release the lock; closing a second time does nothing.
+        """Write a checkpoint and the mark (synced), and release the lock; closing a second time does nothing.
 
-        See Storage; the mark is written with a sync. A full disk or damage met meanwhile is only logged. A store that
-        is only read is closed without a checkpoint. Readers are waited for up to a second.
+        A full disk or damage met meanwhile is only logged. A store that is only read is closed without a checkpoint.
+        Readers are waited for up to a second.
         """
         if self._closed:
             return

@@ -18,7 +18,7 @@ _STATED = """SELECT n.node_id, b.text, b.kind, b.project, min_by(g.grip_id, g.ro
 
 
 class DuckSuperseded(Standing):
-    """See SupersededStore."""
+    """Which statement replaces which, in a table to which rows are only added; a `SupersededStore`."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
@@ -26,10 +26,7 @@ class DuckSuperseded(Standing):
         super().__init__()
 
     def record(self, superseded: Superseded) -> None:
-        """Record that `new` replaces `old`, or that nothing does where `new` is None; for one `old` the last record counts.
-
-        See SupersededStore: add one row, in a transaction of its own; what is kept in memory is dropped.
-        """
+        """Record that `new` replaces `old` (None: nothing does), committed at once; for one `old` the last record counts."""
         one = superseded
         with self._con.writing() as con:
             row = [one.old, one.new, one.at_ms, one.reason, one.author]
@@ -37,9 +34,9 @@ class DuckSuperseded(Standing):
         self.reread()
 
     def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
-        """Return the statements of segments, as the summarizer wrote them, that are of one of `kinds` or match `pattern`.
+        """Return the statements of current segments, as the summarizer wrote them, of one of `kinds` or that match `pattern`.
 
-        See SupersededStore: current segments' statements that have a quotation, with the first of theirs.
+        Only those that have a quotation, with the first of theirs; the pattern (RE2) is matched in lower case.
         """
         rows = self._con.rows(_STATED, [EXTRACTIVE, list(kinds), pattern])
         return [Stated(NodeId(node), text, kind, project, grip_id_from(grip)) for node, text, kind, project, grip in rows]
@@ -50,7 +47,7 @@ class DuckSuperseded(Standing):
         return 0
 
     def _read(self) -> Known:
-        """Return the last recorded replacement of each statement, by the id of the older one."""
+        """Return the last recorded replacement of each statement, by the id of the older one, from the table."""
         sql = "SELECT old_id, new_id, at_ms, reason, author FROM superseded ORDER BY at_ms, rowid"
         found = (Superseded(GripId(o), GripId(n) if n else None, *rest) for o, n, *rest in self._con.rows(sql))
         return {one.old: one for one in found}

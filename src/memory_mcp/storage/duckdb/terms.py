@@ -17,10 +17,7 @@ class DuckTerms:
         self._con = con
 
     def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
-        """Return the stored term rows of each node: little-endian uint32, each row sorted; the node's set is their union.
-
-        See TocStore; nodes without rows are left out.
-        """
+        """Return the stored term rows of each node that has any: sorted little-endian uint32; the node's set is their union."""
         by_key = {node_key(i): i for i in ids}
         if not by_key:
             return {}
@@ -31,26 +28,26 @@ class DuckTerms:
         return found
 
     def terms_of_days(self, first_day: str, after_day: str, project: str) -> list[bytes]:
-        """Return the stored term rows (sorted little-endian uint32) of all a project's segments in a span of days.
+        """Return the stored term rows (sorted little-endian uint32) of a project's segments of a span of days, in no order.
 
-        See TocStore; rows in no order, `after_day` not included.
+        `after_day` is not included; a segment may have several rows.
         """
         sql = """SELECT t.hashes FROM term_delta t JOIN segment_cut s ON s.key = t.key
                  WHERE s.project = ? AND s.day >= ? AND s.day < ?"""
         return [bytes(row[0]) for row in self._con.rows(sql, [project, first_day, after_day])]
 
     def frequencies(self) -> list[tuple[str, bytes, bytes]]:
-        """Return the rows of the root's document frequencies: project, term hashes (uint32), counts (int32), little-endian.
+        """Return the rows of document frequencies: project, term hashes (uint32), counts (int32), little-endian.
 
-        See TocStore; a project may have several rows, whose counts are to be added.
+        A project may have several rows, whose counts are to be added.
         """
         rows = self._con.rows("SELECT project, hashes, counts FROM frequency")
         return [(row[0], bytes(row[1]), bytes(row[2])) for row in rows]
 
     def fold_terms(self, more_than: int) -> int:
-        """Join the term rows of each node and project that has more than `more_than`; return how many had.
+        """Join the term rows of each node and project that has more than `more_than`, in one transaction; return how many had.
 
-        See TocStore: in one transaction. A row that is large against all others of its node stays as it is.
+        A row that is large against all others of its node stays as it is.
         """
         many = "SELECT key FROM term_delta GROUP BY key HAVING count(*) > ?"
         with self._con.writing() as con:

@@ -31,7 +31,7 @@ _TALLY = """count(DISTINCT s.session_id), sum(s.events)::BIGINT, count(*), sum(s
 
 
 class DuckToc(DuckTerms):
-    """See TocStore; what searches read again and again is kept in memory."""
+    """Layer 1 in the DuckDB file, a `TocStore`; what searches read again and again is kept in memory."""
 
     def __init__(self, con: Connection, numbers: Numbers, clock: Clock, grips: RecentGrips) -> None:
         """Read nothing yet; what is asked for is kept by node, span of days, stream and day."""
@@ -48,20 +48,20 @@ class DuckToc(DuckTerms):
         self._grips = grips
 
     def version(self) -> int:
-        """Return the number of the last change; what was read under one number may be kept until the next. Reads nothing."""
+        """Return the number of the last committed change, from memory; what was read under one number holds until the next."""
         return self._numbers.committed
 
     def publish(self, build: Build) -> int:
         """Write a build and its outbox entries in one transaction; return the build's number, that of its last entry.
 
-        See TocStore; what is kept in memory is brought up to date at the commit, and dropped when it fails.
+        What is kept in memory is brought up to date at the commit, and dropped when it fails.
         """
         touched = list(map(node_key, [*(t.node_id for t in build.terms), *build.reset_terms]))
         named = list(map(node_key, (n.node_id for n in (*build.nodes, *build.counted))))
         before = self.segments(s.key for s in build.segments)
 
         def settle() -> None:
-            """Bring what is kept in memory up to date; if a segment changed its project, drop all cuts."""
+            """Bring what is kept in memory up to date with the build; if a segment changed its project, drop all cuts."""
             self._stamps.forget([*touched, *named])
             self._heads.forget(named)
             self._keep(build)
@@ -93,19 +93,19 @@ class DuckToc(DuckTerms):
         self._pins = None
 
     def _forget(self, keys: Sequence[int] | None = None) -> None:
-        """Drop what is kept of nodes that a write touched; None: of all nodes."""
+        """Drop the kept stamps, heads and whole nodes of those nodes (keys) that a write touched; None: of all nodes."""
         self._stamps.forget(keys)
         self._heads.forget(keys)
         self._whole.forget(keys)
 
     def _forget_cuts(self) -> None:
-        """Drop the kept spans, streams and sums of days."""
+        """Drop the kept spans and streams of cuts, and the sums of days."""
         self._spans.forget()
         self._streams.forget()
         self._days.forget()
 
     def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
-        """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts; see TocStore."""
+        """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts."""
         return self._streams.of(list(dict.fromkeys(streams)))
 
     def _read_cuts(self, streams: list[int]) -> dict[int, list[Segment]]:
@@ -118,7 +118,7 @@ class DuckToc(DuckTerms):
         return found
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """Yield every cut, by stream and start; see TocStore."""
+        """Yield every cut, ordered by stream and start; all rows are read at once, from the file."""
         yield from map(segment_of, self._con.rows(f"SELECT {SEGMENT} FROM segment_cut ORDER BY stream, start_ts, start_id"))
 
     def _read_days(self) -> dict[str, Day]:
@@ -129,7 +129,7 @@ class DuckToc(DuckTerms):
         return {row[0]: Day(row[1], row[2], row[3], set(row[4]), set(row[5]) - {""}, set(row[6])) for row in rows}
 
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """Return those cuts that exist, by segment key; see TocStore."""
+        """Return by segment key those cuts that exist, from memory where they are kept, else from the file."""
         wanted = list(keys)
         found = self._streams.named(wanted)
         if missing := [key for key in wanted if key not in found]:
@@ -138,10 +138,10 @@ class DuckToc(DuckTerms):
         return found
 
     def segments_in(self, scope: Scope) -> list[Segment]:
-        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start.
+        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start; None: any.
 
-        See TocStore; by start. Segments that only touch the window's end are not among them. Without window and agent
-        they are kept in memory for each project.
+        Segments that begin at the window's end are not among them. Without window and agent they are kept in memory for
+        each project.
         """
         where, parameters = ["true"], list[Any]()
         for column, value in (("project", scope.project), ("agent", scope.agent)):
@@ -162,7 +162,7 @@ class DuckToc(DuckTerms):
     def find(self, node_id: NodeId) -> TocNode | None:
         """Return the latest version of a node, also by an id that it had before (any number of steps); None for none.
 
-        See TocStore; a circle of former ids ends with None.
+        A circle of former ids ends with None.
         """
         seen: set[NodeId] = set()
         while node_id not in seen:
@@ -175,16 +175,13 @@ class DuckToc(DuckTerms):
         return None
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the latest versions of those nodes that exist, by id.
-
-        See TocStore: with bullets and pins, from memory where they are kept; in no order.
-        """
+        """Return the latest versions, with bullets and pins, of those nodes that exist, by id; from memory where kept."""
         found = self._whole.of(list({node_key(i) for i in ids}))
         pins = self.pins() if found else frozenset()
         return {n.node_id: replace(n, pinned=True) if n.node_id in pins else n for n in found}
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the same as `nodes` without bullets and pins (empty, False): enough to name a node, at a third of the cost."""
+        """Return by id the same as `nodes` but without bullets (empty) and pins (False), at a third of the cost."""
         return {n.node_id: n for n in self._heads.of(list({node_key(i) for i in ids}))}
 
     def _read_heads(self, keys: Sequence[int]) -> dict[int, TocNode]:
@@ -210,23 +207,23 @@ class DuckToc(DuckTerms):
         return {row[0]: node_of(row, bullets.get(row[0], ()), False) for row in rows}
 
     def refined(self) -> list[NodeId]:
-        """Return the ids of the current nodes that an agent has written, neither summarizer nor language model; see TocStore."""
+        """Return the ids of the current nodes that an agent has written, neither summarizer nor language model."""
         return [node_id for node_id, author in self.authors().items() if not author.startswith(LLM)]
 
     def authors(self) -> dict[NodeId, str]:
-        """Return who wrote each current node that the summarizer has not written: an agent, or a language model; see TocStore."""
+        """Return by id who wrote each current node that the summarizer has not written: an agent, or a language model."""
         rows = self._con.rows("SELECT node_id, author FROM node WHERE current AND author <> ?", [EXTRACTIVE])
         return {NodeId(row[0]): row[1] for row in rows}
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """Return by the id that each node has now: its build, the number of its term rows, and the last row's number.
+        """Return by each node's present id: its build number, how many term rows it has, and the last row's number (0: none).
 
-        See TocStore; nodes that do not exist are left out. From memory where they are kept.
+        Nodes that do not exist are left out. From memory where they are kept.
         """
         return dict(self._stamps.of(list({node_key(i) for i in ids})))
 
     def _read_stamps(self, keys: Sequence[int]) -> dict[int, Stamped]:
-        """Return (node id, (build, number of term rows, highest rowid of these or 0)) by key, from the file; no missing nodes."""
+        """Return by key (node id, (build number, how many term rows, highest rowid or 0)), from the file; no missing nodes."""
         sql = """SELECT n.key, n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
                    SELECT key, count(*) AS rows, max(rowid) AS last FROM term_delta
                    WHERE key IN (SELECT unnest(?::BIGINT[])) GROUP BY key) t ON t.key = n.key
@@ -234,15 +231,14 @@ class DuckToc(DuckTerms):
         return {r[0]: (NodeId(r[1]), (r[2], r[3], r[4])) for r in self._con.rows(sql, [keys, keys])}
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
-        """Return the ids of a node's children in order of time; for the root, those of the years; see TocStore."""
+        """Return the ids of a node's children in order of time, [] without any; for the root, those of the years."""
         sql = "SELECT child_id FROM node_parent WHERE parent = ? ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, [node_key(parent)])]
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """Return the ids of one level that begin inside the window, in time order; `project`: only nodes that name it.
+        """Return the ids of one level that begin inside the window (None: any), in order of time, then id.
 
-        See TocStore; the window's end is not included, and at equal times the order is by id. `project` is looked for
-        in the node's projects, at every level.
+        The window's end is not included. With `project` only nodes whose projects name it.
         """
         where, parameters = ["current", "level = ?"], [level.value]
         if window:
@@ -255,9 +251,9 @@ class DuckToc(DuckTerms):
         return [NodeId(row[0]) for row in self._con.rows(sql, list(parameters))]
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
-        """Return the counts over the segments filed under days from `first_day` up to, not including, `after_day`.
+        """Return sessions, events, segments, tokens, agents and projects of a span of days' segments (`after_day` excluded).
 
-        See TocStore; without a project from sums kept in memory. All 0 where there is no segment.
+        Without a project from sums kept in memory. All 0 where there is no segment.
         """
         if project is None:
             return self._days.tally(first_day, after_day)
@@ -267,14 +263,17 @@ class DuckToc(DuckTerms):
         return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """Return up to `limit` ids of a project's most salient segments in a span of days, the newest first among equals."""
+        """Return up to `limit` ids of a project's most salient segments of a span of days; of equals the newest first.
+
+        `after_day` is not included.
+        """
         sql = """SELECT n.node_id FROM node n JOIN segment_cut s ON s.key = n.key
                  WHERE n.current AND s.project = ? AND s.day >= ? AND s.day < ?
                  ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT ?"""
         return [NodeId(row[0]) for row in self._con.rows(sql, [project, first_day, after_day, limit])]
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Return every day that has segments (of the project), with their number, in order; see TocStore."""
+        """Return every day that has segments (of the project; None: of any, from memory), with their number, in order."""
         if project is None:
             return self._days.counts()
         sql = "SELECT day, count(*) FROM segment_cut WHERE project = ? GROUP BY day ORDER BY day"
@@ -292,7 +291,7 @@ class DuckToc(DuckTerms):
         return self._spans.of((first_day, after_day, project), lambda: [segment_of(r) for r in self._con.rows(sql, parameters)])
 
     def freshness(self) -> Freshness:
-        """Return the highest build of each day's segments, and the build of each period's node; see TocStore."""
+        """Return the highest build number of each day's segments that have a node, and that of each period's node."""
         days = self._con.rows(
             """SELECT s.day, max(n.built) FROM node n JOIN segment_cut s ON s.key = n.key
                WHERE n.current AND n.level = 'segment' GROUP BY s.day"""
@@ -303,7 +302,7 @@ class DuckToc(DuckTerms):
     def set_pin(self, target: str, on: bool, by: str) -> None:
         """Pin a node or grip id (`target`) in the name of `by`, or with `on` False remove its pin; it need not exist.
 
-        See TocStore; a pin that is set again has the new author and time. A transaction of its own.
+        A pin that is set again has the new author and time. A transaction of its own.
         """
         with self._con.writing() as con:
             con.execute("DELETE FROM pin WHERE target = ?", [target])
@@ -312,15 +311,15 @@ class DuckToc(DuckTerms):
         self._pins = None
 
     def pins(self) -> frozenset[str]:
-        """Return every node and grip id that is pinned; see TocStore."""
+        """Return every node and grip id that is pinned, from memory once they were read."""
         if self._pins is None:
             self._pins = frozenset(row[0] for row in self._con.rows("SELECT target FROM pin"))
         return self._pins
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
-        """Remove nodes that must not exist, with their bullets and term sets, and note each in the outbox.
+        """Remove nodes with their bullets and term sets, and note each in the outbox, in a transaction of its own.
 
-        See TocStore, in a transaction of its own; an id that does not exist is noted in the outbox too.
+        An id that does not exist is noted too. Events, cuts, grips and pins stay.
         """
         with self._con.writing() as con:
             self._drop_nodes(con, list(dict.fromkeys(ids)))
@@ -335,9 +334,10 @@ class DuckToc(DuckTerms):
         con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
 
     def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
-        """Store cuts under their keys, and remove those whose nodes `leads` names.
+        """Store cuts under their keys, and remove cuts and nodes that `leads` names, in one transaction.
 
-        See TocStore, in one transaction; everything kept in memory is dropped.
+        Each removed id leads to the node that it is mapped to, where its grips are filed then. Everything kept in
+        memory is dropped.
         """
         gone, to = ([node_key(i) for i in ids] for ids in (leads, leads.values()))
         with self._con.writing() as con:
@@ -359,7 +359,7 @@ class DuckToc(DuckTerms):
     def fold_terms(self, more_than: int) -> int:
         """Join the term rows of each node and project that has more than `more_than`; return how many had.
 
-        See TocStore; the kept stamps are dropped where anything was joined.
+        Kept stamps are dropped where anything was joined.
         """
         folded = super().fold_terms(more_than)
         if folded:
@@ -367,9 +367,9 @@ class DuckToc(DuckTerms):
         return folded
 
     def move_segments(self, days: Mapping[int, str]) -> None:
-        """File segments under other days (by segment key), after a change of zone, noting each.
+        """File segments (by key) under other days, with new node ids, noting each in the outbox, in one transaction.
 
-        See TocStore, in one transaction. Segment ids are read by hash: an id with the old day still finds its node.
+        Segment ids are read by hash: an id with the old day still finds its node.
         """
         with self._con.writing() as con:
             moved = "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS day, unnest(?::VARCHAR[]) AS id) m"
@@ -389,7 +389,7 @@ class DuckToc(DuckTerms):
         self._forget_cuts()
 
     def all_nodes(self) -> Iterator[TocNode]:
-        """Yield the latest version of every node with bullets and pins, for checks and rebuilds; see TocStore."""
+        """Yield the latest version of every node with bullets and pins, by level and time, 1000 read at once."""
         rows = self._con.rows("SELECT key FROM node WHERE current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), 1000):

@@ -11,24 +11,18 @@ _TYPES = ("VARCHAR", "BIGINT", "BOOLEAN", "BLOB", "VARCHAR", "BOOLEAN", "VARCHAR
 
 
 class DuckTopics:
-    """See TopicStore."""
+    """Which topics there are and were, and their labels; a `TopicStore`."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
         self._con = con
 
     def all(self) -> list[KnownTopic]:
-        """Return every topic that was ever found, in the order of their ids.
-
-        See TopicStore; also topics that are over or merged into others.
-        """
+        """Return every topic that was ever found, also those that are over or merged, in the order of their ids."""
         return [topic_of(row) for row in self._con.rows(f"SELECT {TOPIC} FROM topic ORDER BY topic_id")]
 
     def replace(self, topics: Sequence[KnownTopic]) -> None:
-        """Replace everything that is known of topics, in one transaction; labels stay.
-
-        See TopicStore; without topics all are removed.
-        """
+        """Replace everything that is known of topics, in one transaction; labels stay. Without topics all are removed."""
         columns = topic_columns(topics)
         with self._con.writing() as con:
             con.execute("DELETE FROM topic")
@@ -36,9 +30,9 @@ class DuckTopics:
                 insert(con, "topic", _TYPES, columns)
 
     def label(self, given: TopicLabel) -> None:
-        """Give a topic a label for one project or for all, in place of the one before; an empty label removes it.
+        """Give a topic a label for one project, or for all (None), in place of the one it has there; "" only removes that.
 
-        See TopicStore, in a transaction of its own; the topic need not exist.
+        A transaction of its own; the topic need not exist.
         """
         with self._con.writing() as con:
             con.execute(
@@ -49,9 +43,6 @@ class DuckTopics:
                 con.execute("INSERT INTO topic_label VALUES (?, ?, ?, ?, ?)", row)
 
     def labels(self) -> list[TopicLabel]:
-        """Return every label in force, in the order in which they were given.
-
-        See TopicStore; in order of time, also of topics that no longer exist.
-        """
+        """Return every label in force, in the order in which they were given, also of topics that no longer exist."""
         rows = self._con.rows("SELECT topic_id, project, label, author, at_ms FROM topic_label ORDER BY at_ms, rowid")
         return [TopicLabel(TopicId(row[0]), row[1], row[2], row[3], row[4]) for row in rows]

@@ -8,7 +8,7 @@ from memory_mcp.storage.duckdb.connection import Connection
 
 
 class DuckUsage:
-    """See UsageStore."""
+    """When quotations were opened, a row for each opening; a `UsageStore`."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
@@ -17,10 +17,7 @@ class DuckUsage:
         self._any: bool | None = None
 
     def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
-        """Note that each of the grips was opened at `at_ms` (UTC ms); one that is named twice counts twice.
-
-        See UsageStore: one row for each id, in a transaction of its own; nothing without ids.
-        """
+        """Note that each grip was opened at `at_ms` (UTC ms), in a transaction; one that is named twice counts twice."""
         ids = list(grip_ids)
         if ids:
             with self._con.writing() as con:
@@ -28,9 +25,9 @@ class DuckUsage:
             self._any = True
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Return the openings of those of `ids` that were ever opened. Reads nothing while nothing was.
+        """Return by id the moments, in order, at which those of `ids` were opened; never opened ones are left out.
 
-        See UsageStore; the times of each grip in order, grips that were never opened left out.
+        Reads nothing while no quotation was opened.
         """
         if self._any is None:
             self._any = self._con.row("SELECT 1 FROM usage LIMIT 1") is not None
@@ -42,9 +39,6 @@ class DuckUsage:
         return {GripId(row[0]): Used(tuple(row[1])) for row in self._con.rows(sql, [wanted])}
 
     def forget(self, ids: Iterable[GripId]) -> None:
-        """Remove every opening of these grips; one without any is no error.
-
-        See UsageStore, in a transaction of its own; grips without openings are no error.
-        """
+        """Remove every opening of these grips, in a transaction of its own; one without any is no error."""
         with self._con.writing() as con:
             con.execute("DELETE FROM usage WHERE grip_id IN (SELECT unnest(?::VARCHAR[]))", [list(set(ids))])

@@ -72,7 +72,7 @@ class _Table:
 
 
 class PostgresSnapshot:
-    """See Snapshot."""
+    """One memory at one moment as rows, in the form that the engine `duckdb` gives them; a `Snapshot`."""
 
     def __init__(self, reader: Reader, memory: Memory) -> None:
         """Read the columns, zone, store id and counters; the first read of the reader's transaction fixes the moment."""
@@ -85,19 +85,17 @@ class PostgresSnapshot:
         self.last_seq, self._derived = (int(head[0]), int(head[1])) if head else (0, 0)
 
     def last(self, table: str) -> int:
-        """Return the highest key of a shared table: an event's number of arrival, a grip's number; 0 in an empty table.
-
-        See Snapshot; the last event number is that of the head.
-        """
+        """Return the highest key of a shared table: of events the head's last number, of grips the highest id; 0 for none."""
         if table == "event":
             return self.last_seq
         row = self._reader.row(f"SELECT grip_id FROM grip WHERE {own()} ORDER BY grip_id DESC LIMIT 1")
         return int(row[0]) if row else 0
 
     def print_of(self, table: str, first: int, last: int) -> tuple[int, str]:
-        """Return how many rows have keys from `first` to `last`, and the XOR of what identifies them, hexadecimal.
+        """Return how many rows have keys from `first` to `last`, both included, and their fingerprint, hexadecimal.
 
-        "" where there are none. A grip counts with its segment. The same as the engine `duckdb` gives.
+        The fingerprint is the XOR of event ids, or of grip ids each XOR its segment, as the engine `duckdb` gives it; ""
+        where there are none.
         """
         if table == "event":
             row = self._reader.row(_EVENT_PRINT, first=first, last=last)
@@ -132,7 +130,7 @@ class PostgresSnapshot:
 
 
 class PostgresArchive:
-    """See ArchiveStore."""
+    """Reads one memory as rows, and fills it with rows; an `ArchiveStore`."""
 
     def __init__(self, con: Connection, memory: Memory, reread: Callable[[], None]) -> None:
         """Call `reread` after each load, since rows then changed that other parts keep in memory."""
@@ -142,20 +140,17 @@ class PostgresArchive:
 
     @contextmanager
     def snapshot(self) -> Iterator[PostgresSnapshot]:
-        """Return a context manager that gives the store at this moment, with every acknowledged write.
-
-        See ArchiveStore: a read-only transaction of one moment, which ends with the block.
-        """
+        """Give the memory at this moment, with every acknowledged write, to a block: a read-only transaction."""
         with self._con.reading() as reader:
             yield PostgresSnapshot(reader, self._memory)
 
     def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
         """Store rows with their ids and numbers, and return what was stored and left out.
 
-        See ArchiveStore. Each slice is a transaction of its own; with `instead` all of it is one. Rows of unknown and
-        of derived tables are left out and their tables named in the result. With `instead` all of the memory's tables
-        but events are emptied first. Zone and store id of the space are set from rows of meta. Other processes are
-        told to read again what they keep.
+        Each slice is a transaction of its own; with `instead` all of it is one, and all of the memory's tables but events
+        are emptied first. Rows of unknown and of derived tables are left out and their tables named in the result; rows of
+        meta set zone and store id of the space. Then rows that name missing events are removed, with `anew` all cuts as
+        well, and other processes are told to read again what they keep.
         """
         with self._con.reading() as reader:
             tables = _tables(reader)

@@ -10,17 +10,14 @@ _TYPES = ("bigint", "text", "text", "text", "text", "text")
 
 
 class PostgresAudit:
-    """See AuditStore."""
+    """Acts upon the memory, rows that are only added; an `AuditStore`."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
         self._con = con
 
     def record(self, act: Act) -> None:
-        """Add an act, committed when this returns.
-
-        See AuditStore: one row, in a transaction of its own; a member's call adds "(member N)" to the author.
-        """
+        """Add an act as one row, in a transaction of its own; in a member's call "(member N)" is added to its author."""
         member = ACTING.get()
         # Agents call themselves as they like; the member has proved who it is.
         author = f"{act.author} (member {member})".lstrip() if member else act.author
@@ -29,10 +26,7 @@ class PostgresAudit:
             writer.insert("audit", _COLUMNS, _TYPES, [[value] for value in row])
 
     def all(self, limit: int = 100) -> list[Act]:
-        """Return up to `limit` acts, newest first, as they were recorded.
-
-        See AuditStore: up to `limit` acts, newest first, of equal times the one added last first.
-        """
+        """Return up to `limit` acts as they were recorded, newest first; of equal times the one added last first."""
         sql = f"SELECT {_COLUMNS} FROM audit WHERE {own()} ORDER BY at_ms DESC, number DESC LIMIT %(limit)s"
         rows = self._con.rows(sql, limit=limit)
         return [Act(what, ms, who, on, why, json.loads(n)) for ms, what, who, on, why, n in rows]

@@ -79,9 +79,10 @@ class Claims:
 
     @contextmanager
     def adopted(self, name: str, epoch: int) -> Iterator[bool]:
-        """Do the same as `held`, for a claim that this process took with another statement under `HOLDER`, with that epoch.
+        """Hold for a block a claim that this process took with another statement under `HOLDER`, with that epoch.
 
-        It is not waited for, and this thread must not hold it already.
+        As with `held`, it is renewed meanwhile, released at the end, and yielded is whether another process held it since
+        this one did. It is not waited for, and this thread must not hold it already.
         """
         with self._lock:
             claim = self._known.setdefault(name, _Claim())
@@ -120,7 +121,7 @@ class Claims:
         return epoch
 
     def _take(self, name: str) -> int | None:
-        """Take a claim that nobody holds, or whose lease is over, and return its epoch; None where somebody holds it."""
+        """Take a claim that nobody holds, or whose lease is over, and return its epoch; None while a holder's lease runs."""
         with self._con.database.connection(None) as raw:
             row = raw.execute(sql(_TAKE), self._given(name)).fetchone()
         return int(row[0]) if row else None
@@ -137,6 +138,6 @@ class Claims:
                 self._run(_RENEW, name, epoch)
 
     def _run(self, statement: str, name: str, epoch: int) -> None:
-        """Run a statement about a claim on a connection bound to nobody, outside this thread's transactions."""
+        """Run and commit a statement about a claim on a connection bound to nobody, outside this thread's transactions."""
         with self._con.database.connection(None) as raw:
             raw.execute(sql(statement), self._given(name, epoch))

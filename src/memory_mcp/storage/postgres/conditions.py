@@ -62,10 +62,10 @@ def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
 
 
 def _of_project(found: Conditions, names: Names, project: str) -> None:
-    """Add the condition that events are shown under a project's name.
+    """Add to `found` the condition that events are shown under a project's name.
 
-    These are the names it was recorded with, without the sessions that were split off it and with those that were
-    split off into it.
+    These are the names it was recorded with, without the sessions that were split off it and with those that were split off
+    into it.
     """
     condition = f"e.project = ANY({found.parameter(list(names.recorded_as(project)))}::text[])"
     moved = names.moved() if names.splits else {}
@@ -120,7 +120,7 @@ def weighed(found: Conditions, probes: Mapping[str, float]) -> str:
 
 
 def _in_either_case(piece: str) -> str:
-    """Return a regular expression for these characters in either case."""
+    """Return a regular expression for these characters in either case; ASCII signs in it are escaped."""
     return "".join(map(_expression, piece))
 
 

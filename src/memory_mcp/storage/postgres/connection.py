@@ -178,7 +178,7 @@ class Writer(Reader):
         self.later(f"{into} SELECT %(tenant)s, %(space)s, * FROM unnest({arrays})", **rows)
 
     def take_events(self, count: int) -> int:
-        """Give out `count` event numbers and return the first; stored with the head at the commit."""
+        """Give out `count` event numbers and return the first; they are stored with the head at the commit."""
         self.head.last_event += count
         return self.head.last_event - count + 1
 
@@ -200,7 +200,7 @@ class Writer(Reader):
         self._settling.append(act)
 
     def settle(self) -> None:
-        """Call what waits for the commit, in order; called once, after it."""
+        """Call what waits for the commit, in order; called once, after it, outside of the transaction."""
         for act in self._settling:
             act()
 
@@ -225,7 +225,7 @@ class Connection:
         self.on_reset: Callable[[], None] = lambda: None
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
-        """Return all rows of one query; asked once more on another connection where the first one broke."""
+        """Return all rows of one query, its errors raised as ours; asked once more where the first connection broke."""
         try:
             return self._rows(text, parameters)
         except StorageAway as error:
@@ -234,7 +234,7 @@ class Connection:
             return self._rows(text, parameters)
 
     def _rows(self, text: str, parameters: Mapping[str, Any]) -> list[Row]:
-        """Return all rows of one query, bound to the member of the running call."""
+        """Return all rows of one query, on a connection of the pool bound to the member of the running call."""
         with self._lent(self._reads_from) as raw:
             return run_as(raw, self._acting(), [Statement(text, {**self._memory, **parameters})])[-1].fetchall()
 
@@ -302,7 +302,7 @@ class Connection:
         return writer
 
     def _commit(self, writer: Writer, before: Head) -> None:
-        """Write the head where it changed, tell other processes, and commit.
+        """Write the head where it changed, tell other processes (every 0.5 s at most), have new events derived, commit.
 
         Raises StorageError when the database rolled back.
         """
@@ -351,14 +351,14 @@ class Connection:
             self.on_reset()
 
     def heard(self) -> None:
-        """Note that somebody committed: `head` reads it again at the next call."""
+        """Note that another process committed: the next call of `head` reads it again. Nothing is read here."""
         known = self._head
         if known is not None:
             self._head = (float("-inf"), known[1])
 
     @contextmanager
     def for_all(self) -> Iterator[None]:
-        """Run this block's statements as the program's own, whoever calls: for what is counted of a member's reading."""
+        """Bind this block's statements to whom the connection was made for, not to the member of the running call."""
         acting = ACTING.set(None)
         try:
             yield

@@ -150,7 +150,7 @@ class Database:
 
     @property
     def stats(self) -> dict[str, int]:
-        """Counts of the pool, as psycopg_pool names them; {} before it is opened."""
+        """Counts of the pool, as psycopg_pool names them (such as pool_size, requests_num); {} before it is opened."""
         return dict(self._pool.get_stats()) if self._opened else {}
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ def check_address(url: str) -> None:
 
 
 def _configure(raw: "Raw[Any]") -> None:
-    """Have a new connection return uuids as integers."""
+    """Have a new connection return uuids as integers, see `load_as_integers`."""
     load_as_integers(raw)
 
 
@@ -196,7 +196,7 @@ def _later() -> "Generator[Any, Any, None]":
 
 
 def run_as(raw: "Raw[Any]", bound: Bound | None, statements: Sequence[Statement]) -> "list[Cursor[Any]]":
-    """Run statements outside a transaction for a tenant and member (None: nobody), to whom the connection stays bound."""
+    """Run statements outside a transaction, the connection bound to `bound` (None: nobody) from then on; return their cursors."""
     if getattr(raw, "memory_bound", None) != (bound or _NOBODY):
         # A statement that fails undoes what is sent with it.
         raw.memory_bound = None  # type: ignore[attr-defined]
@@ -221,7 +221,7 @@ def binding_of_writes(bound: Bound) -> Statement:
 
 
 def _set(bound: Bound | None, local: bool, text: str = _SET) -> Statement:
-    """Return the statement that binds a connection to a tenant and member, None: to nobody; `local` for this transaction only."""
+    """Return the statement that binds a connection to a tenant and member (None: nobody); `local`: until the transaction ends."""
     tenant, member = (str(bound.tenant), str(bound.member)) if bound else ("", "")
     return Statement(text, {"tenant": tenant, "member": member, "local": local})
 

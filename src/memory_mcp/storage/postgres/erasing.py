@@ -48,10 +48,11 @@ _RENAMED = f"""UPDATE duplicate d SET {{column}} = m.new FROM unnest(%(old)s::uu
 
 
 def erase(con: Connection, keep: Cleaner, dry: bool, after: int) -> Erased:
-    """See Storage. Events are looked through before other writers have to wait; those that came meanwhile, while they wait.
+    """Remove from every table what `keep` does not keep, and return what went; with `dry` count it in a read-only transaction.
 
-    One transaction; with `dry` a read-only one. If another process has numbered events anew since the look, all are
-    looked through again, while writers wait. `resets` rises, so that every process reads again what it keeps.
+    Events above the number `after` are looked through before other writers have to wait; those that came meanwhile, while
+    they wait. If another process has numbered events anew since the look, all are looked through again, while writers wait.
+    `resets` rises, so that every process reads again what it keeps.
     """
     findings, resets = Findings(after), con.head().resets
     findings.look_through(lambda seq: con.rows(_BEHIND, after=seq), keep)
@@ -76,7 +77,7 @@ class _Erasing(forgotten.Erasing):
     """One pass over a memory, inside the caller's transaction: with a reader, what goes is only counted."""
 
     def __init__(self, rows: Reader | Writer, keep: Cleaner, findings: Findings) -> None:
-        """With a Reader in place of a Writer what goes is only counted (a dry run)."""
+        """Run in the transaction of `rows`; with a Reader in place of a Writer what goes is only counted (a dry run)."""
         super().__init__(keep, findings, dry=not isinstance(rows, Writer))
         self._reader = rows
 
@@ -87,10 +88,7 @@ class _Erasing(forgotten.Erasing):
         return self._reader
 
     def _rows(self, statement: str, **given: Any) -> list[Row]:
-        """Run a statement of `storage.forgotten`, with its parameters `given`, in the caller's transaction.
-
-        Return all its rows.
-        """
+        """Run a statement of `storage.forgotten` with its parameters `given`, in the caller's transaction; return all rows."""
         text, parameters = _spelled(statement, given)
         return self._reader.rows(text, **parameters)
 
@@ -100,10 +98,7 @@ class _Erasing(forgotten.Erasing):
             yield from rows
 
     def _run(self, statement: str, **given: Any) -> None:
-        """Run a statement of `storage.forgotten` that writes, in the caller's transaction.
-
-        Fails in a dry run (AssertionError).
-        """
+        """Run a statement of `storage.forgotten` that writes, in the caller's transaction; AssertionError in a dry run."""
         text, parameters = _spelled(statement, given)
         self._writer.run(text, **parameters)
 
@@ -116,7 +111,7 @@ class _Erasing(forgotten.Erasing):
         self._writer.change(changes)
 
     def _without_sets(self, segments: Sequence[int]) -> None:
-        """Subtract the term sets of segments (keys) from the frequencies of their projects."""
+        """Subtract the term sets of segments (keys) from the frequencies of their projects, in the caller's transaction."""
         without_sets(self._writer, segments)
 
     def _rewrite_events(self) -> None:

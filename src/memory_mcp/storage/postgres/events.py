@@ -62,7 +62,7 @@ _AROUND = " UNION ALL ".join(
 
 
 class PostgresEvents:
-    """See EventStore."""
+    """Layer 0 of one memory, an `EventStore`; no event is kept in this process."""
 
     def __init__(self, con: Connection, clock: Clock, projects: PostgresProjects) -> None:
         """Read nothing yet; `projects` gives the names under which events are shown, and is told of new events."""
@@ -71,17 +71,18 @@ class PostgresEvents:
         self._forgot_ms = 0
 
     def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
-        """Store the events that are new; return the ids of these and of those stored before.
+        """Store the events that are new, in one transaction; return the ids of these and of those stored before.
 
-        See EventStore: one transaction; raises Busy or StorageError of `Connection.writing`.
+        A `request` answered within the last hour stores nothing and gets that answer. Raises what `Connection.writing`
+        raises, such as Busy or StorageError.
         """
         return self.append_each([Batch(events, request)])[0]
 
     def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
-        """Do what `append` does for each batch in turn; an engine whose commits are expensive makes one commit of them.
+        """Append each batch in turn, all in one transaction, so all or nothing is stored; return the results in that order.
 
-        See EventStore: one transaction, so all or nothing is stored. A second batch with one request key stores
-        nothing and gets the first one's answer.
+        A batch whose request key was answered within the last hour, or by an earlier batch, stores nothing and gets that
+        answer.
         """
         now = self._clock.now_ms()
         with self._con.writing(*self._questions(batches, now)) as writer:
@@ -149,7 +150,7 @@ class PostgresEvents:
         writer.once_committed(lambda: self._projects.take(fresh))
 
     def _event(self, row: Row) -> Event:
-        """Return the event of a row, with the name that its project has now."""
+        """Return the event of a row of `EVENT` columns, with the name that its project has now."""
         event = event_of(row)
         return event.shown_as(self._projects.names.shown(event.project, event.session_id))
 
@@ -162,44 +163,36 @@ class PostgresEvents:
         return of_scope(scope, session_id, self._projects.names)
 
     def find(self, event_id: EventId) -> Event | None:
-        """Return the event of this id, also one that is not shown; None for an unknown id.
-
-        See EventStore; also an event that is not shown, with the name that its project has now.
-        """
+        """Return the event of this id, shown or not, with its project's present name; None for an unknown id."""
         return next(iter(self._events(_GET, keys=[uuid_of(event_key(event_id))])), None)
 
     def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        """Return those of `ids` that are stored, also those that are not shown, by id.
-
-        See EventStore; also events that are not shown, in no order, with their projects' names of now.
-        """
+        """Return those of `ids` that are stored, shown or not, by id, with their projects' present names; others left out."""
         keys = uuids_of({event_key(i) for i in ids})
         return {e.event_id: e for e in self._events(_GET, keys=keys)} if keys else {}
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
-        """Return the stored ids whose lower 80 bits are among `tails`, by these bits.
-
-        See EventStore; by the index of the ids' last ten bytes.
-        """
+        """Return the stored ids whose lower 80 bits (a hash of the event's source) are among `tails`, by these bits."""
         if not tails:
             return {}
         rows = self._con.rows(_TAILS, tails=[tail.to_bytes(10, "big") for tail in tails])
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """Return up to `limit` events, shown or not, whose number of arrival is above `seq`, in order of arrival.
+        """Return the events, shown or not, numbered from `seq` + 1 to `seq` + `limit`, in order; [] for none.
 
-        See EventStore, also those not shown; reads nothing where the head says that none are there.
+        Reads nothing where the head, which may be 0.1 s old, says that none are there.
         """
         if seq >= self._con.head().last_event:
             return []
         return [StoredEvent(row[0], self._event(row[1:])) for row in self._con.rows(_AFTER, seq=seq, to=seq + limit)]
 
     def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
-        """Return the shown events of a scope numbered above `after` and up to `to` that may hold one of the probes.
+        """Return, in order of arrival, the shown events of a scope numbered above `after` up to `to` that may hold a probe.
 
-        See EventStore: in order of arrival, probes looked for in speaker, text and metadata. What is not ASCII may be
-        folded in ways that the engine does not know, so every such event is taken to hold a probe.
+        Probes, in lower case, are looked for in speaker, text and metadata; without any, all such events are returned. What
+        is not ASCII may be folded in ways that the engine does not know, so every such event is taken to hold a probe. With
+        `live` only events of hooks and tools.
         """
         found = self._conditions(scope)
         found.add("e.seq > {} AND e.seq <= {}", after, to)
@@ -211,28 +204,22 @@ class PostgresEvents:
         return self._events(f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.seq", **found.given)
 
     def last_seq(self) -> int:
-        """Return the highest number of arrival in the store; 0 when it is empty.
-
-        See EventStore; from the head, which may be a tenth of a second old.
-        """
+        """Return the highest number of arrival, from the head, which may be 0.1 s old; 0 when the memory is empty."""
         return self._con.head().last_event
 
     def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is.
-
-        See EventStore: one query, none without ids.
-        """
+        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is."""
         return self._pairs.of(ids)
 
     def in_segment(self, segment: Segment) -> list[Event]:
-        """Return the events of a segment that are shown, in order, as `in_segments` does; [] for none; see EventStore."""
+        """Return the events of a segment in order: the shown ones, else hidden ones as `in_segments` does; [] for none."""
         return self.in_segments([segment]).get(segment.key, [])
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """Return the events of each segment by its key, in order; only those numbered up to `last_seq`, if that is given.
+        """Return by segment key its shown events, in order, numbered up to `last_seq`, if that is given.
 
-        See EventStore; segments without events are left out. For a segment without any shown event, the hidden ones
-        whose shown other was stored later.
+        A segment of which none is shown has the hidden ones whose shown other was stored later; one without any is left
+        out.
         """
         found = self._in_segments(segments, last_seq, shown())
         empty = [s for s in segments if s.key not in found]
@@ -247,16 +234,13 @@ class PostgresEvents:
         return found
 
     def recaps(self, streams: Iterable[int]) -> list[Event]:
-        """Return every shown recap (a client's summary of its conversation) of these streams, in order of time.
-
-        See EventStore; only shown notes whose metadata name a recap.
-        """
+        """Return every shown recap (a note with a client's summary of its conversation) of these streams, in order of time."""
         return self._events(_RECAPS, streams=list(streams))
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
-        """Return the shown events nearest to one in its session, project and thread, in order.
+        """Return the shown events nearest to one in its session, project and thread: up to `before` earlier, `after` later.
 
-        See EventStore; `event` itself is left out, and so is the event that is shown in its place.
+        Each list is in order of time; neither `event` nor, if it is hidden, the one shown in its place is among them.
         """
         at = {"stream": event.stream, "ts": event.timestamp, "key": uuid_of(event_key(event.event_id))}
         near = sorted(self._events(_AROUND, before=before, after=after, **at), key=lambda e: e.order)
@@ -267,8 +251,7 @@ class PostgresEvents:
     ) -> list[Event]:
         """Return up to `limit` shown events of a scope, of one session if it is named, in order of (timestamp, id).
 
-        See EventStore; `session_id` None: of any session. A second call with the last event's order gives the next
-        page.
+        With `after`, the (timestamp, id) of the last event that the caller has, those behind it: the next page.
         """
         found = self._conditions(scope, session_id)
         if after:
@@ -281,8 +264,8 @@ class PostgresEvents:
     ) -> tuple[int, list[Event]]:
         """Return how many events of a scope are shown, and up to `limit` of them that hold every one of `words`, newest first.
 
-        See EventStore; with `segments` the number is the sum of their counts of events. Words are looked for in texts
-        alone.
+        Words are looked for in texts alone, whatever their case. With `segments` only their events are looked at, and the
+        number is the sum of their counts of events.
         """
         found = self._conditions(scope)
         table, given = "event e", dict[str, Any]()
@@ -300,10 +283,10 @@ class PostgresEvents:
         return count, self._events(text, **given, **found.given, limit=limit)
 
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
-        """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts.
+        """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts, best first.
 
-        See EventStore; looks in speaker, text and metadata, and leaves out events that hold none of the probes. The
-        number is 0 with a `limit` of 0.
+        An event's worth is the sum of the weights of the probes that its speaker, text or metadata hold, over the logarithm
+        of its length; events that hold none are left out. The number is 0 with a `limit` of 0.
         """
         found = self._conditions(scope)
         weight = weighed(found, probes)
@@ -318,10 +301,7 @@ class PostgresEvents:
         return rows[0][4] if rows else 0, places
 
     def span(self, scope: Scope) -> TimeWindow | None:
-        """Return the time from the first to the last shown event of a scope (end excluded); None where there is none.
-
-        See EventStore; the end is the last event's time plus 1 ms, and not included.
-        """
+        """Return the time from the first to the last shown event of a scope (end 1 ms after it, excluded); None for no event."""
         found = self._conditions(scope)
         one = f"SELECT e.ts FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
         row = self._con.row(f"SELECT ({one.format('ASC')}), ({one.format('DESC')})", **found.given)
@@ -330,7 +310,7 @@ class PostgresEvents:
     def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
         """Return up to `limit` sessions of a scope that have shown events, the latest first; counts are within the scope.
 
-        See EventStore; at most `limit` rows before sessions of one project under two names are joined.
+        Fewer where a session of one project was recorded under two names.
         """
         found = self._conditions(scope)
         text = f"""SELECT e.session_id, e.project, max(e.agent COLLATE "C"), min(e.ts), max(e.ts), count(*)
@@ -339,19 +319,16 @@ class PostgresEvents:
         return sessions_of(self._con.rows(text, **found.given, limit=limit), self._projects.names)
 
     def speakers(self, scope: Scope) -> list[str]:
-        """Return the names of those who spoke in a scope, in alphabetical order.
-
-        See EventStore; of shown events, without the empty name, in the case in which they were recorded.
-        """
+        """Return the names, but "", of those who said the shown events of a scope, as recorded, in alphabetical order."""
         found = self._conditions(scope)
         found.add("e.speaker <> ''")
         text = f"SELECT DISTINCT e.speaker FROM event e WHERE {own('e')} AND {found.all}"
         return sorted(row[0] for row in self._con.rows(text, **found.given))
 
     def marks(self, begin: str, pattern: str) -> dict[str, int]:
-        """Count the matches of `pattern` in texts and metadata, by what its only group matches.
+        """Return how often texts and metadata of shown events match `pattern`, by what its only group matches, in its order.
 
-        See EventStore; of shown events, ordered by what the group matches. In PostgreSQL's regular expressions.
+        Only events that hold `begin` are looked at. The pattern is one of PostgreSQL's regular expressions.
         """
         found = self._conditions(Scope())
         found.add("(strpos(e.text, {}) > 0 OR strpos(e.metadata, {}) > 0)", begin, begin)
@@ -361,10 +338,7 @@ class PostgresEvents:
         return dict(sorted(self._con.rows(text, **found.given, pattern=pattern)))
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
-        """Yield every event in order of arrival, `batch` at a time.
-
-        See EventStore; each batch is a read of its own, so events stored meanwhile are yielded too.
-        """
+        """Yield every event in order of arrival, `batch` at a time; each batch is a read of its own, so new ones come too."""
         seq = 0
         while found := self.after(seq, batch):
             yield found

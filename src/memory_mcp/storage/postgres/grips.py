@@ -20,16 +20,16 @@ _AFTER = f"SELECT {GRIP} FROM grip WHERE {own()} AND grip_id > %(last)s::uuid OR
 
 
 class PostgresGrips:
-    """See GripStore."""
+    """Quotations of one memory, a `GripStore`; nothing is kept in this process."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
         self._con = con
 
     def find(self, grip_id: str) -> Grip | None:
-        """Return the grip of a whole id or of its hash alone; None for an unknown one. Raises InvalidQuery for no grip id.
+        """Return the grip of a whole id or of its hash alone (lower 80 bits); None for an unknown one.
 
-        See GripStore. A hash is compared with the lower 80 bits of all ids of the memory.
+        Raises InvalidQuery for a text that is no stored grip's id.
         """
         key, whole = grip_key(grip_id)
         if whole:
@@ -39,19 +39,13 @@ class PostgresGrips:
         return grip_of(row) if row else None
 
     def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
-        """Return those of `ids` that exist, by id.
-
-        See GripStore: one query, none without ids.
-        """
+        """Return those of `ids` that exist, by id, others left out: one query, none without ids."""
         keys = list({grip_key(i)[0] for i in ids})
         rows = self._con.rows(_SOME, ids=uuids_of(keys)) if keys else ()
         return {g.grip_id: g for g in map(grip_of, rows)}
 
     def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
-        """Return by event the grips that begin or end in it, in the order of their places; events without any are left out.
-
-        See GripStore: grips that begin or end in the event.
-        """
+        """Return by event the grips that begin or end in it, in the order of their places; events without any are left out."""
         keys = list(dict.fromkeys(map(event_key, ids)))
         if not keys:
             return {}
@@ -63,10 +57,7 @@ class PostgresGrips:
         return {event_id: several for event_id, several in found.items() if several}
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
-        """Yield every grip, `batch` at a time.
-
-        See GripStore; in the order of ids, each batch a read of its own.
-        """
+        """Yield every grip in the order of ids, `batch` at a time, each batch a read of its own."""
         last = uuid_of(0)
         while rows := self._con.rows(_AFTER, last=last, batch=batch):
             yield [grip_of(row) for row in rows]

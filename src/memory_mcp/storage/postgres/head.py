@@ -46,7 +46,7 @@ def head_of(row: Sequence[Any]) -> Head:
 
 
 def put(head: Head) -> Statement:
-    """Return the statement that writes a head over the stored one; whoever runs it gives it `tenant` and `space`."""
+    """Return the statement that writes a head over the stored one; its caller adds the parameters `tenant` and `space`."""
     newest = None if head.newest < 0 else uuid_of(head.newest)
     numbers = {"event": head.last_event, "change": head.last_change, "derived": head.derived}
     return Statement(_PUT_HEAD, {**numbers, "newest": newest, "resets": head.resets, "notes": head.notes})

@@ -65,7 +65,7 @@ class Followed(Generic[K]):
         return kept[1] if kept is not None and _holds(kept[0], head.stamp) else None
 
     def forget(self) -> None:
-        """Have the value read again when it is asked for next."""
+        """Drop the value, so that it is read anew when it is asked for next."""
         with self._lock:
             self._kept = None
 
@@ -92,7 +92,7 @@ class Cuts:
 
     @classmethod
     def of(cls, by_key: Mapping[int, Segment]) -> "Cuts":
-        """Return cuts that are given by their keys, put in order of start and by day."""
+        """Return cuts that are given by their keys, ordered by start and filed by day; no database is read."""
         order = sorted(by_key.values(), key=lambda cut: cut.start)
         days: dict[str, list[Segment]] = {}
         for cut in order:
@@ -100,11 +100,11 @@ class Cuts:
         return cls(by_key, order, days)
 
     def within(self, first: str, after: str, project: str | None) -> list[Segment]:
-        """Return those of a project from day `first` up to, not including, `after`, ordered by start."""
+        """Return the kept cuts (of a project; None: any) from day `first` up to, not including, `after`, ordered by start."""
         return sorted(self._of_days(first, after, project), key=lambda cut: cut.start)
 
     def inside(self, scope: Scope) -> list[Segment]:
-        """Return those of a scope's project and agent whose own time meets its window, ordered by start; None: any."""
+        """Return those kept cuts of a scope's project and agent (None: any) whose own time meets its window, ordered by start."""
         cuts: Iterable[Segment] = self._order
         if window := scope.window:
             begun = self._order[: bisect_left(self._order, window.end_ms, key=lambda cut: cut.start[0])]
@@ -113,17 +113,20 @@ class Cuts:
         return [cut for cut in cuts if project in (None, cut.project) and agent in (None, cut.agent)]
 
     def counts(self, project: str | None) -> list[tuple[str, int]]:
-        """Return each day that has cuts (of a project; None: any), with their number, in order."""
+        """Return each day that has kept cuts (of a project; None: any), with their number, in order; no database is read."""
         counted = ((day, sum(project in (None, cut.project) for cut in self._days[day])) for day in self._names)
         return [(day, count) for day, count in counted if count]
 
     def days(self, first: str, after: str, project: str | None) -> list[str]:
-        """Return the days from `first` up to, not including, `after` that have cuts (of a project; None: any), in order."""
+        """Return the days from `first` up to, not including, `after` that have kept cuts (of a project; None: any), in order."""
         days = self._span(first, after)
         return [day for day in days if project is None or any(cut.project == project for cut in self._days[day])]
 
     def tally(self, first: str, after: str, project: str | None) -> Tally:
-        """Return the sums of the days from `first` up to, not including, `after` (of a project); a session counts once."""
+        """Return the sums of the kept cuts (of a project; None: any) of days from `first` up to, not including, `after`.
+
+        A session of several days counts once; agents and projects are sorted, without "".
+        """
         cuts = self._of_days(first, after, project)
         return Tally(
             sessions=len({cut.session_id for cut in cuts}),
@@ -135,7 +138,7 @@ class Cuts:
         )
 
     def _of_days(self, first: str, after: str, project: str | None) -> list[Segment]:
-        """Return the cuts (of a project) of days from `first` up to, not including, `after`, by day, then start."""
+        """Return the cuts (of a project; None: any) of days from `first` up to, not including, `after`, by day, then start."""
         cuts = [cut for day in self._span(first, after) for cut in self._days[day]]
         return cuts if project is None else [cut for cut in cuts if cut.project == project]
 

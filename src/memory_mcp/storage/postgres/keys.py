@@ -8,6 +8,8 @@ from psycopg.pq import Format
 
 
 class _FromText(Loader):
+    """Turns uuids that the database sends as texts into integers."""
+
     format = Format.TEXT
 
     def load(self, data: "bytes | bytearray | memoryview") -> int:
@@ -16,6 +18,8 @@ class _FromText(Loader):
 
 
 class _FromBinary(Loader):
+    """Turns uuids that the database sends as 16 bytes into integers."""
+
     format = Format.BINARY
 
     def load(self, data: "bytes | bytearray | memoryview") -> int:
@@ -24,16 +28,16 @@ class _FromBinary(Loader):
 
 
 def uuid_of(key: int) -> str:
-    """Return a key as the text of a uuid, for a parameter that is cast: `%(id)s::uuid`."""
+    """Return a 128-bit key as 32 hexadecimal digits, for a parameter that is cast: `%(id)s::uuid`."""
     return f"{key:032x}"
 
 
 def uuids_of(keys: Iterable[int]) -> list[str]:
-    """Return keys as texts of uuids, for a parameter such as `ANY(%(ids)s::uuid[])`."""
+    """Return 128-bit keys as 32 hexadecimal digits each, in their order, for a parameter such as `ANY(%(ids)s::uuid[])`."""
     return [f"{key:032x}" for key in keys]
 
 
 def load_as_integers(raw: "Raw") -> None:
-    """Have a connection return uuids as integers."""
+    """Have a connection return uuids as integers, whether the database sends them as texts or as bytes."""
     raw.adapters.register_loader("uuid", _FromText)
     raw.adapters.register_loader("uuid", _FromBinary)

@@ -19,7 +19,7 @@ _MARKS = f"SELECT name, value FROM checkpoint WHERE {own()} AND starts_with(name
 
 
 def put_checkpoint(writer: Writer, name: str, value: str) -> None:
-    """Replace or add one position inside the caller's transaction; the deriver's goes into the memory's head."""
+    """Replace or add one position inside the caller's transaction; the deriver's, as a number, goes into the memory's head."""
     if name == DERIVER:
         writer.head.derived = int(value)
     else:
@@ -35,7 +35,7 @@ def forget_old_requests(writer: Writer, now_ms: int) -> None:
 
 
 class PostgresOutbox:
-    """See Outbox."""
+    """Changes, positions of followers and importers, and answers to requests; an `Outbox`."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
@@ -43,18 +43,15 @@ class PostgresOutbox:
         self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
 
     def after(self, seq: int, limit: int) -> list[Change]:
-        """Return up to `limit` changes whose number is above `seq`, in order; [] at the end.
-
-        See Outbox; reads nothing where the head says that there are none.
-        """
+        """Return up to `limit` changes whose number is above `seq`, in order; [] at the end, known from the head."""
         if seq >= self._con.head().last_change:
             return []
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in self._con.rows(_AFTER, seq=seq, limit=limit)]
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
-        """Return the ids of the nodes that changed after the change `seq`; None for more than 20,000 changes.
+        """Return the ids of the nodes that changed after the change `seq`; "" stands for changes of anything else.
 
-        See Outbox. The empty id is among them where something else than a node changed. The last answer is kept.
+        None for more than 20,000 changes, empty for none. The last answer is kept.
         """
         last = self._con.head().last_change
         if seq >= last:
@@ -68,9 +65,9 @@ class PostgresOutbox:
         return self._changed[1]
 
     def checkpoint(self, follower: str) -> int:
-        """Return how far a follower got; 0 at first. The deriver is called `deriver`, and counts events, not changes.
+        """Return how far a follower got; 0 at first. The deriver's, from the head, counts events, not changes.
 
-        See Outbox; the deriver's is in the head. Raises ValueError for a position that is no number.
+        Raises ValueError for a position that is no number.
         """
         if follower == DERIVER:
             return self._con.head().derived
@@ -78,18 +75,15 @@ class PostgresOutbox:
         return int(row[0]) if row else 0
 
     def mark(self, follower: str, value: str) -> None:
-        """Store the position of a follower or importer under its name, in a transaction of its own.
+        """Store the position of a follower or importer in place of its earlier one, in a transaction of its own.
 
-        See Outbox: committed at once, in a transaction of its own; the deriver's is kept in the memory's head.
+        The deriver's, which has to be a number, goes into the memory's head.
         """
         with self._con.writing() as writer:
             put_checkpoint(writer, follower, value)
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """Store several positions, by name, in one transaction.
-
-        See Outbox: in one transaction; the deriver's is kept in the memory's head.
-        """
+        """Store several positions, by name, each in place of its earlier one, in one transaction; the deriver's in the head."""
         with self._con.writing() as writer:
             rest = {name: value for name, value in values.items() if name != DERIVER}
             if DERIVER in values:
@@ -98,9 +92,9 @@ class PostgresOutbox:
                 writer.later(_PUT_ALL, names=list(rest), values=list(rest.values()))
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Return the positions whose names begin with `prefix`, by name.
+        """Return the positions whose names begin with `prefix`, by name, as texts; {} for none.
 
-        See Outbox; values are texts. The deriver's is among them if the prefix fits and it is above 0.
+        The deriver's is among them if the prefix fits and it is above 0.
         """
         rows = self._con.rows(_MARKS, prefix=prefix)
         found = {str(name): str(value) for name, value in rows}
@@ -109,9 +103,6 @@ class PostgresOutbox:
         return found
 
     def forget_requests(self, now_ms: int) -> int:
-        """Remove the answers to writes that are too old to be sent again at `now_ms`; return how many.
-
-        See Outbox: older than an hour at `now_ms`, in a transaction of its own.
-        """
+        """Remove the answers older than an hour at `now_ms` (UTC ms), in a transaction of its own; return how many."""
         with self._con.writing() as writer:
             return writer.run(_FORGET, until=now_ms - REQUEST_KEPT_MS)

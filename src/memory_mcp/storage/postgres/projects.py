@@ -67,7 +67,7 @@ class _Recorded:
 
 
 class PostgresProjects:
-    """See ProjectStore."""
+    """Rules for names of projects, kept in memory, and what events and cuts say of projects; a `ProjectStore`."""
 
     def __init__(self, con: Connection, renamed: Callable[[], None]) -> None:
         """Read nothing yet; `renamed` is called whenever other rules than before are found in force."""
@@ -80,9 +80,9 @@ class PostgresProjects:
 
     @property
     def names(self) -> Names:
-        """Every rule in force. Reads nothing while no rule changed.
+        """Every rule in force: the same object while none changed; `renamed` is called where others are found.
 
-        See ProjectStore; read again, and `renamed` called, where the head shows that a rule may have changed.
+        Rules are read again where the head shows that one may have changed.
         """
         head, rules = self._con.head(), self._rules
         if rules is not None and rules.hold(head):
@@ -138,10 +138,9 @@ class PostgresProjects:
         return [event.shown_as(names.shown(event.project, event.session_id)) for event in events]
 
     def news(self) -> list[str]:
-        """Return the recorded names that came since the last call in this process, sorted; all of them at the first.
+        """Return the recorded names but "" that came since the last call in this process, sorted; at the first call all.
 
-        See ProjectStore; without the empty name, and without names that this process was told before. Reads only
-        events that came since the last call; all of them at the first and after a reset.
+        Reads only events that came since the last call; all of them at the first and after a reset.
         """
         head = self._con.head()
         with self._lock:
@@ -155,17 +154,11 @@ class PostgresProjects:
         return sorted(fresh - {""})
 
     def recorded(self) -> list[str]:
-        """Return every name that events were recorded with, sorted.
-
-        See ProjectStore; without the empty name. Reads the names of all events.
-        """
+        """Return every name but "" that events were recorded with, sorted; reads the names of all events."""
         return sorted({row[0] for row in self._con.rows(_RECORDED)} - {""})
 
     def has_branch(self, project: str) -> bool:
-        """Return whether an event recorded with this name has a branch, so that its directory belonged to a repository.
-
-        See ProjectStore; the recorded name, not the one it has now.
-        """
+        """Return whether an event recorded with this name (not shown under it) has a branch: it was in a repository."""
         return self._con.row(_BRANCH, project=project) is not None
 
     def streams(self) -> list[tuple[int, str, str, str]]:
@@ -177,39 +170,30 @@ class PostgresProjects:
         return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(_STREAMS)]
 
     def activity(self) -> list[Activity]:
-        """Return events, sessions, times and agents of each project in the tree, in no order.
-
-        See ProjectStore; read from the cuts at each call.
-        """
+        """Return events, sessions, first and last time, and agents of each project in the tree, in no order, from the cuts."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
 
     def agents(self) -> list[Activity]:
-        """Return events, sessions, times and projects of each agent in the tree, in no order.
-
-        See ProjectStore; read from the cuts at each call.
-        """
+        """Return events, sessions, first and last time, and projects of each agent in the tree, in no order, from the cuts."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
-        """Return the activity of the local days from `first_day` up to, not including, `after_day` (ISO dates).
+        """Return events and sessions of the local days from `first_day` up to, not including, `after_day` (ISO dates).
 
-        See ProjectStore; in one query over the cuts.
+        Counted in one query over the cuts, by day, project, agent and month; `project` and `agent` None: of all.
         """
         given = {"first": first_day, "after": after_day, "project": project, "agent": agent}
         rows = sorted(self._con.rows(_DAILY, **given), key=lambda row: (row[0], row[4], row[1]))
         return daily_of(rows)
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """Return the years (of the project, of the agent) that have any segment, in order.
-
-        See ProjectStore; read from the cuts at each call.
-        """
+        """Return the years that have any segment (of the project, of the agent; None: of any), in order."""
         return [row[0] for row in self._con.rows(_YEARS, project=project, agent=agent)]
 
     def add_alias(self, alias: Alias) -> None:
-        """Record another name of a project, in place of what was recorded of `alias.old` before.
+        """Record another name of a project, in place of what was recorded of `alias.old` before, in a transaction.
 
-        See ProjectStore: in a transaction of its own; other processes notice by the head.
+        Processes, this one too, notice by the head and read the rules again.
         """
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=alias.old)
@@ -218,10 +202,7 @@ class PostgresProjects:
             writer.head.notes += 1
 
     def drop_alias(self, old: str) -> None:
-        """Remove the rule about the name `old`; does nothing where there is none.
-
-        See ProjectStore: in a transaction of its own; a name without a rule is no error.
-        """
+        """Remove the rule about the name `old`, in a transaction of its own; a name without a rule is no error."""
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=old)
             writer.head.notes += 1
@@ -229,7 +210,7 @@ class PostgresProjects:
     def add_splits(self, splits: Sequence[Split]) -> None:
         """Record that sessions are a project of their own, in one transaction; other rules stay.
 
-        See ProjectStore; rules are only added. Other processes notice by the head.
+        Processes, this one too, notice by the head and read the rules again.
         """
         rows = [(s.project, s.session_id, s.folder, s.new, s.at_ms) for s in splits]
         with self._con.writing() as writer:
@@ -237,9 +218,9 @@ class PostgresProjects:
             writer.head.notes += 1
 
     def drop_splits(self, new: str) -> None:
-        """Remove the rules that made `new` a project of its own: its sessions belong again to where they came from.
+        """Remove the rules that made `new` a project: its sessions belong again to where they came from.
 
-        See ProjectStore: in a transaction of its own; a name without rules is no error.
+        A transaction of its own; a name without rules is no error.
         """
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_split WHERE {own()} AND new = %(new)s", new=new)

@@ -175,7 +175,7 @@ def _grips(writer: Writer, build: Build) -> None:
 
 
 def _terms(writer: Writer, build: Build) -> None:
-    """Write the term rows and frequencies of a build, after removing those that it resets."""
+    """Write the term rows and frequencies of a build, after removing those that it resets, in the writer's transaction."""
     if build.reset_terms:
         keys = [node_key(n) for n in build.reset_terms]
         writer.later(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=keys)

@@ -25,9 +25,10 @@ class Role:
 
 
 def role_at(url: str) -> Role:
-    """Return the role of an address, on a connection of its own.
+    """Return the role that an address logs in as: its name, whether row-level security binds it, and the server's version.
 
-    Raises StorageAway when nothing answers there within five seconds, ConfigError for no address.
+    On a connection of its own. Raises StorageAway when nothing answers there within five seconds, ConfigError for no
+    address.
     """
     check_address(url)
     with translated(), psycopg.connect(url, connect_timeout=_PATIENCE, application_name="memory-mcp") as raw:

@@ -12,40 +12,31 @@ _UNUSABLE = f"""SELECT DISTINCT node_id, written_from FROM spending
 
 
 class PostgresSpending:
-    """See SpendingStore."""
+    """Requests to language models, rows that are only added; a `SpendingStore`."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
         self._con = con
 
     def record(self, spent: Spent) -> None:
-        """Add a request, committed when this returns.
-
-        See SpendingStore: add one row, in a transaction of its own.
-        """
+        """Add a request as one row, in a transaction of its own, committed when this returns."""
         with self._con.writing() as writer:
             writer.insert("spending", SPENT, _TYPES, [[value] for value in spent_row(spent)])
 
     def since(self, at_ms: int) -> list[Spent]:
-        """Return the requests made at `at_ms` or later, in order of time.
-
-        See SpendingStore; of equal times in the order in which they were added.
-        """
+        """Return the requests made at `at_ms` (UTC ms) or later, in order of time, of equal times the one added first."""
         sql = f"SELECT {SPENT} FROM spending WHERE {own()} AND at_ms >= %(at)s ORDER BY at_ms, number"
         return [spent_of(row) for row in self._con.rows(sql, at=at_ms)]
 
     def tokens_since(self, at_ms: int) -> int:
-        """Return the number of tokens, in and out, of the requests made at `at_ms` (UTC ms) or later; 0 for none.
-
-        See SpendingStore; 0 without any request.
-        """
+        """Return the number of tokens, in and out, of the requests made at `at_ms` (UTC ms) or later; 0 for none."""
         row = self._con.row(_TOKENS, at=at_ms)
         return int(row[0]) if row else 0
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Return (node or topic, digest of the prompt) for which an answer of this model could not be used.
+        """Return (id, digest of what was to be written) of the requests whose answer by this model could not be used.
 
-        See SpendingStore; both kinds of id are returned as `NodeId`.
+        Ids of nodes and of topics both come as `NodeId`.
         """
         rows = self._con.rows(_UNUSABLE, outcome=Outcome.FALLBACK.value, model=model)
         return frozenset((NodeId(row[0]), row[1]) for row in rows)

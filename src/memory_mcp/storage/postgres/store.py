@@ -62,7 +62,7 @@ def open_storage(opening: Opening) -> "PostgresStorage":
 
 
 class PostgresStorage:
-    """See Storage."""
+    """The whole store of one memory, a space of a tenant in a database; a `Storage`."""
 
     def __init__(
         self,
@@ -109,16 +109,13 @@ class PostgresStorage:
 
     @property
     def timezone(self) -> str:
-        """The IANA name of the zone in which the store's days are counted.
-
-        See Storage; as last read, from memory.
-        """
+        """The IANA name of the zone in which the memory's days are counted, as last read."""
         return self._memory.timezone
 
     def set_timezone(self, name: str) -> None:
-        """Change the zone; only `admin rebuild-toc --timezone` does. Raises InvalidQuery for a zone that does not exist.
+        """Change the zone, in a transaction; days are counted anew by the caller, other processes read it again.
 
-        See Storage; other processes read it again. Days are counted anew by the caller.
+        Raises InvalidQuery for a zone that does not exist.
         """
         Calendar(name).day_of(0)
         with self._con.writing() as writer:
@@ -135,10 +132,10 @@ class PostgresStorage:
         return self.claims.held(name)
 
     def stats(self, text: bool = True) -> StoreStats:
-        """Return counts and sizes; without `text`, for which every event's text is read, `text_bytes` is 0.
+        """Return counts by table and facts; without `text`, for which every text is read, `text_bytes` is 0.
 
-        See Storage. Rows are counted again only after the tree or its events changed. The size is that of the whole
-        database, and 0 for a member.
+        Rows are counted again only after the tree or its events changed. The size is that of the whole database, and 0 for
+        a member.
         """
         head = self._con.head()
         stamp, known = self._counted
@@ -153,24 +150,21 @@ class PostgresStorage:
         return replace(known, size_bytes=size, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
 
     def latest(self) -> dict[str, int]:
-        """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty store.
-
-        See Storage; by the sources that events name, {} in an empty memory.
-        """
+        """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty memory."""
         rows = self._con.rows(f"SELECT source, max(ts) FROM event WHERE {own()} GROUP BY source")
         return {str(source): int(ms) for source, ms in rows}
 
     def interrupt(self, thread: int | None = None) -> None:
-        """Stop the reads that run now, in one thread (by its identity) or in all; they raise DeadlineExceeded.
+        """Stop this memory's statements that run in this process, of one thread (by its identity) or of all.
 
-        See Storage: statements of other memories and processes go on.
+        They raise DeadlineExceeded; those of other memories and processes go on.
         """
         self._con.interrupt(thread)
 
     def reread(self) -> None:
         """Drop what is kept in memory of the memory's content, and read its zone and store id at once.
 
-        See Storage. Raises NotFound when the space is gone.
+        Raises NotFound when the space is gone.
         """
         self._con.heard()
         self.toc.reread()
@@ -180,12 +174,12 @@ class PostgresStorage:
         self.superseded.unfollow()
 
     def checkpoint(self) -> None:
-        """Do nothing: the database writes its log into its files by itself; see Storage."""
+        """Do nothing: the database writes its log into its files by itself."""
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
-        """Remove from every table what `keep` does not keep, and return what went; with `dry` only count it.
+        """Remove from every table what `keep` does not keep, with `dry` only count it; return what went.
 
-        See Storage and `erasing.erase`; afterwards what this process keeps is read again, unless `dry`.
+        See `erasing.erase`; afterwards what this process keeps is read again, unless `dry`.
         """
         erased = erase(self._con, keep, dry, after)
         if not dry:
@@ -193,17 +187,17 @@ class PostgresStorage:
         return erased
 
     def dead_bytes(self) -> int:
-        """Return 0: the database frees its room by itself; see Storage."""
+        """Return 0 always: the database frees its room by itself."""
         return 0
 
     def save_anew(self) -> bool:
-        """Return False: the database looks after its files; see Storage."""
+        """Return False always: the database looks after its files."""
         return False
 
     def compact(self) -> tuple[int, int]:
         """Vacuum each table that holds memories; return the size of the whole database before and after, in bytes.
 
-        See Storage. Room of dead rows is used anew after that; the files seldom become smaller.
+        Room of dead rows is used anew after that; the files seldom become smaller.
         """
         before = self._size()
         with self._database.connection(Bound(self._memory.tenant)) as raw:
@@ -218,11 +212,11 @@ class PostgresStorage:
 
     @property
     def loss(self) -> Loss | None:
-        """None always: a database's own log and backups show losses; see Storage."""
+        """None always: the log and the backups of the database show losses."""
         return None
 
     def reseal(self, acknowledge: bool = False) -> None:
-        """Do nothing: no mark is kept beside the database; see Storage."""
+        """Do nothing, whatever `acknowledge` is: no mark is kept beside the database, and `loss` is always None."""
 
     def close(self) -> None:
         """Stop serving, close the pool if it was made for this memory, and release the lock; a second call does nothing."""

@@ -22,7 +22,7 @@ _STATED = f"""SELECT n.node_id, b.text, b.kind, b.project,
 
 
 class PostgresSuperseded(Standing):
-    """See SupersededStore."""
+    """Which statement replaces which, in a table to which any process adds rows; a `SupersededStore`."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
@@ -30,9 +30,9 @@ class PostgresSuperseded(Standing):
         super().__init__()
 
     def record(self, superseded: Superseded) -> None:
-        """Record that `new` replaces `old`, or that nothing does where `new` is None; for one `old` the last record counts.
+        """Record that `new` replaces `old` (None: nothing does), committed at once; for one `old` the last record counts.
 
-        See SupersededStore: one row, in a transaction of its own; other processes notice by the head.
+        Other processes notice by the head.
         """
         one = superseded
         with self._con.writing() as writer:
@@ -42,10 +42,10 @@ class PostgresSuperseded(Standing):
         self.reread()
 
     def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
-        """Return the statements of segments, as the summarizer wrote them, that are of one of `kinds` or match `pattern`.
+        """Return the statements of current segments, as the summarizer wrote them, of one of `kinds` or that match `pattern`.
 
-        See SupersededStore: current segments' statements that have a quotation, with the first of theirs. Statements
-        that are not ASCII are matched here, not by the database.
+        Only those that have a quotation, with the first of theirs; the pattern is matched in lower case, here for
+        statements that are not ASCII.
         """
         # The same signs mean the same to the database, but for the edge of a word.
         theirs = pattern.replace(r"\b", r"\y")
@@ -58,11 +58,11 @@ class PostgresSuperseded(Standing):
         ]
 
     def _version(self) -> tuple[int, int]:
-        """Return the head's resets and notes; a replacement raises the notes."""
+        """Return the head's (resets, notes): a recorded replacement raises the notes, in any process."""
         return self._con.head().noted
 
     def _read(self) -> Known:
-        """Return the last recorded replacement of each statement, by the id of the older one."""
+        """Return the last recorded replacement of each statement, by the id of the older one, from the table."""
         rows = self._con.rows(f"SELECT {_COLUMNS} FROM superseded WHERE {own()} ORDER BY at_ms, number")
         found = (Superseded(GripId(old), GripId(new) if new else None, *rest) for old, new, *rest in rows)
         return {one.old: one for one in found}

@@ -26,10 +26,7 @@ class PostgresTerms:
         self._con = con
 
     def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
-        """Return the stored term rows of each node: little-endian uint32, each row sorted; the node's set is their union.
-
-        See TocStore; nodes without rows are left out.
-        """
+        """Return the stored term rows of each node that has any: sorted little-endian uint32; a node's set is their union."""
         by_key = {node_key(i): i for i in ids}
         found: dict[NodeId, list[bytes]] = {}
         for key, hashes in self._con.rows(_SETS, keys=list(by_key)) if by_key else ():
@@ -37,24 +34,24 @@ class PostgresTerms:
         return found
 
     def terms_of_days(self, first_day: str, after_day: str, project: str) -> list[bytes]:
-        """Return the stored term rows (sorted little-endian uint32) of all a project's segments in a span of days.
+        """Return the stored term rows (sorted little-endian uint32) of a project's segments of a span of days, in no order.
 
-        See TocStore; rows in no order, `after_day` not included.
+        `after_day` is not included; a segment may have several rows.
         """
         return [row[0] for row in self._con.rows(_OF_DAYS, project=project, first=first_day, after=after_day)]
 
     def frequencies(self) -> list[tuple[str, bytes, bytes]]:
-        """Return the rows of the root's document frequencies: project, term hashes (uint32), counts (int32), little-endian.
+        """Return the rows of document frequencies: project, term hashes (uint32), counts (int32), little-endian.
 
-        See TocStore; a project may have several rows, whose counts are to be added.
+        A project may have several rows, whose counts are to be added.
         """
         rows = self._con.rows(f"SELECT project, hashes, counts FROM frequency WHERE {own()}")
         return [(row[0], row[1], row[2]) for row in rows]
 
     def fold_terms(self, more_than: int) -> int:
-        """Join the term rows of each node and project that has more than `more_than`; return how many had.
+        """Join the term rows of each node and project that has more than `more_than`, in one transaction; return how many had.
 
-        See TocStore: in one transaction. A row that is large against all others of its node stays as it is.
+        A row that is large against all others of its node stays as it is.
         """
         with self._con.writing() as writer:
             gone, joined = folded_sets(writer.rows(_MANY, most=more_than), more_than)

@@ -56,7 +56,7 @@ _AT_ONCE = 1000
 
 
 class PostgresToc(PostgresTerms):
-    """See TocStore; cuts and stamps of segments are kept in memory."""
+    """Layer 1 of one memory, a `TocStore`; cuts and stamps of segments are kept in memory."""
 
     def __init__(self, con: Connection, clock: Clock) -> None:
         """Use `con`; nothing is read yet, and cuts and stamps are kept once they are asked for."""
@@ -65,16 +65,13 @@ class PostgresToc(PostgresTerms):
         self._cuts, self._stamps = kept_cuts(con), kept_stamps(con)
 
     def version(self) -> int:
-        """Return the number of the last change, from the head, which may be a tenth of a second old; see TocStore.
-
-        What was read under one number may be kept until the next.
-        """
+        """Return the number of the last change (up to 0.1 s old); what was read under one number holds until the next."""
         return self._con.head().last_change
 
     def publish(self, build: Build) -> int:
         """Write a build and its outbox entries in one transaction; return the build's number, that of its last entry.
 
-        See TocStore; what is kept in memory is dropped where a segment is written without its node.
+        What is kept in memory is dropped where a segment is written without its node.
         """
         built = publish(self._con, build)
         if unnamed(build):
@@ -94,17 +91,11 @@ class PostgresToc(PostgresTerms):
         return found
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """Yield every cut, by stream and start.
-
-        See TocStore; all rows are read at once.
-        """
+        """Yield every cut, by stream and start; all rows are read at once, from the tables."""
         yield from map(segment_of, self._con.rows(f"{_CUTS} ORDER BY stream, start_ts, start_id"))
 
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """Return those cuts that exist, by segment key.
-
-        See TocStore; from memory where that is up to date, else from the tables.
-        """
+        """Return those cuts that exist, by segment key; from memory where that is up to date, else from the tables."""
         wanted = list(keys)
         if (kept := self._cuts.at_hand()) is not None:
             return {key: kept.by_key[key] for key in wanted if key in kept.by_key}
@@ -113,9 +104,9 @@ class PostgresToc(PostgresTerms):
         return {row[0]: segment_of(row[1:]) for row in rows}
 
     def segments_in(self, scope: Scope) -> list[Segment]:
-        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start.
+        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start; None: any.
 
-        See TocStore; from memory unless there are too many. A segment that begins at the window's end is left out.
+        A segment that begins at the window's end is left out. From memory unless there are more than 50,000 cuts.
         """
         if (kept := self._cuts.now()) is not None:
             return kept.inside(scope)
@@ -132,7 +123,7 @@ class PostgresToc(PostgresTerms):
     def find(self, node_id: NodeId) -> TocNode | None:
         """Return the latest version of a node, also by an id that it had before (any number of steps); None for none.
 
-        See TocStore; a circle of former ids ends with None.
+        A circle of former ids ends with None.
         """
         seen: set[NodeId] = set()
         while node_id not in seen:
@@ -144,10 +135,7 @@ class PostgresToc(PostgresTerms):
         return None
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the latest versions of those nodes that exist, by id.
-
-        See TocStore: with bullets and pins, all of one moment; in no order.
-        """
+        """Return the latest versions, with bullets and pins, of those nodes that exist, by id, all of one moment."""
         keys = list({node_key(i) for i in ids})
         return {n.node_id: n for n in self._whole(keys)} if keys else {}
 
@@ -156,7 +144,7 @@ class PostgresToc(PostgresTerms):
         return map(_whole_of, self._con.rows(_WHOLE, keys=keys))
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the same as `nodes` without bullets and pins (empty, False); see TocStore."""
+        """Return by id the same as `nodes` but without bullets (empty) and pins (False), at a lower cost."""
         keys = list({node_key(i) for i in ids})
         return {n.node_id: n for row in self._con.rows(_HEADS, keys=keys) if (n := node_of(row, (), False))} if keys else {}
 
@@ -170,9 +158,9 @@ class PostgresToc(PostgresTerms):
         return {NodeId(row[0]): row[1] for row in self._con.rows(sql, plain=EXTRACTIVE)}
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """Return by the id that each node has now: its build, the number of its term rows, and the last row's number.
+        """Return by each node's present id: its build number, how many term rows it has, the last row's number (0: none).
 
-        See TocStore; nodes that do not exist are left out. Those of segments are kept in memory.
+        Nodes that do not exist are left out. Those of segments are kept in memory.
         """
         kept, wanted = self._stamps.now(), list(ids)
         found = {i: kept[i][1] for i in wanted if i in kept}
@@ -184,18 +172,14 @@ class PostgresToc(PostgresTerms):
         return found
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
-        """Return the ids of a node's children in order of time; for the root, those of the years.
-
-        See TocStore; of nodes that begin at the same time by id, [] without children.
-        """
+        """Return the ids of a node's children in order of time, then id, [] without any; for the root, those of the years."""
         sql = f"SELECT child_id FROM node_parent WHERE {own()} AND parent = %(parent)s ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, parent=node_key(parent))]
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """Return the ids of one level that begin inside the window, in time order; `project`: only nodes that name it.
+        """Return the ids of one level that begin inside the window (None: any), in order of time, then id.
 
-        See TocStore; the window's end is not included, and at equal times the order is by id. `project` is looked for
-        in the node's projects, at every level.
+        The window's end is not included. With `project` only nodes whose projects name it.
         """
         where, given = ["level = %(level)s"], dict[str, Any](level=level.value)
         if window:
@@ -208,9 +192,9 @@ class PostgresToc(PostgresTerms):
         return [NodeId(row[0]) for row in self._con.rows(sql, **given)]
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
-        """Return the counts over the segments filed under days from `first_day` up to, not including, `after_day`.
+        """Return sessions, events, segments, tokens, agents and projects of a span of days' segments (`after_day` excluded).
 
-        See TocStore; from memory unless there are too many cuts. All 0 where there is no segment.
+        From memory unless there are more than 50,000 cuts. All 0 where there is no segment.
         """
         if (kept := self._cuts.now()) is not None:
             return kept.tally(first_day, after_day, project)
@@ -221,17 +205,17 @@ class PostgresToc(PostgresTerms):
         return Tally(sessions, events, segments, tokens, *named)
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """Return up to `limit` ids of a project's most salient segments in a span of days, the newest first among equals.
+        """Return up to `limit` ids of a project's most salient segments of a span of days; of equals the newest first.
 
-        See TocStore; `after_day` is not included.
+        `after_day` is not included.
         """
         rows = self._con.rows(_SALIENT, project=project, first=first_day, after=after_day, limit=limit)
         return [NodeId(row[0]) for row in rows]
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Return every day that has segments (of the project), with their number, in order.
+        """Return every day that has segments (of the project; None: of any), with their number, in order.
 
-        See TocStore; from memory unless there are too many cuts.
+        From memory unless there are more than 50,000 cuts.
         """
         if (kept := self._cuts.now()) is not None:
             return kept.counts(project)
@@ -242,7 +226,7 @@ class PostgresToc(PostgresTerms):
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
         """Return the days from `first_day` up to, not including, `after_day` that have a segment (of the project), in order.
 
-        See TocStore; from memory unless there are too many cuts.
+        From memory unless there are more than 50,000 cuts; `project` None: of any.
         """
         if (kept := self._cuts.now()) is not None:
             return kept.days(first_day, after_day, project)
@@ -253,7 +237,7 @@ class PostgresToc(PostgresTerms):
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
         """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start.
 
-        See TocStore; from memory unless there are too many cuts.
+        From memory unless there are more than 50,000 cuts; `project` None: of any.
         """
         if (kept := self._cuts.now()) is not None:
             return kept.within(first_day, after_day, project)
@@ -263,9 +247,9 @@ class PostgresToc(PostgresTerms):
         return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
     def freshness(self) -> Freshness:
-        """Return the highest build of each day's segments, and the build of each period's node.
+        """Return the highest build number of each day's segments, and the build number of each period's node, of one moment.
 
-        See TocStore, of one moment; days whose segments have no node are left out.
+        Days whose segments have no node are left out.
         """
         with self._con.reading() as reader:
             days, periods = reader.rows(_FRESH_DAYS), reader.rows(_FRESH_PERIODS)
@@ -274,7 +258,7 @@ class PostgresToc(PostgresTerms):
     def set_pin(self, target: str, on: bool, by: str) -> None:
         """Pin a node or grip id (`target`) in the name of `by`, or with `on` False remove its pin; it need not exist.
 
-        See TocStore; a pin that is set again has the new author and time. A transaction of its own.
+        A pin that is set again has the new author and time. A transaction of its own.
         """
         with self._con.writing() as writer:
             if on:
@@ -283,24 +267,22 @@ class PostgresToc(PostgresTerms):
                 writer.run(f"DELETE FROM pin WHERE {own()} AND target = %(target)s", target=target)
 
     def pins(self) -> frozenset[str]:
-        """Return every node and grip id that is pinned.
-
-        See TocStore; read at each call.
-        """
+        """Return every node and grip id that is pinned; read at each call."""
         return frozenset(row[0] for row in self._con.rows(f"SELECT target FROM pin WHERE {own()}"))
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
-        """Remove nodes that must not exist, with their bullets and term sets, and note each in the outbox.
+        """Remove nodes with their bullets and term sets, and note each in the outbox, in a transaction of its own.
 
-        See TocStore, in a transaction of its own; an id that does not exist is noted in the outbox too.
+        An id that does not exist is noted too. Events, cuts, grips and pins stay.
         """
         with self._con.writing() as writer:
             _drop_nodes(writer, list(dict.fromkeys(ids)))
 
     def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
-        """Store cuts under their keys, and remove those whose nodes `leads` names.
+        """Store cuts under their keys, and remove cuts and nodes that `leads` names, in one transaction.
 
-        See TocStore, in one transaction; a changed cut that has a node is noted. What is kept in memory is dropped.
+        Each removed id leads to the node that it is mapped to, where its grips are filed then. A changed cut that has a
+        node is noted. What is kept in memory is dropped.
         """
         with self._con.writing() as writer:
             if leads:
@@ -314,9 +296,9 @@ class PostgresToc(PostgresTerms):
         self.reread()
 
     def move_segments(self, days: Mapping[int, str]) -> None:
-        """File segments under other days (by segment key), after a change of zone, noting each.
+        """File segments (by key) under other days, with new node ids, noting each in the outbox, in one transaction.
 
-        See TocStore, in one transaction. Segment ids are read by hash: an id with the old day still finds its node.
+        Segment ids are read by hash: an id with the old day still finds its node.
         """
         ids = [segment_id(day, key) for key, day in days.items()]
         parents = [node_key(day_id(day)) for day in days.values()]
@@ -331,9 +313,9 @@ class PostgresToc(PostgresTerms):
             writer.run(parent, **given)
 
     def all_nodes(self) -> Iterator[TocNode]:
-        """Yield the latest version of every node with bullets and pins, for checks and rebuilds.
+        """Yield the latest version of every node with bullets and pins, by level and time, 1000 read at once.
 
-        See TocStore; by level and time, 1000 read at a time. Nodes removed meanwhile are left out.
+        Nodes removed meanwhile are left out.
         """
         rows = self._con.rows(f"SELECT key FROM node WHERE {own()} AND current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]

@@ -26,31 +26,22 @@ _DUE = f"""INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(
 
 
 class PostgresTombstones:
-    """See TombstoneLog: each line is a row."""
+    """What was forgotten in a memory, each line a row, and the key of the hashes; a `TombstoneLog`."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
         self._con = con
 
     def stamp(self) -> int:
-        """Return a value that changes when any process has added lines, cheaply: no line is read.
-
-        See TombstoneLog: the head's resets, so it changes also for other reasons; 0.1 s late at most.
-        """
+        """Return the head's resets (up to 0.1 s old), which rise when lines are added and for other reasons; no line is read."""
         return self._con.head().resets
 
     def lines(self) -> list[str]:
-        """Return all lines, in the order in which they were added.
-
-        See TombstoneLog; read at each call.
-        """
+        """Return all lines, in the order in which they were added; read at each call."""
         return [str(line) for (line,) in self._con.rows(_LINES)]
 
     def key(self) -> bytes:
-        """Return the key of the hashes; it is made when there is none.
-
-        See TombstoneLog; a key that is made is 32 random bytes, committed when this returns.
-        """
+        """Return the key of the hashes; where there is none, 32 random bytes become it, committed when this returns."""
         row = self._con.row(_KEY)
         if row is None:
             with self._con.writing() as writer:
@@ -58,18 +49,18 @@ class PostgresTombstones:
         return bytes(row[0])
 
     def add(self, lines: Sequence[str]) -> None:
-        """Add lines; they outlast a crash when this returns.
+        """Add lines, in one transaction; they outlast a crash when this returns.
 
-        See TombstoneLog: in one transaction. Other servers read again what they keep, and look once more in a minute.
+        Other servers read again what they keep, and in a minute what the lines forget is looked for once more.
         """
         with self._con.writing() as writer:
             _add(writer, lines)
 
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
-        """Add those lines of a copy, made with `key`, that are not here; return them.
+        """Add those lines of a copy, made with `key`, that are not here, in one transaction; return them, each once.
 
-        See TombstoneLog: in one transaction; the copy's key replaces one under which there is no line. Raises
-        StorageError when there are lines under another key. A line given twice is added once.
+        The copy's key replaces one under which there is no line. Raises StorageError when there are lines under another
+        key.
         """
         with self._con.writing() as writer:
             here = {str(line) for (line,) in writer.rows(_LINES)}

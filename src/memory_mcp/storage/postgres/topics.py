@@ -15,25 +15,19 @@ _TAKE_BACK = f"""DELETE FROM topic_label
 
 
 class PostgresTopics:
-    """See TopicStore."""
+    """Which topics there are and were, and their labels; a `TopicStore`."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
         self._con = con
 
     def all(self) -> list[KnownTopic]:
-        """Return every topic that was ever found, in the order of their ids.
-
-        See TopicStore; ids are ordered by code point.
-        """
+        """Return every topic that was ever found, also those that are over or merged, in the order of their ids."""
         rows = self._con.rows(f'SELECT {TOPIC} FROM topic WHERE {own()} ORDER BY topic_id COLLATE "C"')
         return [topic_of(row) for row in rows]
 
     def replace(self, topics: Sequence[KnownTopic]) -> None:
-        """Replace everything that is known of topics, in one transaction; labels stay.
-
-        See TopicStore; without topics all are removed. Other processes notice by the head.
-        """
+        """Replace everything that is known of topics, in one transaction; labels stay. Without topics all are removed."""
         columns = topic_columns(topics)
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM topic WHERE {own()}")
@@ -41,9 +35,9 @@ class PostgresTopics:
             writer.head.notes += 1
 
     def label(self, given: TopicLabel) -> None:
-        """Give a topic a label for one project or for all, in place of the one before; an empty label removes it.
+        """Give a topic a label for one project, or for all (None), in place of the one it has there; "" only removes that.
 
-        See TopicStore, in a transaction of its own; the topic need not exist. Other processes notice by the head.
+        A transaction of its own; the topic need not exist. Other processes notice by the head.
         """
         with self._con.writing() as writer:
             writer.run(_TAKE_BACK, topic=given.topic_id, project=given.project)
@@ -54,9 +48,6 @@ class PostgresTopics:
             writer.head.notes += 1
 
     def labels(self) -> list[TopicLabel]:
-        """Return every label in force, in the order in which they were given.
-
-        See TopicStore; in order of time, also of topics that no longer exist.
-        """
+        """Return every label in force, in the order in which they were given, also of topics that no longer exist."""
         rows = self._con.rows(f"SELECT {_LABEL} FROM topic_label WHERE {own()} ORDER BY at_ms, number")
         return [TopicLabel(TopicId(topic_id), *told) for topic_id, *told in rows]

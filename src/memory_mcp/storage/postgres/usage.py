@@ -11,7 +11,7 @@ _OF = f"""SELECT grip_id, array_agg(at_ms ORDER BY at_ms) FROM usage
 
 
 class PostgresUsage:
-    """See UsageStore; each opening is a row."""
+    """When quotations were opened, a row for each opening; a `UsageStore`."""
 
     def __init__(self, con: Connection) -> None:
         """Use `con`; nothing is read yet."""
@@ -21,10 +21,9 @@ class PostgresUsage:
         self._any = False
 
     def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
-        """Note that each of the grips was opened at `at_ms` (UTC ms); one that is named twice counts twice.
+        """Note that each grip was opened at `at_ms` (UTC ms), in a transaction; one that is named twice counts twice.
 
-        See UsageStore: one row for each id, in a transaction of the program's own, so readers may; nothing without
-        ids.
+        The transaction is the program's own, so that members who may only read can call it.
         """
         ids = list(grip_ids)
         if ids:
@@ -36,10 +35,9 @@ class PostgresUsage:
             self._any = True
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Return the openings of those of `ids` that were ever opened; see UsageStore.
+        """Return by id the moments, in order, at which those of `ids` were opened; never opened ones are left out.
 
-        The times of each grip in order, grips that were never opened left out. While none is known, only the head is
-        read.
+        While no opening is known, only the head is read.
         """
         wanted = list(set(ids))
         if not wanted or self._is_empty():
@@ -56,9 +54,6 @@ class PostgresUsage:
         return not self._any
 
     def forget(self, ids: Iterable[GripId]) -> None:
-        """Remove every opening of these grips; one without any is no error.
-
-        See UsageStore, in a transaction of its own; grips without openings are no error.
-        """
+        """Remove every opening of these grips, in a transaction of its own; one without any is no error."""
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM usage WHERE {own()} AND grip_id = ANY(%(ids)s::text[])", ids=list(set(ids)))

@@ -46,9 +46,10 @@ class Work:
         self._database = database
 
     def take(self, names: Sequence[str]) -> Taken | None:
-        """Claim the work of these kinds that has been due for longest, for one lease; None where nothing is due.
+        """Claim the work of these kinds that has been due for longest, for one lease; return it, None where nothing is due.
 
-        Work whose holder's lease is over is due too, and comes first.
+        It names tenant, space, kind and the epoch of the claim. Work whose holder's lease is over is due too, and comes
+        first.
         """
         given = {"names": list(names), "holder": HOLDER, "lease": int(LEASE * 1000)}
         with self._database.connection(None) as raw:
@@ -56,11 +57,11 @@ class Work:
         return Taken(*row) if row else None
 
     def due(self, tenant: int, space: int, name: str, after: float) -> None:
-        """Have work done in `after` seconds, or earlier where it is due earlier; committed when this returns."""
+        """Have work (kind `name` of a memory) done in `after` seconds, or earlier where it is due earlier; committed at once."""
         self._put(_AGAIN, tenant, space, name, after)
 
     def due_once(self, tenant: int, space: int, name: str, after: float) -> None:
-        """Have work done in `after` seconds, unless it is due, or being done, already; then nothing changes."""
+        """Have work (kind `name` of a memory) done in `after` seconds; nothing changes where it is due or being done already."""
         self._put(_ONCE, tenant, space, name, after)
 
     def _put(self, statement: str, tenant: int, space: int, name: str, after: float) -> None:
