@@ -99,14 +99,18 @@ FAMILIES = {
     "share/test_processes.py::test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing": 2,
     "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 3,
     "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_when_it_is_back": 1,
-    "topics/test_keeper.py::test_damage_met_at_the_start_is_never_believed": 8,
-    "topics/test_keeper.py::test_damage_under_a_running_process_is_noticed_told_and_healed_by_the_next_grouping": 8,
+    "indexes/topics/test_keeper.py::test_damage_met_at_the_start_is_never_believed": 8,
+    "indexes/topics/test_keeper.py::test_damage_under_a_running_process_is_noticed_told_and_healed_by_the_next_grouping": 8,
     "web/test_hostile.py::test_what_an_address_says_is_no_better": 10,
 }
 
 
+def _file(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).as_posix()
+
+
 def _turn(item: pytest.Item) -> tuple[int, bool]:
-    name = f"{item.path.parent.name}/{item.path.name}"
+    name = _file(item)
     return LONGEST.index(name) if name in LONGEST else len(LONGEST), item.path.parent.name not in _FIRST
 
 
@@ -116,7 +120,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     seen = Counter[str]()
     for item in items:
-        family = f"{item.path.parent.name}/{item.path.name}::{item.name.partition('[')[0]}"
+        family = f"{_file(item)}::{item.name.partition('[')[0]}"
         seen[family] += not item.get_closest_marker("slow")
         if item.get_closest_marker("slow") or seen[family] > FAMILIES.get(family, seen[family]):
             item.add_marker(pytest.mark.skip(reason=LONG_FORM))

@@ -93,11 +93,7 @@ class App:
         callbacks: Callbacks = ALONE,
         storage: "Storage | None" = None,
     ) -> None:
-        """Open `settings`' data directory, whose `lock` the caller may hold, or take `storage`, which may be open already.
-
-        `in_memory`: without a directory, so without spool and indexes. A watch of the spool that `callbacks` ask for is
-        started, the scheduler is not.
-        """
+        """Open the directory of `settings`, whose `lock` the caller may hold, or take an open `storage`; `in_memory`: none."""
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
@@ -129,10 +125,7 @@ class App:
             self._watch.start(lambda: self.scheduler.hasten("drain_spool"))
 
     def _derivation(self) -> "tuple[Derivation, Improver]":
-        """Return what derives the tree from events, and what has a language model improve its texts.
-
-        From then on the store counts what newer statements contradict as superseded.
-        """
+        """Return what derives the tree from events, and what has a language model improve its texts."""
         from memory_mcp.derive.close_segments import CloseSegments
         from memory_mcp.derive.derivation import Derivation
         from memory_mcp.derive.rollup import RollUps
@@ -171,7 +164,6 @@ class App:
         return None if directory is None else Watch.on(Path(paths.spool_dir(str(directory))) / "new")
 
     def _accelerators(self, directory: Path | None) -> "Accelerators":
-        """Return the indexes of this memory by the settings, none opened yet; without a `directory` there are none to open."""
         from memory_mcp.indexes.accelerators import Accelerators
 
         settings, callbacks = self.settings, self._callbacks
@@ -215,7 +207,6 @@ class App:
         from memory_mcp.jobs.improve_summaries import Hands
 
         def publishing(publish: Callable[[], bool]) -> bool:
-            """Return the result of `publish`, called under the publishing lock; where it is true, the periods are updated."""
             with self.derivation.publishing:
                 if told := publish():
                     self.derivation.run(Depth.PERIODS)
@@ -225,13 +216,11 @@ class App:
         return Hands(*parts, directory, publishing, self.gate.words, self._callbacks.importing)
 
     def _shown(self) -> "Shown":
-        """Return the reader of what the keyword index stores: copies of nodes and quotations, and segments that hold words."""
         from memory_mcp.indexes.shown import Shown
 
         return Shown(lambda: self.accelerators.searcher(LayerName.BM25.value), self.storage.outbox, self.storage.events.last_seq)
 
     def _agentic(self) -> "AgenticLayer":
-        """Return a new layer 2, the search of the time tree."""
         from memory_mcp.layers.agentic.navigate import AgenticLayer
 
         return AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
@@ -270,7 +259,6 @@ class App:
         )
 
         def searcher() -> "Searcher | Switch":
-            """Return the index's searcher; where there is none, a switch with the reason."""
             found = self.accelerators.searcher(name.value)
             reason = self.accelerators.reasons.get(name.value)
             return found or (Switch(True, reason) if reason else switch)
@@ -295,12 +283,10 @@ class App:
         names = (LayerName.BM25, LayerName.VECTOR)
 
         def others() -> list[LayerStatus]:
-            """Return the status of layers 3 and 4, and of both together where the profile is full."""
             whole = [self.hybrid().status()] if self.settings.server.profile == "full" else []
             return [*(self.teleport(name).status() for name in names), *whole]
 
         def keeper() -> "TopicKeeper | Switch":
-            """Return the keeper of the topics; where there is none, a switch with the reason."""
             return self.accelerators.topics() or none
 
         return TopicsLayer(keeper, self.storage, self.tree, self.shown, self.clock, others)
@@ -308,10 +294,7 @@ class App:
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
-        """Store drafts, once per `request`, and return the ids that are new and known; none if one is refused (InvalidQuery).
-
-        `trust` None: by role. Wakes the deriver; tells `on_session_end` where a draft ends a session.
-        """
+        """Store drafts, once per `request`; return new and known ids; none if one is refused (InvalidQuery)."""
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -319,19 +302,13 @@ class App:
         return appended
 
     def append(self, drafts: "Sequence[EventDraft]", source: str, request: "Request | None" = None) -> "Appended":
-        """Store drafts cleaned elsewhere, less what was forgotten since; return the ids that are new and known, committed.
-
-        Wakes the deriver.
-        """
+        """Store drafts cleaned elsewhere, less what was forgotten since; return new and known ids, committed; wake deriver."""
         from memory_mcp.events.log import Write
 
         return self.append_each([Write(drafts, source, request)])[0]
 
     def append_each(self, writes: "Sequence[Write]") -> "list[Appended]":
-        """Store several writes, less what was forgotten since, together where the engine can; return their results in order.
-
-        They are committed at return; wakes the deriver.
-        """
+        """Store several writes as `append` does each, together where the engine can; return their results in order."""
         clean = [replace(w, drafts=[again for d in w.drafts if (again := self.gate.again(d)) is not None]) for w in writes]
         appended = self.log.append_each(clean)
         self._callbacks.on_write()
@@ -385,10 +362,7 @@ class App:
         progress: "Callable[[ImportReport, Path, float], None] | None" = None,
         newest: int | None = None,
     ) -> "ImportReport":
-        """Import what is not stored yet, deriving nothing; `newest`: only about so many events, of the files changed last.
-
-        `progress` gets the report, the file, and the share done (0 to 1). Raises InvalidQuery for an unknown importer.
-        """
+        """Import what is not stored yet, deriving nothing; only about `newest` events, of the files changed last (None: all)."""
         with few_collections():
             return self.pipeline.run(self.importer(name), source, progress, newest)
 

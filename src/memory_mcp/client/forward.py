@@ -20,18 +20,13 @@ QUESTIONS = {
 
 
 def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
-    """Have the daemon run a command and show its output; return its exit status, None where the command line has to do it.
-
-    None: no daemon is reached, or two ended before any output. 130: Ctrl-C; 3: the daemon ended while it answered; 0 also where
-    the reader of the output has gone. A refusal is told on stderr. A command of `QUESTIONS` is confirmed first (`_confirmed`).
-    """
+    """Have the daemon run a command and show its output; return its status (130: Ctrl-C, 3: cut off), None for no daemon."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # what a terminal cannot show is no failure
     said = False
     is_confirmed = _confirmed(argv)
 
     def hear(message: dict[str, Any]) -> None:
-        """Write what a message of the daemon holds, `out` to stdout and `err` to stderr, and note that output has begun."""
         nonlocal said
         said = True
         if "out" in message:

@@ -54,7 +54,6 @@ class Relay:
     """The state of a conversation that is needed to continue it with another daemon. Pure: takes and returns lines."""
 
     def __init__(self, name: str) -> None:
-        """Begin without any messages; `name` begins the keys of calls and the ids of what is said again."""
         self._name = name
         self._calls = 0
         self._replays = 0
@@ -75,10 +74,7 @@ class Relay:
         return bool(self._pending)
 
     def from_client(self, given: bytes | lines.Cut) -> bytes:
-        """Return a client's line for the daemon, a tool call with a key, and note a request as open, or a cancelled one as not.
-
-        b"" for an empty line, and for one that is answered here: the answer is then in `answers`.
-        """
+        """Return a client's line for the daemon, a call with a key; b"" for an empty one or one answered here (see `answers`)."""
         found = lines.read(given.removesuffix(b"\n") if isinstance(given, bytes) else given)
         line, message = found.line, found.message
         if found.answer:
@@ -123,10 +119,7 @@ class Relay:
             self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
 
     def from_daemon(self, line: bytes) -> bytes:
-        """Return a daemon's line for the client, and close the request that it answers.
-
-        b"" for an answer to what only this relay asked or repeated.
-        """
+        """Return a daemon's line for the client, closing what it answers; b"" if only this relay asked or repeated it."""
         name = _answered_id(line)
         if name is None:
             return line
@@ -145,10 +138,7 @@ class Relay:
             entry[1] += 1
 
     def again(self) -> tuple[list[bytes], list[bytes]]:
-        """Return the lines a new daemon must be sent (handshake, what lasts, open calls), and errors for calls given up.
-
-        Given up, and dropped, are those that were open at `_DEATHS` deaths of a daemon.
-        """
+        """Return the lines a new daemon must be sent (handshake, what lasts, open calls), and errors for calls given up."""
         self._swallow.clear()
         said: list[bytes] = []
         if self._opening and self._answered:
@@ -200,7 +190,6 @@ class Pump:
     """The loop between two descriptors and a daemon."""
 
     def __init__(self, wanted: link.Wanted, line: link.Line | None, stands_in: bool = False) -> None:
-        """Prepare relaying stdin and stdout over `line` (None: no daemon yet), which leads to the stand-in if `stands_in`."""
         self._wanted = wanted
         self._stands_in = stands_in
         self._source, self._sink = machine.End(0, reads=True), machine.End(1, reads=False)
@@ -289,7 +278,6 @@ class Pump:
         return True
 
     def _send(self) -> None:
-        """Send up to 256 KiB of what waits to the daemon; drop the connection on an error, but not where it would block."""
         assert self._line is not None
         try:
             done = self._line.sock.send(self._to_daemon[: 1 << 18])

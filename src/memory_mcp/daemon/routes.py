@@ -78,16 +78,13 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        """Run the manager of sessions while the application runs."""
         async with manager.run():
             yield
 
     async def health(_: Request) -> Response:
-        """Answer with what `asked.health` returns, as JSON."""
         return JSONResponse(asked.health())
 
     async def text(_: Request) -> Response:
-        """Answer with the metrics as text, made in a thread."""
         return PlainTextResponse(await anyio.to_thread.run_sync(asked.metrics), media_type=metrics.CONTENT_TYPE)
 
     async def hook(request: Request) -> Response:
