@@ -57,10 +57,10 @@ class Capture:
         return cls(files, projects, tools, str(directory.absolute()) if directory else "")
 
     def refusal(self, draft: EventDraft) -> str:
-        """Return why a draft is not recorded (a pause or an exclusion); "" when it is recorded.
+        """Return why a draft is not recorded: a pause at its time, or the kind of rule that excludes it; "" when it is recorded.
 
-        A draft without a time counts as said now. The call of an excluded tool use is remembered, for this process, and
-        refuses its result too.
+        A draft without a time counts as said now. An excluded call of a tool is remembered in this process, the last
+        2,000, so that its result is refused for the same reason.
         """
         now = int(time.time() * 1000)
         if self.paused(draft.project, draft.timestamp or now):
@@ -135,7 +135,7 @@ def _places(path: str, cwd: str) -> Iterator[str]:
 
 
 def _matches(rule: str, path: str, whole: bool = False) -> bool:
-    """Return whether a path matches a rule or is below a match, whatever the case.
+    """Return whether a path matches a rule or is below a match, in any case of letters; False for "".
 
     `whole`: the path is a project, which must match to its end, not only a folder above it.
     """
@@ -163,7 +163,7 @@ def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
 
 @lru_cache(maxsize=512)
 def _glob(rule: str) -> re.Pattern[str]:
-    """Return a pattern, whatever the case, for the whole name of a tool."""
+    """Return the pattern of a glob for names of tools, in any case of letters; callers match the whole name with it."""
     return re.compile(_translated(rule), re.I)
 
 

@@ -63,10 +63,10 @@ class CopilotChatImporter(ClientImporter):
         )
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the requests of a session, with the log of changes applied first.
+        """Yield a step for each request of a session, with the log of changes applied first: its drafts; every offset is 0.
 
-        Changes that do not fit are counted as skipped. Always read from its start; a session of our own summarizer gives
-        nothing.
+        Changes that do not fit give a step without drafts and are counted as skipped. Always read from its start; a
+        session of our own summarizer gives no drafts. Raises OSError when the file cannot be read.
         """
         del offset
         state: dict[str, object] = {}
@@ -87,7 +87,7 @@ class ChatReading(Reading):
     """One session."""
 
     def __init__(self, file: Path, session: Mapping[str, object], include_thinking: bool) -> None:
-        """Begin the session; its directory is that of the workspace in whose storage the file lies, "" for none."""
+        """Begin the session; its directory is that of the workspace in whose storage the file is, "" for none."""
         super().__init__(AGENT, as_text(session.get("sessionId")) or file.stem)
         self._include_thinking = include_thinking
         beside = file.parent.parent / "workspace.json"

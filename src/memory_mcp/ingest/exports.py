@@ -30,7 +30,7 @@ _DEFLATED = 8
 
 
 def export_files(path: Path) -> Iterator[Path]:
-    """Return `path` itself when it is a file, else the exports below it.
+    """Return `path` itself when it is a file, else the exports below it: conversations.json and its parts, and archives of them.
 
     Raises SourceUnreadable when there is nothing at `path`.
     """
@@ -131,7 +131,7 @@ def _members(file: Path) -> list[str]:
 
 
 class ExportImporter(WholeImporter):
-    """An importer of such exports: `own` is how one begins, unpacked."""
+    """Base of importers of such exports; `own` matches the beginning of one, unpacked."""
 
     own: ClassVar[re.Pattern[bytes]]
 
@@ -140,7 +140,7 @@ class ExportImporter(WholeImporter):
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return `path` itself when it is a file, else the exports below it; raises SourceUnreadable without such a path."""
+        """Return `path` itself when it is a file, else the exports below it; raises SourceUnreadable if it is missing."""
         return export_files(path)
 
     def recognises(self, file: Path, beginning: bytes) -> bool:

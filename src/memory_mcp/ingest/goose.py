@@ -59,9 +59,9 @@ class GooseImporter(ClientImporter):
         return (Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "goose" / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the database and the files of lines below `path`, or `path` itself.
+        """Return the databases `sessions.db` and files of lines below a folder in a fixed order, or `path` itself.
 
-        Raises SourceUnreadable without such a path.
+        Raises SourceUnreadable when there is no such path.
         """
         return find_files(path, (_DATABASE, ".jsonl"))
 
@@ -166,6 +166,7 @@ class _Reading(ChatReading):
     """State of reading one session."""
 
     def __init__(self, session_id: str, thinking: bool, thread: str = "") -> None:
+        """Begin a session; `thread` is the id of a subagent, "" for none, and `thinking` keeps the model's thoughts."""
         super().__init__("goose", session_id, thinking, thread)
 
     def learn(self, record: dict[str, object]) -> None:
@@ -196,9 +197,9 @@ class _Reading(ChatReading):
         return outcome
 
     def _part(self, user: bool, block: Mapping[str, object], outcome: Outcome) -> Iterator[Part]:
-        """Yield the part of one block: call, result, thought, error, or words of the user or model.
+        """Yield the part of one block: call, result, thought, error, or words; none for an empty one.
 
-        The client's own are counted.
+        Blocks of the client's own give none and are counted in `outcome` as left out.
         """
         kind, call = as_text(block.get("type")), as_text(block.get("id"))
         if kind == "toolRequest":

@@ -63,10 +63,7 @@ class Reading:
         self._last: int | None = None
 
     def learn(self, record: dict[str, object]) -> None:
-        """Read the session's identity from one of the file's first records; called before `give`, for up to 50 of them.
-
-        Does nothing unless overridden.
-        """
+        """Learn about the session from one of the file's first 50 records, before `give` is called; nothing unless overridden."""
 
     def give(self, record: dict[str, object]) -> Given:
         """Return what one record gives, and keep what it says about later ones. Raises NotImplementedError unless overridden."""

@@ -30,10 +30,7 @@ class ClaudeCodeImporter(ClientImporter):
         return (Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the `.jsonl` files below `path` in a fixed order, or `path` itself.
-
-        Raises SourceUnreadable without such a path.
-        """
+        """Return the `.jsonl` files below a folder in a fixed order, or `path` itself; raises SourceUnreadable if missing."""
         return find_files(path, (".jsonl",))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:

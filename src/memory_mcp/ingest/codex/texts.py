@@ -93,7 +93,7 @@ def directory_of(content: object) -> str:
 
 
 def recap(text: str) -> str:
-    """Return a summary of the conversation so far, without the client's sentences that introduce it."""
+    """Return a summary of the conversation so far without the client's sentences that introduce it, other text as it is."""
     return text.split(_INTRODUCED, 1)[-1].strip() if text.startswith(_SUMMARY) else text
 
 
@@ -139,7 +139,7 @@ def _readable(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _command(value: object) -> str:
-    """Return a command line as typed, a list of words joined and quoted for a shell.
+    """Return a command line as typed, a list of words joined and quoted for a shell; any other value as plain text.
 
     Of a list that calls a shell with one option and a script, the script alone.
     """

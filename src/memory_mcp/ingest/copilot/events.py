@@ -49,6 +49,7 @@ class CopilotReading(Reading):
     """One read of one session."""
 
     def __init__(self, session_id: str, include_thinking: bool) -> None:
+        """Begin a session with an id that its start may replace; `include_thinking` keeps the model's thoughts."""
         super().__init__(AGENT, session_id)
         self._include_thinking = include_thinking
 
@@ -131,9 +132,9 @@ class CopilotReading(Reading):
             self.remote = f"https://{host}/{place}" if place else ""
 
     def _user(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return (parts, reason) of a prompt; the reason counts only where no part is kept.
+        """Return (parts, reason) of a prompt, one part; what the client wrote is left out, and the reason says so.
 
-        In a subagent it is the task; what the client wrote is left out.
+        In a subagent it is the calling agent's task. The reason counts only where no part is kept.
         """
         text = as_text(data.get("content"))
         if self.session.thread:

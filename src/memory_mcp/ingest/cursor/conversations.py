@@ -114,7 +114,7 @@ class Conversations:
         return Session(AGENT, place.parent or name, project_of(cwd), told, thread, file_time=self._written)
 
     def _panel(self, store: Store) -> Iterator[tuple[EventDraft, ...]]:
-        """Yield the messages of the panel of older clients, one by one.
+        """Yield the drafts of each message of the panel of older clients, at every read all of them.
 
         They have no times of their own and follow the conversation's.
         """

@@ -29,6 +29,7 @@ class CursorImporter:
     growth = Growth.DATABASE
 
     def __init__(self, settings: IngestSettings) -> None:
+        """Keep whether thinking is read; nothing is opened yet."""
         self._keep_thinking = settings.include_thinking
         self._transcripts = Transcripts(user_folder(), settings.include_thinking)
 

@@ -156,7 +156,7 @@ class GeminiReading(Reading):
         self.offset = 0
 
     def _logged(self, entry: Mapping[str, object], time: int | None) -> Given:
-        """Return a prompt of the log, unless the session has a file of its own that holds it."""
+        """Return a prompt of the log; nothing, as told elsewhere, if its session has a file of its own, or no id."""
         session = as_text(entry.get("sessionId"))
         if not session or session[:8] in self._beside:
             return Given(reason=DUPLICATE)
@@ -165,9 +165,9 @@ class GeminiReading(Reading):
         return Given([Told(source_id, (said(Role.USER, as_text(entry.get("message"))),), time)])
 
     def _user(self, message: Mapping[str, object], source_id: str, time: int | None) -> Given:
-        """Return what a message in the user's role gives.
+        """Return what a message in the user's role gives: results of tools, and a prompt, a summary or the client's own context.
 
-        That is results of tools, and a prompt, a summary or the client's own context.
+        In a subagent's session a prompt is the calling agent's.
         """
         told = list(self._answers(message, source_id, time))
         text = _typed(message)
@@ -274,7 +274,7 @@ def _words(message: Mapping[str, object]) -> str:
 
 
 def _typed(message: Mapping[str, object]) -> str:
-    """Return a user's message without named files and additions of hooks."""
+    """Return a user's message as displayed, else as sent, without the contents of named files and additions of hooks."""
     text = parts_text(message.get("displayContent")) or parts_text(message.get("content"))
     return _HOOK.sub("", text.split(_FILES, 1)[0])
 
