@@ -148,9 +148,9 @@ class Importer(Protocol):
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """Yield a step for each record from an offset on, streaming: its drafts, and the offset to go on from.
 
-        One that gives nothing moves the offset too. A torn last line (no line feed) is left for its rest. Odd records are
-        counted and quoted in the report, never raised. Raises OSError when the file cannot be read. A source of
-        `Growth.REWRITTEN` is always read from 0.
+        A record that gives no draft moves the offset too. A last line without a line feed is left until it is complete.
+        Odd records are counted and quoted in the report, never raised. Raises OSError when the file cannot be read. A
+        source of `Growth.REWRITTEN` is always read from 0.
         """
         ...
 

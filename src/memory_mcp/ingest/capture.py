@@ -50,7 +50,7 @@ class Capture:
     def of(cls, settings: IngestSettings, directory: Path | None) -> "Capture":
         """Return the rules of the settings, each a list separated by commas, with a data directory's pauses (None: no pauses).
 
-        Pauses are not read here but at each check.
+        Pauses are not read here but at each check, so that later ones count.
         """
         lists = (settings.exclude_paths, settings.exclude_projects, settings.exclude_tools)
         files, projects, tools = map(listed, lists)
@@ -82,7 +82,7 @@ class Capture:
         return bool(self.directory) and any(pause.covers(project, at_ms) for pause in _pauses(self.directory))
 
     def _excluded(self, draft: EventDraft) -> str:
-        """Return by which kind of rule a draft is excluded, project before tool before path; "" by none."""
+        """Return the kind of rule that excludes a draft, looked for in the order project, tool, path; "" for none."""
         if any(_matches(rule, draft.project, whole=True) for rule in self.projects):
             return EXCLUDED_PROJECT
         if (tool := draft.metadata.get("tool", "")) and any(_glob(rule).fullmatch(tool) for rule in self.tools):

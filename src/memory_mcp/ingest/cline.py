@@ -50,7 +50,7 @@ class ClineImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return Cline's folders ($CLINE_DIR, else ~/.cline) and Roo's, then those of the extensions in each editor."""
+        """Return Cline's folders ($CLINE_DIR, else ~/.cline), Roo's and both extensions' in each editor; existing or not."""
         home = Path.home()
         own = Path(os.environ.get("CLINE_DIR") or home / ".cline").expanduser()
         folders = [own / "data" / "sessions", own / "data" / "tasks", home / ".roo" / "tasks"]
@@ -138,7 +138,7 @@ class _Reading(ChatReading):
             self.session.session_id = as_text(value.get("sessionId")) or self.session.session_id
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """Return what one message gives.
+        """Return what one message gives: the human's words and results, or words, thoughts and calls of the model, or a summary.
 
         Its id follows from what it says and how often it was said before. A first message without a time has the one in
         the task's name.

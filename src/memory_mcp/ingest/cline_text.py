@@ -100,7 +100,7 @@ def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]
     """Yield (whether it is thinking, tool called or "", words, the tool's arguments) for each piece of an answer, in order.
 
     Calls are XML of the clients' own tools; a call cut at the end still counts. Of a call the words are "", of anything
-    else the arguments {}.
+    else the arguments {}; a call's text without argument tags is its argument "input".
     """
     at = 0
     for match in _CALL.finditer(text):

@@ -40,7 +40,7 @@ class CopilotChatImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the storage folders of VS Code, its Insiders and VSCodium, for workspaces and for windows without one."""
+        """Return the storage folders of VS Code, its Insiders and VSCodium, of workspaces and global; existing or not."""
         storages = ("workspaceStorage", "globalStorage")
         return tuple(editor_data() / edition / "User" / storage for edition in _EDITIONS for storage in storages)
 
@@ -158,7 +158,7 @@ class ChatReading(Reading):
 def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
     """Return the items with times: one millisecond apart from `time`, the last at the time that the whole answer took.
 
-    Unchanged where `time` is None.
+    Unchanged where `time` is None; `took` (ms) is ignored if it is no number or too short.
     """
     if time is None:
         return told

@@ -41,10 +41,10 @@ def export_files(path: Path) -> Iterator[Path]:
 
 
 def iter_conversations(file: Path) -> Iterator[Record]:
-    """Yield the conversations of an export; `reached` is in bytes of the file itself.
+    """Yield the conversations of an export, of an archive member by member; `reached` is in bytes of the file itself.
 
-    Members of an archive are unpacked into a temporary folder one by one. Raises OSError when the file cannot be read, an
-    archive holds no conversations, or there is no room to unpack.
+    Members of an archive are unpacked into a temporary folder one by one. Raises OSError when the file cannot be read,
+    an archive holds no conversations, or there is no room to unpack.
     """
     if not zipfile.is_zipfile(file):
         yield from iter_records(file)

@@ -42,9 +42,10 @@ class Lying:
 
 
 def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
-    """Return what is at a place, and how much of it is not imported; `marks` holds all importers' marks by name.
+    """Return how many files are at a place, their sizes and times, and how much of them is not imported.
 
-    Files that vanish meanwhile are left out. Raises SourceUnreadable when there is no such path.
+    `marks` holds all importers' marks by name. Files that vanish meanwhile are left out. Raises SourceUnreadable when
+    there is no such path.
     """
     files = list(lying(importer, path, marks))
     written = [file.written for file in files]
@@ -105,9 +106,9 @@ def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: 
 
 
 def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Finding]:
-    """Return what is in the usual places of these importers, one finding for each place that exists and has files.
+    """Return a finding for each usual place of these importers that exists and has files, in their order.
 
-    They are in the order of the importers and their places; `marks` holds all importers' marks by name.
+    `marks` holds all importers' marks by name.
     """
     found = [look(i, path, marks) for i in importers for path in i.default_paths() if path.exists()]
     return [finding for finding in found if finding.files]

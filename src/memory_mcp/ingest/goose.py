@@ -72,10 +72,10 @@ class GooseImporter(ClientImporter):
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield a step for each message: its drafts, and where to go on.
+        """Yield a step for each message: its drafts, and the offset to go on from.
 
-        The offset in a database is the highest row read; a file of lines is read from its start. Messages without an
-        event are counted in `report` with the reason. Raises OSError when the file cannot be read.
+        The offset in a database is the highest row read; a file of lines is always read from its start, each offset 0.
+        Messages without an event are counted in `report` with the reason. Raises OSError when the file cannot be read.
         """
         with file.open("rb") as stream:
             database = stream.read(len(_SQLITE)) == _SQLITE

@@ -70,9 +70,9 @@ class Reading:
         raise NotImplementedError
 
     def ordered(self, time: int | None) -> int | None:
-        """Return a record's time, moved to a millisecond after the record before it if it is at most a second earlier.
+        """Return a record's time, moved to a millisecond after the last one if it is the same or less than a second earlier.
 
-        A time that is earlier by more is believed; None stays None.
+        A time that is earlier by more is believed; None stays None. The result is kept as the last one.
         """
         if time is not None and self._last is not None and self._last - _TOGETHER < time <= self._last:
             time = self._last + 1

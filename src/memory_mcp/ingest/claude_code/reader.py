@@ -34,7 +34,7 @@ class ClaudeCodeImporter(ClientImporter):
         return find_files(path, (".jsonl",))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file is Claude Code's, by its first records."""
+        """Return whether a `.jsonl` file is Claude Code's: one of its first 20 records has this client's form."""
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:

@@ -269,7 +269,7 @@ def _suffix(number: int) -> str:
 
 
 def _summary(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield the summary of a session as a note, its metadata `record` = summary and `leaf`, the id of its last message."""
+    """Yield the summary of a session as a note, its metadata `record` = summary and `leaf`, the id of the last message."""
     del state, outcome
     text = as_text(record.get("summary"))
     yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"record": "summary", "leaf": as_text(record.get("leafUuid"))})

@@ -161,8 +161,8 @@ class CodexReading(Reading):
     def give(self, record: dict[str, object]) -> Given:
         """Return what one record gives: messages, thoughts, calls and results, summaries and some events.
 
-        Copied records of a fork and events that repeat an item give nothing, with the reason. Directory and model of a
-        turn, and the names of called tools, are kept for what follows.
+        Copied records of a fork and events that repeat an item give nothing, with the reason; messages of the system or
+        developer are left out. Directory and model of a turn, and the names of called tools, are kept for what follows.
         """
         kind, told = _opened(record)
         if self._fork.holds(kind, told, parse_time(record.get("timestamp"))):

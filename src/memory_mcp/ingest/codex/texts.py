@@ -35,9 +35,10 @@ _MOST_FILES = 20
 
 
 def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
-    """Return what a user-role message says: one part with the user's words, if any, then summaries and what is left out.
+    """Return the parts of a message in the user's role: the user's words as one, if any, then summaries and what is left out.
 
-    `harness`: for each block whether the client wrote it, if known.
+    `harness`: for each block whether the client wrote it, if known; blocks that begin as the client's do count too.
+    Blank blocks give nothing.
     """
     parts, words = [], []
     for number, block in enumerate(as_blocks(content)):

@@ -63,7 +63,10 @@ class CopilotReading(Reading):
             self.prompt = as_text(data.get("content"))
 
     def give(self, record: dict[str, object]) -> Given:
-        """Return what one event gives; kinds that are not read give the reason. Thoughts have an id and time of their own."""
+        """Return what one event gives; kinds that are not read give the reason. Thoughts have an id and time of their own.
+
+        An event that is read sets the session's thread: its subagent, "" outside of one.
+        """
         kind, data = as_text(record.get("type")), as_mapping(record.get("data"))
         if kind not in _READ:
             known = "." in kind and kind.split(".", 1)[0] in _FAMILIES
@@ -178,5 +181,5 @@ class CopilotReading(Reading):
 
 
 def _written_by_client(data: Mapping[str, object]) -> bool:
-    """Return whether a user's message was written by the client: it goes on by itself, or names another source."""
+    """Return whether the client wrote a user's message: it is the autopilot's, or names a source that is not the user."""
     return data.get("isAutopilotContinuation") is True or as_text(data.get("source")).startswith(_SOURCES)

@@ -208,7 +208,7 @@ class GeminiReading(Reading):
             yield Told(f"{source_id}#t{number}", (thought(text.strip(), self._include_thinking),), time if when is None else when)
 
     def _calls(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        """Yield the calls of a message, each followed by its result if it has one, at times that keep their order."""
+        """Yield the calls of a message, else its new function calls, each followed by its result if it has one, in time order."""
         calls = as_mappings(message.get("toolCalls"))
         calls += [f for f in _parts(message, "functionCall") if as_text(f.get("id")) not in self.tools] if not calls else []
         called = answered = time
@@ -228,7 +228,7 @@ class GeminiReading(Reading):
                 yield Told(f"{key}#result", (result(name, call_id, _output(one), is_error=failed),), answered)
 
     def _answers(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        """Yield results in the user's role that belong to no call told before, a millisecond apart from `time` on."""
+        """Yield results in the user's role whose call no earlier record has, a millisecond apart from `time` on."""
         for number, answer in enumerate(_parts(message, "functionResponse")):
             call_id = as_text(answer.get("id"))
             if call_id not in self._results and call_id not in self.tools:
