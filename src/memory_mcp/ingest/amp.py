@@ -150,7 +150,7 @@ def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
 
 
 def _result(block: Mapping[str, object], tools: dict[str, str]) -> Part:
-    """Return what a tool gave back as a part; a run that still goes on is left out.
+    """Return what a tool gave back as a part with its exit status; a run that has not ended is left out.
 
     Failed and cancelled runs give an error with its reason first, or the status in brackets.
     """

@@ -132,7 +132,8 @@ def _calls(
 ) -> Iterator[Part]:
     """Yield a message's tool calls, each with its result where the client keeps both together and the call has ended.
 
-    `tools` gets the names by call id; results of `answered` calls are messages of their own.
+    `tools` gets the names by call id; results of `answered` calls are messages of their own. Without output a result is
+    its status in brackets; all but "done" are errors.
     """
     states = [as_mapping(s) for s in as_list(item.get("toolCallStates")) or [item.get("toolCallState")]]
     by_id = {as_text(s.get("toolCallId")): s for s in states if s}

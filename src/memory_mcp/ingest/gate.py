@@ -139,7 +139,7 @@ class Gate:
         return replace(draft, metadata={clean(str(k)): clean(str(v)) for k, v in draft.metadata.items()}, **names)
 
     def redact(self, text: str, report: ImportReport) -> str:
-        """Return `text` without private spans, forgotten values and secrets replaced; secrets are counted by rule in `report`."""
+        """Return `text` without private spans, and with forgotten values and secrets replaced; the latter count in `report`."""
         return self._redactor.redact(self.tombstones.clean(strip_private(text)), report.redacted)
 
     def name(self, value: str) -> str:
@@ -210,7 +210,7 @@ class Gate:
         return kept
 
     def _redact_values(self, kept: dict[str, str], report: ImportReport) -> None:
-        """Redact the values in place, with their keys in view.
+        """Redact the values in place, each with its key in view; redactions are counted in `report`.
 
         Short values found harmless are remembered and not searched again.
         """

@@ -89,7 +89,7 @@ class GooseImporter(ClientImporter):
                 yield Read(read.drafts, 0)
 
     def _rows(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the messages of a database after a row, each session's state taken up first.
+        """Yield a step for each message of a database after the row `offset`, each session's state read up to there first.
 
         Raises OSError when it cannot be read.
         """

@@ -304,6 +304,6 @@ def _output(one: Mapping[str, object]) -> str:
 
 
 def _bound(where: OrderedDict[str, str] | OrderedDict[str, int]) -> None:
-    """Remove the oldest entry, one, where there are more than 20,000."""
+    """Remove the oldest entry of a mapping, only one, where it has more than 20,000."""
     if len(where) > _REMEMBERED:
         where.popitem(last=False)
