@@ -52,10 +52,7 @@ class AmpImporter(WholeImporter):
     not_ours = "not an Amp thread"
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which Amp keeps its threads: $XDG_DATA_HOME, else ~/.local/share, /amp/threads.
-
-        Existing or not.
-        """
+        """Return the folder amp/threads in $XDG_DATA_HOME, else in ~/.local/share; existing or not."""
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         return (Path(data) / "amp" / "threads",)
 
@@ -96,9 +93,10 @@ class AmpImporter(WholeImporter):
             yield from tally.took(drafts, parts, record.line, message)
 
     def _parts(self, message: Mapping[str, object], tools: dict[str, str]) -> Iterator[Part]:
-        """Yield the parts of a message; `tools` are the names of those called so far, by the id of the call.
+        """Yield the parts of a message: the user's words, files and results, the model's blocks, or the client's summaries.
 
-        An answer that is still being written, and a message of an unknown role, are left out with the reason.
+        `tools` are the names of those called so far, by the id of the call; calls are added. An answer that is still
+        being written, and a message of an unknown role, are left out with the reason.
         """
         role = as_text(message.get("role"))
         blocks = as_blocks(message.get("content"))
@@ -130,7 +128,7 @@ class AmpImporter(WholeImporter):
 
 
 def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
-    """Return the session `name` with project, branch, directory, version and mode from the thread's environment.
+    """Return the session `name` with its project and, as metadata, branch, cwd, version and mode from the thread's environment.
 
     Directory and repository are those of its first tree; a thread without an environment has none of them.
     """
@@ -152,7 +150,7 @@ def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
 
 
 def _result(block: Mapping[str, object], tools: dict[str, str]) -> Part:
-    """Return what a tool gave back as a part; a run that still goes on is left out.
+    """Return what a tool gave back as a part with its exit status; a run that has not ended is left out.
 
     Failed and cancelled runs give an error with its reason first, or the status in brackets.
     """

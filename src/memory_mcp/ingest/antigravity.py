@@ -65,10 +65,7 @@ class AntigravityImporter(ClientImporter):
         return (f for f in found if f.name != _SHORT or not f.with_name(_FULL).exists())
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file is a transcript of Antigravity.
-
-        A step names one of its sources and has content or a number.
-        """
+        """Return whether a `.jsonl` file is Antigravity's: one of its first steps has a known source and content or a number."""
         if file.suffix != ".jsonl":
             return False
         steps = [value for value in first_values(beginning) if as_text(value.get("source")) in _SOURCES]
@@ -87,7 +84,7 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
-        """Begin a session named after the conversation's folder, or after the file where it lies elsewhere."""
+        """Begin a session named after the conversation's folder, or after the file where it is not in a folder `logs`."""
         folder = file.parent.parent.parent if file.parent.name == "logs" else file.with_suffix("")
         super().__init__("antigravity", folder.name, thinking)
 
@@ -100,7 +97,8 @@ class _Reading(ChatReading):
     def convert(self, record: dict[str, object]) -> Outcome:
         """Return what one step gives: the user's request, the model's thoughts, words and calls, a tool's outcome, or a summary.
 
-        The client's additions to a prompt are counted as left out; other steps are skipped with the reason.
+        The client's additions to a prompt are counted as left out; arguments of calls get the names that other clients
+        use; other steps are skipped with the reason.
         """
         source, kind = as_text(record.get("source")), as_text(record.get("type"))
         text = as_text(record.get("content"))

@@ -24,7 +24,7 @@ OTHER = "other reasons"
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """One skipped place: file, line number, and the beginning of the line."""
+    """One skipped place: file, line number (0 for the file as a whole), and the beginning of the line."""
 
     file: str
     line: int
@@ -64,20 +64,14 @@ class ImportReport:
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def skip(self, reason: str, file: Path | str, line: int, text: str) -> None:
-        """Count one record left out, and quote the first few of each reason.
-
-        After `MAX_REASONS` reasons new ones count as `OTHER`.
-        """
+        """Count one record left out, and quote the first 3 of a reason; after `MAX_REASONS` reasons new ones count as `OTHER`."""
         if reason not in self.skipped and len(self.skipped) >= MAX_REASONS:
             reason = OTHER
         self.skipped[reason] += 1
         self.quote(reason, file, line, text)
 
     def add(self, other: "ImportReport") -> None:
-        """Add the counts, reasons, quotes and times of another part of the same import.
-
-        Bounds on reasons and quotes hold for the sum.
-        """
+        """Add counts, reasons, quotes and times of another part of the import; the bounds on skipped reasons and quotes hold."""
         for name in ("files", "files_unchanged", "files_failed", "lines", "lines_used", "bytes", "new", "known"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.cut |= other.cut
@@ -100,7 +94,7 @@ class ImportReport:
         self.quote("unreadable file", file, 0, reason)
 
     def quote(self, reason: str, file: Path | str, line: int, text: str) -> None:
-        """Keep the beginning of `text`, on one line, if fewer than `QUOTES_PER_REASON` of its reason are kept."""
+        """Keep the first 160 characters of `text`, as one line, unless `QUOTES_PER_REASON` of its reason are kept."""
         kept = self.quotes.setdefault(reason, [])
         if len(kept) < QUOTES_PER_REASON:
             kept.append(Quote(str(file), line, " ".join(text[: 4 * QUOTE_WIDTH].split())[:QUOTE_WIDTH]))
@@ -140,10 +134,7 @@ class Importer(Protocol):
         ...
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the files to read below `path`, or `path` itself, in a fixed order.
-
-        Raises SourceUnreadable when there is no such path.
-        """
+        """Return the files to read below a folder in a fixed order, or `path` itself; raises SourceUnreadable if missing."""
         ...
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
@@ -157,9 +148,9 @@ class Importer(Protocol):
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """Yield a step for each record from an offset on, streaming: its drafts, and the offset to go on from.
 
-        One that gives nothing moves the offset too. A torn last line (no line feed) is left for its rest. Odd records are
-        counted and quoted in the report, never raised. Raises OSError when the file cannot be read. A source of
-        `Growth.REWRITTEN` is always read from 0.
+        A record that gives no draft moves the offset too. A last line without a line feed is left until it is complete.
+        Odd records are counted and quoted in the report, never raised. Raises OSError when the file cannot be read. A
+        source of `Growth.REWRITTEN` is always read from 0.
         """
         ...
 
@@ -168,4 +159,5 @@ class ClientImporter:
     """Base of importers: keeps the settings."""
 
     def __init__(self, settings: IngestSettings) -> None:
+        """Keep the settings, which say whether the model's thinking is read."""
         self._settings = settings

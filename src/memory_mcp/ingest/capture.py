@@ -50,17 +50,17 @@ class Capture:
     def of(cls, settings: IngestSettings, directory: Path | None) -> "Capture":
         """Return the rules of the settings, each a list separated by commas, with a data directory's pauses (None: no pauses).
 
-        Pauses are not read here but at each check.
+        Pauses are not read here but at each check, so that later ones count.
         """
         lists = (settings.exclude_paths, settings.exclude_projects, settings.exclude_tools)
         files, projects, tools = map(listed, lists)
         return cls(files, projects, tools, str(directory.absolute()) if directory else "")
 
     def refusal(self, draft: EventDraft) -> str:
-        """Return why a draft is not recorded (a pause or an exclusion); "" when it is recorded.
+        """Return why a draft is not recorded: a pause at its time, or the kind of rule that excludes it; "" when it is recorded.
 
-        A draft without a time counts as said now. The call of an excluded tool use is remembered, for this process, and
-        refuses its result too.
+        A draft without a time counts as said now. An excluded call of a tool is remembered in this process, the last
+        2,000, so that its result is refused for the same reason.
         """
         now = int(time.time() * 1000)
         if self.paused(draft.project, draft.timestamp or now):
@@ -82,7 +82,7 @@ class Capture:
         return bool(self.directory) and any(pause.covers(project, at_ms) for pause in _pauses(self.directory))
 
     def _excluded(self, draft: EventDraft) -> str:
-        """Return by which kind of rule a draft is excluded, project before tool before path; "" by none."""
+        """Return the kind of rule that excludes a draft, looked for in the order project, tool, path; "" for none."""
         if any(_matches(rule, draft.project, whole=True) for rule in self.projects):
             return EXCLUDED_PROJECT
         if (tool := draft.metadata.get("tool", "")) and any(_glob(rule).fullmatch(tool) for rule in self.tools):
@@ -135,7 +135,7 @@ def _places(path: str, cwd: str) -> Iterator[str]:
 
 
 def _matches(rule: str, path: str, whole: bool = False) -> bool:
-    """Return whether a path matches a rule or is below a match, whatever the case.
+    """Return whether a path matches a rule or is below a match, in any case of letters; False for "".
 
     `whole`: the path is a project, which must match to its end, not only a folder above it.
     """
@@ -163,7 +163,7 @@ def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
 
 @lru_cache(maxsize=512)
 def _glob(rule: str) -> re.Pattern[str]:
-    """Return a pattern, whatever the case, for the whole name of a tool."""
+    """Return the pattern of a glob for names of tools, in any case of letters; callers match the whole name with it."""
     return re.compile(_translated(rule), re.I)
 
 

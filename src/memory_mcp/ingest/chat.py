@@ -63,17 +63,17 @@ class ChatReading(Reading):
         self._task = ""
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """Return what one record gives: its parts, id and time, or why it gives nothing.
+        """Return what one record gives: its parts, id and time, or why it gives nothing; raises NotImplementedError here.
 
-        State about later records is kept. Raises NotImplementedError unless overridden.
+        What the record says about later ones is kept in the reading.
         """
         raise NotImplementedError
 
     def give(self, record: dict[str, object]) -> Given:
-        """Return what one record gives, its times in order.
+        """Return what one record gives: one item with all its parts, at a time in order, or the reason why there is none.
 
-        Nothing, with the reason, if it is nested too deeply. Where `infers_times` is set, a record without a time follows
-        the last, marked time = inferred.
+        Nothing, with the reason, if it is nested too deeply. Where `infers_times` is set, a record without a time
+        follows the last, marked time = inferred.
         """
         try:
             outcome = self.convert(record)
@@ -90,10 +90,7 @@ class ChatReading(Reading):
         return Given([Told(outcome.source_id, tuple(spoken), moment)] if spoken else [], outcome.reason)
 
     def learn(self, record: dict[str, object]) -> None:
-        """Convert, in a subagent's file only, one of the first records for what it says about later ones.
-
-        That is, among others, the subagent's task.
-        """
+        """Convert one of the first records, in a subagent's file only, for what it tells about later ones, such as the task."""
         if self.session.thread:
             with suppress(RecursionError):
                 self.convert(record)
@@ -110,11 +107,11 @@ class ChatReading(Reading):
         return Part(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, text.strip())
 
     def thought(self, text: str) -> Part:
-        """Return the model's thinking; left out unless the settings keep it."""
+        """Return the model's thinking as a note, marked as left out unless the settings keep thinking."""
         return thought(text, self._thinking)
 
     def called(self, tool: str, arguments: object, call_id: str) -> Part:
-        """Return a tool call, and note the name of its tool for its result; arguments may be JSON in a text."""
+        """Return a tool call, and note the name of its tool for its result; `arguments` are an object or its JSON as text."""
         self.remember(call_id, tool)
         return call(tool, arguments, call_id)
 
@@ -128,10 +125,7 @@ class ChatReading(Reading):
 
 
 def retold(text: str, record: str) -> Part:
-    """Return a note marked `RECAP`: a summary by which the client's model replaced a part of the conversation.
-
-    `record` is the kind of it, in the note's metadata.
-    """
+    """Return the summary that replaced a part of the conversation as a note marked `RECAP`, its kind as metadata `record`."""
     return note(text, record=record, **{RECAP: "true"})
 
 

@@ -84,7 +84,8 @@ class ClaudeAiImporter(ExportImporter):
     def _answered(self, block: Mapping[str, object], calls: dict[str, str]) -> Part:
         """Return a block of the model's as a part: thought, call, result or words, else why it is left out.
 
-        `calls` are the names of earlier calls by id, for results that have no name; a call is added.
+        `calls` are the names of earlier calls by id, for results that have no name; a call is added. A call of the tool
+        for artifacts has no `command`.
         """
         kind = as_text(block.get("type"))
         if kind in ("thinking", "redacted_thinking", "reasoning"):

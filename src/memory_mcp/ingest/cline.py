@@ -50,7 +50,7 @@ class ClineImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return Cline's folders ($CLINE_DIR, else ~/.cline) and Roo's, then those of the extensions in each editor."""
+        """Return Cline's folders ($CLINE_DIR, else ~/.cline), Roo's and both extensions' in each editor; existing or not."""
         home = Path.home()
         own = Path(os.environ.get("CLINE_DIR") or home / ".cline").expanduser()
         folders = [own / "data" / "sessions", own / "data" / "tasks", home / ".roo" / "tasks"]
@@ -59,10 +59,7 @@ class ClineImporter(ClientImporter):
         return tuple(folders)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the conversations below `path` in a fixed order, or `path` itself.
-
-        Raises SourceUnreadable without such a path.
-        """
+        """Return the conversations below a folder in a fixed order, or `path` itself; raises SourceUnreadable if missing."""
         return find_files(path, (_TASK, _SESSION))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
@@ -127,7 +124,7 @@ class _Reading(ChatReading):
             self.model = "" if self.session.thread else as_text(told.get("model"))
 
     def _open_task(self, folder: Path) -> None:
-        """Read the task's directory and the time of its file from the files next to it, if they are there."""
+        """Set the task's directory from its history, of its own or of all tasks, and the time at which its file was written."""
         told = self._history
         if not told:
             tasks = as_mappings(chat.beside(folder.parent.parent / "state" / "taskHistory.json"))
@@ -141,7 +138,7 @@ class _Reading(ChatReading):
             self.session.session_id = as_text(value.get("sessionId")) or self.session.session_id
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """Return what one message gives.
+        """Return what one message gives: the human's words and results, or words, thoughts and calls of the model, or a summary.
 
         Its id follows from what it says and how often it was said before. A first message without a time has the one in
         the task's name.
@@ -168,7 +165,7 @@ class _Reading(ChatReading):
         return outcome
 
     def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
-        """Split a user message into the human's words and results of tools.
+        """Add a user message to `outcome`: the human's words as its first part, then the results of tools.
 
         Context that the client added is counted as left out. Directory and time are taken from that context where they
         are missing.
@@ -192,10 +189,9 @@ class _Reading(ChatReading):
             outcome.parts.insert(0, self.asked("\n".join(words.texts)))
 
     def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
-        """Return a tool's result.
+        """Return a tool's result, or the user's message where the tool asks the user and the answer is tagged as the user's.
 
-        The answer to a tool that asks the user, where the user's words stand in a tag, is the user's message. What the
-        client added is counted as left out.
+        What the client added is counted in `outcome` as left out.
         """
         call, tool = as_text(block.get("tool_use_id")), as_text(block.get("name"))
         tool = tool or self.tools.get(call, "")
@@ -225,10 +221,7 @@ class _Reading(ChatReading):
             yield said(Role.ASSISTANT, text)
 
     def _called(self, tool: str, arguments: Mapping[str, object], call: str) -> Part:
-        """Return a call of a tool.
-
-        Words of the model instead where the tool only carries words to the user, and there are some.
-        """
+        """Return a call of a tool; of one that only carries words to the user, these words as the model's, if there are some."""
         words = as_text(arguments.get(_SPEAKING.get(tool, "")))
         if words.strip():
             self.remember(call, tool)

@@ -52,7 +52,7 @@ class Words:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, text: str) -> None:
-        """Take in words, unless they are blank: directly after the heading of a result they are its text."""
+        """Add words without blanks around: as the text of a result that has none yet and no words behind it, else to `texts`."""
         if not text.strip():
             return
         if self.results and not self.texts and not self.results[-1][1]:
@@ -100,7 +100,7 @@ def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]
     """Yield (whether it is thinking, tool called or "", words, the tool's arguments) for each piece of an answer, in order.
 
     Calls are XML of the clients' own tools; a call cut at the end still counts. Of a call the words are "", of anything
-    else the arguments {}.
+    else the arguments {}; a call's text without argument tags is its argument "input".
     """
     at = 0
     for match in _CALL.finditer(text):
@@ -112,7 +112,7 @@ def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]
 
 
 def _thoughts(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
-    """Yield a text's pieces in the form of `split_answer`, thoughts apart from words; blank ones are left out."""
+    """Yield a text's pieces in the form of `split_answer`, thoughts apart from words; blank words are left out."""
     at = 0
     for match in _THINKING.finditer(text):
         if text[at : match.start()].strip():
@@ -124,7 +124,7 @@ def _thoughts(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
 
 
 def _name_of(match: re.Match[str]) -> str:
-    """Return "[file <path>]" for an attached file's tag."""
+    """Return "[file <path or address>]" for an attached file's tag, "[file]" where it names none."""
     place = _PLACE.search(match[2])
     return f"[file {place[1]}]" if place else "[file]"
 

@@ -60,9 +60,9 @@ class CommandRule:
     anchors: tuple[str, ...] = (r"~ -(?:[pauwcnb-]|k |\w{0,7}pass )", " /p:")
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """Yield the passwords given by options such as -p, where the program's name stands in the line.
+        """Yield the places of passwords given by options such as -p, in the line with the program's name or the next one.
 
-        Placeholders and variables are none.
+        Placeholders and variables are none. `lowered` is the text in lower case.
         """
         if not (_OPTION(lowered) or "/p:" in lowered):
             return
@@ -91,7 +91,7 @@ def _lines(lowered: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _places(lowered: str, word: str) -> Iterator[int]:
-    """Yield every index at which a word stands in a text, ascending, overlapping ones included."""
+    """Yield every index at which a word begins in a text, ascending, overlapping ones included."""
     at = lowered.find(word)
     while at >= 0:
         yield at

@@ -61,9 +61,9 @@ _NAMES = re.compile(
 
 
 def _spoken_value(value: str) -> bool:
-    """Return whether a word called a password can be one.
+    """Return whether a word called a password can be one: 6 or more characters, mixed or drawn by chance.
 
-    At least 6 characters with letters and digits or a sign; no placeholder, name of a method or file, or path.
+    No placeholder, foreign word, name of a method or file, or path.
     """
     if (
         len(value) < 6
@@ -85,10 +85,7 @@ class SpokenRule:
     anchors: tuple[str, ...]
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """Yield the values that a text calls a password ("the password is X"), in several languages.
-
-        Also those of .netrc lines.
-        """
+        """Yield places of words called a password ("the password is X") that can be one, in several languages; also in .netrc."""
         for place in _WORD_AT.finditer(lowered):
             # Words of other scripts are written together with these, German ones form compounds.
             before = lowered[place.start() - 1 : place.start()]
@@ -115,7 +112,10 @@ class SpokenRule:
                     yield Span(match.start("secret"), match.end("secret"), self.name)
 
     def _span(self, match: re.Match[str], group: str) -> Iterator[Span]:
-        """Yield a match's `group` ("plain" or "quoted"), once, if it can be a password; longer where its run is one."""
+        """Yield at most one place: of the longer run of characters at a match's `group` if that is a password, else of the group.
+
+        `group` is "plain" or "quoted"; nothing if it cannot be a password.
+        """
         value, start = match[group], match.start(group)
         if group == "plain" and (run := _RUN.match(match.string, start)) and len(run[0]) > len(value):
             bare = run[0].rstrip(".:;,")
@@ -148,7 +148,7 @@ class CookieRule:
     anchors: tuple[str, ...] = ("cookie", r"~ -b [\"'][a-z_]")
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """Yield values of cookies that identify a user: of at least 8 characters, by the cookie's name or by looking random."""
+        """Yield values of cookies, 8 characters or more, that look random or have a digit under a name such as "session"."""
         for line in _COOKIE.finditer(text):
             for match in _PAIR.finditer(text, *line.span("pairs")):
                 value = match["value"]
@@ -184,13 +184,13 @@ class ManifestRule:
 
 
 def _mixed(match: re.Match[str]) -> bool:
-    """Return whether the value may be a password: mixed characters or drawn by chance, and no placeholder."""
+    """Return whether the value may be a password: letters and digits, or drawn by chance, and no placeholder."""
     value = match["secret"]
     return not is_placeholder(value) and (is_mixed(value) or is_drawn(value))
 
 
 def _says_password(match: re.Match[str]) -> bool:
-    """Return whether base64 decodes to one printable word of at least 8 characters that can be a password."""
+    """Return whether the value is base64 of one printable word of at least 8 characters that can be a password."""
     try:
         told = base64.b64decode(match["secret"], validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
@@ -205,7 +205,7 @@ def _says_password(match: re.Match[str]) -> bool:
 
 
 def _random(match: re.Match[str]) -> bool:
-    """Return whether the value, without a dot at its end, looks random and is no placeholder."""
+    """Return whether the value, without dots at its end, has 16 or more characters, looks random and is no placeholder."""
     value = match["secret"].rstrip(".")
     return not is_placeholder(value) and is_random(value, 16)
 
@@ -223,7 +223,7 @@ def _is_wif(match: re.Match[str]) -> bool:
 
 
 def _one_word(match: re.Match[str]) -> bool:
-    """Return whether a value is random, and holds no escape or sign of an address."""
+    """Return whether the value looks random, is no placeholder, and has no "%0A", "%20", "++", "+%" or "//" in it."""
     value = match["secret"]
     return not any(sign in value for sign in ("%0A", "%20", "++", "+%", "//")) and _random(match)
 
@@ -244,7 +244,7 @@ def _strong_or_random(match: re.Match[str]) -> bool:
 
 
 def _various(match: re.Match[str]) -> bool:
-    """Return whether a match looks drawn by chance: more than 24 different characters, and no blank inside."""
+    """Return whether the value has more than 24 different characters, and no blank inside; so it looks drawn by chance."""
     return len(set(match["secret"])) > 24 and " " not in match["secret"].strip()
 
 

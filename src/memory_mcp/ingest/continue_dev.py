@@ -56,9 +56,9 @@ class ContinueImporter(WholeImporter):
         return (Path(os.environ.get("CONTINUE_GLOBAL_DIR") or Path.home() / ".continue") / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the session files below `path` in a fixed order, without the list of sessions, or `path` itself.
+        """Return the session files below a folder in a fixed order, without the list of sessions, or `path` itself.
 
-        Raises SourceUnreadable without such a path.
+        Raises SourceUnreadable when there is no such path.
         """
         return (f for f in find_files(path, (".json",)) if f.name != _LIST or not path.is_dir())
 
@@ -132,7 +132,8 @@ def _calls(
 ) -> Iterator[Part]:
     """Yield a message's tool calls, each with its result where the client keeps both together and the call has ended.
 
-    `tools` gets the names by call id; results of `answered` calls are messages of their own.
+    `tools` gets the names by call id; results of `answered` calls are messages of their own. Without output a result is
+    its status in brackets; all but "done" are errors.
     """
     states = [as_mapping(s) for s in as_list(item.get("toolCallStates")) or [item.get("toolCallState")]]
     by_id = {as_text(s.get("toolCallId")): s for s in states if s}
@@ -179,7 +180,7 @@ def _listed(file: Path, mtime_ns: int) -> Mapping[str, str]:
 
 
 def _created(file: Path) -> Mapping[str, str]:
-    """Return what `_listed` does for the list as it is now; {} if there is no such file."""
+    """Return when each session of the list began, by id, as the list has it now; {} if it cannot be read."""
     try:
         return _listed(file, file.stat().st_mtime_ns)
     except OSError:

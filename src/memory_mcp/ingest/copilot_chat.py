@@ -40,7 +40,7 @@ class CopilotChatImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the storage folders of VS Code, its Insiders and VSCodium, for workspaces and for windows without one."""
+        """Return the storage folders of VS Code, its Insiders and VSCodium, of workspaces and global; existing or not."""
         storages = ("workspaceStorage", "globalStorage")
         return tuple(editor_data() / edition / "User" / storage for edition in _EDITIONS for storage in storages)
 
@@ -63,10 +63,10 @@ class CopilotChatImporter(ClientImporter):
         )
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the requests of a session, with the log of changes applied first.
+        """Yield a step for each request of a session, with the log of changes applied first: its drafts; every offset is 0.
 
-        Changes that do not fit are counted as skipped. Always read from its start; a session of our own summarizer gives
-        nothing.
+        Changes that do not fit give a step without drafts and are counted as skipped. Always read from its start; a
+        session of our own summarizer gives no drafts. Raises OSError when the file cannot be read.
         """
         del offset
         state: dict[str, object] = {}
@@ -87,7 +87,7 @@ class ChatReading(Reading):
     """One session."""
 
     def __init__(self, file: Path, session: Mapping[str, object], include_thinking: bool) -> None:
-        """Begin the session; its directory is that of the workspace in whose storage the file lies, "" for none."""
+        """Begin the session; its directory is that of the workspace in whose storage the file is, "" for none."""
         super().__init__(AGENT, as_text(session.get("sessionId")) or file.stem)
         self._include_thinking = include_thinking
         beside = file.parent.parent / "workspace.json"
@@ -158,7 +158,7 @@ class ChatReading(Reading):
 def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
     """Return the items with times: one millisecond apart from `time`, the last at the time that the whole answer took.
 
-    Unchanged where `time` is None.
+    Unchanged where `time` is None; `took` (ms) is ignored if it is no number or too short.
     """
     if time is None:
         return told

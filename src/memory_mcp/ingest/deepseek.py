@@ -61,10 +61,7 @@ class DeepseekImporter(ClientImporter):
 
 
 def _newest(folder: Path) -> Path | None:
-    """Return the file of the newest generation of the session in a folder, the one with the highest number.
-
-    None if there is none.
-    """
+    """Return the file of the newest generation of the session in a folder, that with the highest number; None for none."""
     found = [(int(m[1] or 0), f) for f in folder.glob("session*.jsonl") if (m := _FILE.match(f.name))]
     return max(found)[1] if found else None
 
@@ -84,7 +81,10 @@ class _Reading(ChatReading):
         super().__init__("deepseek", file.parent.name if _FILE.match(file.name) else file.stem, thinking)
 
     def learn(self, record: dict[str, object]) -> None:
-        """Learn session, directory and version from the header; a delegated session is a thread of the one that began it."""
+        """Learn session, directory and version from the header; a delegated session is a thread of the one that began it.
+
+        In a delegated session's file the other first records are read for its task.
+        """
         super().learn(record)
         if record.get("type") != "session":
             return

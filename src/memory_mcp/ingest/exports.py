@@ -30,7 +30,7 @@ _DEFLATED = 8
 
 
 def export_files(path: Path) -> Iterator[Path]:
-    """Return `path` itself when it is a file, else the exports below it.
+    """Return `path` itself when it is a file, else the exports below it: conversations.json and its parts, and archives of them.
 
     Raises SourceUnreadable when there is nothing at `path`.
     """
@@ -41,10 +41,10 @@ def export_files(path: Path) -> Iterator[Path]:
 
 
 def iter_conversations(file: Path) -> Iterator[Record]:
-    """Yield the conversations of an export; `reached` is in bytes of the file itself.
+    """Yield the conversations of an export, of an archive member by member; `reached` is in bytes of the file itself.
 
-    Members of an archive are unpacked into a temporary folder one by one. Raises OSError when the file cannot be read, an
-    archive holds no conversations, or there is no room to unpack.
+    Members of an archive are unpacked into a temporary folder one by one. Raises OSError when the file cannot be read,
+    an archive holds no conversations, or there is no room to unpack.
     """
     if not zipfile.is_zipfile(file):
         yield from iter_records(file)
@@ -131,7 +131,7 @@ def _members(file: Path) -> list[str]:
 
 
 class ExportImporter(WholeImporter):
-    """An importer of such exports: `own` is how one begins, unpacked."""
+    """Base of importers of such exports; `own` matches the beginning of one, unpacked."""
 
     own: ClassVar[re.Pattern[bytes]]
 
@@ -140,7 +140,7 @@ class ExportImporter(WholeImporter):
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return `path` itself when it is a file, else the exports below it; raises SourceUnreadable without such a path."""
+        """Return `path` itself when it is a file, else the exports below it; raises SourceUnreadable if it is missing."""
         return export_files(path)
 
     def recognises(self, file: Path, beginning: bytes) -> bool:

@@ -29,7 +29,7 @@ def _below(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
     closed: list[Path] = []
 
     def note(error: OSError) -> None:
-        """Note the folder that could not be listed."""
+        """Add the folder that could not be listed to `closed`, to be yielded."""
         closed.append(Path(error.filename))
 
     for folder, folders, names in os.walk(path, onerror=note):

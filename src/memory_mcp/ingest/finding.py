@@ -42,9 +42,10 @@ class Lying:
 
 
 def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
-    """Return what is at a place, and how much of it is not imported; `marks` holds all importers' marks by name.
+    """Return how many files are at a place, their sizes and times, and how much of them is not imported.
 
-    Files that vanish meanwhile are left out. Raises SourceUnreadable when there is no such path.
+    `marks` holds all importers' marks by name. Files that vanish meanwhile are left out. Raises SourceUnreadable when
+    there is no such path.
     """
     files = list(lying(importer, path, marks))
     written = [file.written for file in files]
@@ -62,9 +63,9 @@ def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
 
 
 def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[Lying]:
-    """Yield the files of one kind at a place with what there is to read of each; see `look`.
+    """Yield the files of one kind at a place with their time, size and unread bytes; those that vanish meanwhile are left out.
 
-    Raises SourceUnreadable when there is no such path.
+    `marks` holds all importers' marks by name. Raises SourceUnreadable when there is no such path.
     """
     elsewhere = read_by_others(marks)
     for file in importer.files(path):
@@ -89,10 +90,9 @@ def _file_in(name: str) -> str:
 
 
 def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: Mapping[str, str]) -> int:
-    """Return the bytes of a file to read: 0 if it is unchanged, else at least 1.
+    """Return the bytes of a file to read: 0 if it is unchanged, else at least 1; raises OSError if it is missing.
 
-    Raises OSError if it is missing. A session file of another client that lies in this one's folder was read by that
-    one's importer: see `read_by_others`.
+    What another client's importer read of a file that grows counts too (`elsewhere`, see `read_by_others`).
     """
     size, stamp = stamp_of(file, importer.growth)
     name = mark_name(importer.name, file)
@@ -106,9 +106,9 @@ def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: 
 
 
 def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Finding]:
-    """Return what is in the usual places of these importers, one finding for each place that exists and has files.
+    """Return a finding for each usual place of these importers that exists and has files, in their order.
 
-    They are in the order of the importers and their places; `marks` holds all importers' marks by name.
+    `marks` holds all importers' marks by name.
     """
     found = [look(i, path, marks) for i in importers for path in i.default_paths() if path.exists()]
     return [finding for finding in found if finding.files]
@@ -132,8 +132,9 @@ def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tup
 def sort_out(importers: Sequence[Importer], named: str, path: Path, marks: Mapping[str, str]) -> dict[str, list[Path]]:
     """Return the files at `path` by the name of the importer that reads them, `named` first.
 
-    `named` is whose files they are said to be, and gets those that none recognises; "" where nobody said it: they are
-    left out then. Raises SourceUnreadable when there is no such path.
+    `named` is whose files they are said to be: it keeps those it read before and gets those that none recognises or
+    that cannot be read. If it is "", the former are left out and the latter go to the first importer. Raises
+    SourceUnreadable when there is no such path.
     """
     order = sorted(importers, key=lambda importer: importer.name != named)
     listed: dict[Path, None] = {}
@@ -152,10 +153,7 @@ def sort_out(importers: Sequence[Importer], named: str, path: Path, marks: Mappi
 
 
 def nothing_there(path: Path, titles: Iterable[str]) -> SourceUnreadable:
-    """Return, not raise, the error for a path without any file that an importer reads.
-
-    It names the titles of what can be read.
-    """
+    """Return, not raise, the error for a path without any importable file; its hint names the titles of what can be read."""
     return SourceUnreadable(
         f"no conversations and no events were found in {path}",
         f"Name another file or folder. What can be read: {', '.join(titles)}.",

@@ -39,15 +39,15 @@ class Marks(Protocol):
     """Stores marks, and which clients the user agreed to follow."""
 
     def mark(self, follower: str, value: str) -> None:
-        """Store a position under a name; see Outbox."""
+        """Store the position of a follower or importer under its name, in place of its earlier one."""
         ...
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """Store several positions by name, together; see Outbox."""
+        """Store several positions by name, each in place of its earlier one, in one transaction; others stay."""
         ...
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Return the positions whose names begin with `prefix`, by name; see Outbox."""
+        """Return the positions whose names begin with `prefix`, by name, as texts; {} for none."""
         ...
 
 
@@ -144,7 +144,7 @@ class Follower:
         return new
 
     def _keep(self, name: str) -> int:
-        """Store the events of a part that was read, then its marks; return the number of new events."""
+        """Store the events of the part of this name in the spool, then its marks; return the number of new events."""
         source, each = handover.slices(self._spool, name)
         new = 0
         for piece in each:

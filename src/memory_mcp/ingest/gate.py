@@ -64,12 +64,9 @@ class Gate:
     """Cleans drafts one by one; its memory is only a cache."""
 
     def __init__(self, capture: Capture | None = None, forgotten: "TombstoneLog | None" = None) -> None:
-        """Make one; without arguments, for no memory.
+        """Begin with rules of what is never recorded, and with what was forgotten: in this log, else in the rules' directory.
 
-        Args:
-            capture: what is never recorded, and the directory where what was forgotten is known.
-            forgotten: what was forgotten, where the directory does not tell it.
-
+        Without rules (None) all is recorded; without a log and a directory nothing was forgotten.
         """
         self.capture = capture or Capture()
         self._redactor = redactor()
@@ -142,7 +139,7 @@ class Gate:
         return replace(draft, metadata={clean(str(k)): clean(str(v)) for k, v in draft.metadata.items()}, **names)
 
     def redact(self, text: str, report: ImportReport) -> str:
-        """Return `text` without private spans, forgotten values and secrets; secrets are counted by rule in `report`."""
+        """Return `text` without private spans, and with forgotten values and secrets replaced; the latter count in `report`."""
         return self._redactor.redact(self.tombstones.clean(strip_private(text)), report.redacted)
 
     def name(self, value: str) -> str:
@@ -157,9 +154,10 @@ class Gate:
         return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
 
     def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
-        """Return the fields beside the text, by name, without secrets and cut to their bounds.
+        """Return the fields beside the text, by name, without private spans, forgotten values and secrets, cut to their bounds.
 
-        Where something is taken out or cut, a hash keeps different values different. Redactions are counted in `report`.
+        Where something is taken out or cut, a hash keeps different values different. Blanks around the session's id go
+        too. Redactions are counted in `report`.
         """
         given = {name: _storable(getattr(draft, name)) for name in _NAMES}
         given["session_id"] = given["session_id"].strip()
@@ -191,9 +189,9 @@ class Gate:
         return f"{clean.strip()}~{encode(digest('redacted', name, value), 16)}"
 
     def _metadata(self, given: Mapping[str, str], report: ImportReport) -> dict[str, str]:
-        """Return metadata without secrets: the first 40 keys, and values shortened to 4,096 bytes.
+        """Return metadata without private spans and secrets: the first 40 keys, values shortened to about 4,096 bytes.
 
-        Keys are cut to 200 characters.
+        Keys are cut to 200 characters. Redactions are counted in `report`.
         """
         kept: dict[str, str] = {}
         for key, value in given.items():
@@ -212,7 +210,7 @@ class Gate:
         return kept
 
     def _redact_values(self, kept: dict[str, str], report: ImportReport) -> None:
-        """Redact the values in place, with their keys in view.
+        """Redact the values in place, each with its key in view; redactions are counted in `report`.
 
         Short values found harmless are remembered and not searched again.
         """

@@ -59,9 +59,9 @@ class GooseImporter(ClientImporter):
         return (Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "goose" / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the database and the files of lines below `path`, or `path` itself.
+        """Return the databases `sessions.db` and files of lines below a folder in a fixed order, or `path` itself.
 
-        Raises SourceUnreadable without such a path.
+        Raises SourceUnreadable when there is no such path.
         """
         return find_files(path, (_DATABASE, ".jsonl"))
 
@@ -72,10 +72,10 @@ class GooseImporter(ClientImporter):
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield a step for each message: its drafts, and where to go on.
+        """Yield a step for each message: its drafts, and the offset to go on from.
 
-        The offset in a database is the highest row read; a file of lines is read from its start. Messages without an
-        event are counted in `report` with the reason. Raises OSError when the file cannot be read.
+        The offset in a database is the highest row read; a file of lines is always read from its start, each offset 0.
+        Messages without an event are counted in `report` with the reason. Raises OSError when the file cannot be read.
         """
         with file.open("rb") as stream:
             database = stream.read(len(_SQLITE)) == _SQLITE
@@ -89,7 +89,7 @@ class GooseImporter(ClientImporter):
                 yield Read(read.drafts, 0)
 
     def _rows(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the messages of a database after a row, each session's state taken up first.
+        """Yield a step for each message of a database after the row `offset`, each session's state read up to there first.
 
         Raises OSError when it cannot be read.
         """
@@ -166,6 +166,7 @@ class _Reading(ChatReading):
     """State of reading one session."""
 
     def __init__(self, session_id: str, thinking: bool, thread: str = "") -> None:
+        """Begin a session; `thread` is the id of a subagent, "" for none, and `thinking` keeps the model's thoughts."""
         super().__init__("goose", session_id, thinking, thread)
 
     def learn(self, record: dict[str, object]) -> None:
@@ -196,9 +197,9 @@ class _Reading(ChatReading):
         return outcome
 
     def _part(self, user: bool, block: Mapping[str, object], outcome: Outcome) -> Iterator[Part]:
-        """Yield the part of one block: call, result, thought, error, or words of the user or model.
+        """Yield the part of one block: call, result, thought, error, or words; none for an empty one.
 
-        The client's own are counted.
+        Blocks of the client's own give none and are counted in `outcome` as left out.
         """
         kind, call = as_text(block.get("type")), as_text(block.get("id"))
         if kind == "toolRequest":

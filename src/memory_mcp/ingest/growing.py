@@ -63,19 +63,16 @@ class Reading:
         self._last: int | None = None
 
     def learn(self, record: dict[str, object]) -> None:
-        """Read the session's identity from one of the file's first records; called before `give`, for up to 50 of them.
-
-        Does nothing unless overridden.
-        """
+        """Learn about the session from one of the file's first 50 records, before `give` is called; nothing unless overridden."""
 
     def give(self, record: dict[str, object]) -> Given:
         """Return what one record gives, and keep what it says about later ones. Raises NotImplementedError unless overridden."""
         raise NotImplementedError
 
     def ordered(self, time: int | None) -> int | None:
-        """Return a record's time, moved to a millisecond after the record before it if it is at most a second earlier.
+        """Return a record's time, moved to a millisecond after the last one if it is the same or less than a second earlier.
 
-        A time that is earlier by more is believed; None stays None.
+        A time that is earlier by more is believed; None stays None. The result is kept as the last one.
         """
         if time is not None and self._last is not None and self._last - _TOGETHER < time <= self._last:
             time = self._last + 1

@@ -23,10 +23,10 @@ HIDDEN = "hidden message"
 
 
 def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
-    """Return the parts of a message; one that is left out has its reason.
+    """Return the parts of a message, mostly one: words, note, call, result or thinking; one that is left out has its reason.
 
-    Custom instructions, hidden messages and unknown kinds are left out, and thinking unless it is kept; a message without
-    text may give no part.
+    Custom instructions, hidden messages and unknown kinds are left out, and thinking unless it is kept; a message
+    without text may give no part.
     """
     content, metadata = as_mapping(message.get("content")), as_mapping(message.get("metadata"))
     author = as_mapping(message.get("author"))
@@ -57,7 +57,7 @@ def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
 
 
 def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -> Part:
-    """Return what the model passed to a tool: code, a JSON object, or words. A canvas is marked as such."""
+    """Return what the model passed to the tool `recipient`, as a call without id: code, JSON or words; a canvas is marked so."""
     if kind == "code" and not text.startswith("{"):
         language = as_text(content.get("language"))
         return call(recipient, {"code": text, "language": "" if language == "unknown" else language}, "")

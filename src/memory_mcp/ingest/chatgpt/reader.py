@@ -54,7 +54,7 @@ class ChatGptImporter(ExportImporter):
     def _message(
         self, message: Mapping[str, object], session: Session, node_id: str, tally: Tally, line: int
     ) -> tuple[EventDraft, ...]:
-        """Return the drafts of one message, counted in `tally`; `node_id` is its id where it has none of its own."""
+        """Return the drafts of one message, counted in `tally` and placed in `session`; `node_id` is used where it has no id."""
         parts = parts_of(message, self._settings.include_thinking)
         metadata = {"model": as_text(as_mapping(message.get("metadata")).get("model_slug"))}
         drafts = session.put(parts, as_text(message.get("id")) or node_id, parse_time(message.get("create_time")), metadata)

@@ -49,7 +49,7 @@ def nodes_of(mapping: Mapping[str, object], current: str) -> Iterator[Node]:
 
 
 def _path(mapping: Mapping[str, object], leaf: str) -> set[str]:
-    """Return the ids from a leaf up to its root; it ends where a parent is unknown or comes again."""
+    """Return the ids from a leaf up to its root, both included; it ends where a parent is unknown or comes again."""
     path: set[str] = set()
     while leaf in mapping and leaf not in path:
         path.add(leaf)

@@ -116,9 +116,10 @@ def plain(block: Mapping[str, object]) -> str:
 
 
 def call_text(name: str, arguments: object) -> str:
-    """Return a tool call for people: `Bash: go test ./...`, then the other arguments, one a line.
+    """Return a tool call for people: `Bash: go test ./...`, then the other arguments, one a line; of TodoWrite the tasks.
 
-    First stands the argument that says most; empty ones are left out, long ones shortened in the middle.
+    First comes the argument that says most; empty ones, `timeout` and `activeForm` are left out, long ones shortened in
+    the middle.
     """
     given = as_mapping(arguments)
     if name == "TodoWrite" and isinstance(given.get("todos"), list):
@@ -169,7 +170,7 @@ def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str
 
 
 def _ended_well(told: Mapping[str, object]) -> bool:
-    """Return whether details are a shell's and show no trouble: the client reports every other status as an error."""
+    """Return whether details are a shell's and show no trouble; the client reports every other status as an error."""
     unclear = ("interrupted", "backgroundTaskId", "returnCodeInterpretation", "status")
     return "stdout" in told and "interrupted" in told and not any(told.get(k) for k in unclear)
 
@@ -182,7 +183,7 @@ def _files(told: Mapping[str, object]) -> str:
 
 
 def _todo(item: object) -> str:
-    """Return an entry of a list of tasks as a line with its mark: [x] done, [~] begun, [ ] open."""
+    """Return a task of a list as a line with its mark: [x] done, [~] begun, [ ] open; "- <text>" for one that is no object."""
     if not isinstance(item, Mapping):
         return f"- {_short(item)}"
     mark = _MARKS.get(as_text(item.get("status")), " ")

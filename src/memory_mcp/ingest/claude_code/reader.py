@@ -30,14 +30,11 @@ class ClaudeCodeImporter(ClientImporter):
         return (Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the `.jsonl` files below `path` in a fixed order, or `path` itself.
-
-        Raises SourceUnreadable without such a path.
-        """
+        """Return the `.jsonl` files below a folder in a fixed order, or `path` itself; raises SourceUnreadable if missing."""
         return find_files(path, (".jsonl",))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file is Claude Code's, by its first records."""
+        """Return whether a `.jsonl` file is Claude Code's: one of its first 20 records has this client's form."""
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:

@@ -123,10 +123,7 @@ def _kind(record: Mapping[str, object]) -> str:
 
 
 def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list[EventDraft]:
-    """Return one draft for each part, with the record's session, time, project and thread.
-
-    Their ids are the record's and the suffix.
-    """
+    """Return a draft per part, with the record's session, time, project and thread; its id is the record's and the suffix."""
     if not parts:
         return []
     cwd = as_text(record.get("cwd"))
@@ -158,10 +155,7 @@ def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list
 
 
 def _content_id(record: Mapping[str, object]) -> str:
-    """Return the id of a record without one: "content:" and 16 characters of a hash of its content.
-
-    It is the same in every file that holds the record.
-    """
+    """Return "content:" and 16 characters of a hash of a record's content: its id where it has none, the same in every file."""
     message = as_mapping(record.get("message"))
     content = {k: v for k, v in record.items() if k not in ("message", "parentUuid", "requestId", "cwd", "version")}
     text = json.dumps([content, message.get("content")], sort_keys=True, ensure_ascii=False, default=str)
@@ -171,7 +165,7 @@ def _content_id(record: Mapping[str, object]) -> str:
 def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
     """Yield the parts of a user record: results of tools, then its texts as one, and a plan that they do not hold.
 
-    None for the client's own (`isMeta`) records.
+    None, with the reason in `outcome`, for the client's own (`isMeta`) and foreign records.
     """
     if record.get("isMeta") is True:
         outcome.reason = "meta"
@@ -235,7 +229,8 @@ def _result(record: dict[str, object], state: State, block: Mapping[str, object]
 def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
     """Yield the parts of the model's message: thoughts (#t0, #t1, ...), calls, results and words in their order.
 
-    None for what the client wrote in the model's name, but for errors of the API, which are notes.
+    None, with the reason in `outcome`, for foreign records and what the client wrote in the model's name; errors of the
+    API are notes.
     """
     del state
     message = record.get("message")
@@ -274,7 +269,7 @@ def _suffix(number: int) -> str:
 
 
 def _summary(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield the summary of a session as a note, its metadata `record` = summary and `leaf`, the id of its last message."""
+    """Yield the summary of a session as a note, its metadata `record` = summary and `leaf`, the id of the last message."""
     del state, outcome
     text = as_text(record.get("summary"))
     yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"record": "summary", "leaf": as_text(record.get("leafUuid"))})
@@ -288,10 +283,7 @@ def _title(record: dict[str, object], state: State, outcome: Outcome) -> Iterato
 
 
 def _link(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield a pull request's address, with its number if known, as a note; nothing without one.
-
-    The note's metadata has `record` = pull request and `url`.
-    """
+    """Yield a note with a pull request's address and number, its metadata `record` = pull request and `url`, if there is one."""
     del state, outcome
     url, number = as_text(record.get("prUrl")), record.get("prNumber")
     if url:
@@ -300,10 +292,10 @@ def _link(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
 
 
 def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield the client's message as a note of the system; a local command as `unwrap` reads it.
+    """Yield the client's message as a note with its kind as metadata `record`; a local command as `unwrap` reads it.
 
-    Nothing, with the reason, for kinds known as noise and for one without content. A compaction says what triggered it
-    and how many tokens there were.
+    Nothing, with the reason in `outcome`, for kinds known as noise and for one without content. A compaction says what
+    triggered it and how many tokens there were.
     """
     del state
     subtype = as_text(record.get("subtype"))
@@ -324,7 +316,7 @@ def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterat
 
 
 def _slipped_in(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield a prompt that was slipped into a running turn and has no record of its own; nothing for any other record."""
+    """Yield a prompt slipped into a running turn that has no record of its own, marked `queued`; else nothing."""
     outcome.reason = _kind(record)
     if text := state.slipped_in(record):
         yield _Part("", unwrap(text), {"queued": "true"})

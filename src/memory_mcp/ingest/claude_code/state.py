@@ -76,10 +76,7 @@ class State:
             self.observe(record.value)
 
     def observe(self, record: dict[str, object]) -> None:
-        """Update the state from one record.
-
-        That is its directory, prompts waiting in the queue, subagents' threads, and names of called tools.
-        """
+        """Update the state from one record: first directory, queued and slipped-in prompts, subagents' threads, tools' names."""
         self.first_cwd = self.first_cwd or as_text(record.get("cwd"))
         if slipped := self.slipped_in(record):
             self.delivered.append(slipped)
@@ -101,8 +98,8 @@ class State:
     def slipped_in(self, record: dict[str, object]) -> str:
         """Return a prompt that was added to a running turn and has no record of its own.
 
-        "" for none and for one returned before. Newer clients tell it twice, as a removal from the queue and as an
-        attachment: the first counts.
+        "" for none and for one that `observe` has noted. Newer clients tell it twice, as a removal from the queue and
+        as an attachment: the first counts.
         """
         text = ""
         if record.get("type") == "queue-operation" and record.get("operation") == "remove" and self.queued:
@@ -160,10 +157,7 @@ def _prompt(record: dict[str, object]) -> str:
 
 
 def _remember(where: OrderedDict[str, str], key: str, value: str) -> None:
-    """Keep a value under a key in `where`, unless the key is "".
-
-    Beyond 20,000 entries the one that was added first is removed.
-    """
+    """Keep a value under a key in `where`, unless the key is ""; beyond 20,000 entries the one added first is removed."""
     if key:
         where[key] = value
         if len(where) > _REMEMBERED:

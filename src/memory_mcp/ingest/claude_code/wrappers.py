@@ -39,9 +39,9 @@ class Said:
 
 
 def unwrap(text: str) -> Said:
-    """Return a user record's text as a message, a slash command, or the output of a local command.
+    """Return a user record's text without the client's additions: a prompt or command, printed output, or a note.
 
-    Without text, and with the reason, where only the client wrote it.
+    Without text, and with the reason, where only the client wrote it; without both for a blank text.
     """
     if text.lstrip().startswith(_CAVEAT):
         return Said(Role.SYSTEM, EventType.NOTE, "", CAVEAT)
@@ -74,10 +74,10 @@ def without_ansi(text: str) -> str:
 
 
 def _of_tags(found: dict[str, str], text: str) -> Said:
-    """Return the text that stands in the client's tags as role, type and text.
+    """Return what the client's tags hold: a slash command or "! command" of the user, printed output, a notification, a prompt.
 
-    `found` are the tags' contents: a slash command, a shell command, a notification or printed output; `text` is the
-    whole.
+    `found` are the tags' contents by name; `text` is the whole. Without text, and with the reason, where nothing is
+    left.
     """
     if "command-name" in found:
         name = found["command-name"]

@@ -30,10 +30,7 @@ class CodexImporter(ClientImporter):
         return (home / "sessions", home / "archived_sessions")
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the `.jsonl` files below `path` in a fixed order, or `path` itself.
-
-        Raises SourceUnreadable without such a path.
-        """
+        """Return the `.jsonl` files below a folder in a fixed order, or `path` itself; raises SourceUnreadable if missing."""
         return find_files(path, (".jsonl",))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:

@@ -84,6 +84,7 @@ class _Fork:
     """
 
     def __init__(self) -> None:
+        """Begin before the first record, with no session known."""
         self._own = ""
         self._since: int | None = None
 
@@ -160,8 +161,8 @@ class CodexReading(Reading):
     def give(self, record: dict[str, object]) -> Given:
         """Return what one record gives: messages, thoughts, calls and results, summaries and some events.
 
-        Copied records of a fork and events that repeat an item give nothing, with the reason. Directory and model of a
-        turn, and the names of called tools, are kept for what follows.
+        Copied records of a fork and events that repeat an item give nothing, with the reason; messages of the system or
+        developer are left out. Directory and model of a turn, and the names of called tools, are kept for what follows.
         """
         kind, told = _opened(record)
         if self._fork.holds(kind, told, parse_time(record.get("timestamp"))):
@@ -198,16 +199,13 @@ class CodexReading(Reading):
         return Given(reason=DUPLICATE if kind in _SCREEN else "event for the screen" if kind else UNKNOWN)
 
     def _note(self, record: Mapping[str, object], text: str, kind: str, **marks: str) -> Given:
-        """Return a note (Given with one item), marked with `record` = kind and `marks`.
-
-        Its id follows from its session, time, kind and text.
-        """
+        """Return one note, marked with `record` = kind and `marks`; its id follows from its session, time, kind and text."""
         time = parse_time(record.get("timestamp"))
         source_id = f"content:{content_id(self.session.session_id, str(time), kind, text)}"
         return Given([Told(source_id, (note(text, record=kind, **marks),), self.ordered(time))])
 
     def _message(self, item: Mapping[str, object], call_id: str) -> list[Part]:
-        """Return the parts of a message; in a subagent's rollout what stands in the user's role is another agent's."""
+        """Return the parts of a message; in a subagent's rollout the user's words are another agent's: its task, or a note."""
         del call_id
         if item.get("role") == "assistant":
             return [said(Role.ASSISTANT, "\n".join(filter(None, map(plain, as_blocks(item.get("content"))))))]
@@ -222,9 +220,9 @@ class CodexReading(Reading):
 
     @staticmethod
     def _user(item: Mapping[str, object]) -> list[Part]:
-        """Return the parts of a message in the user's role, see `spoken`.
+        """Return the parts of a message in the user's role: the words, summaries, and what the client wrote, as left out.
 
-        Blocks of the client ("harness") are known by its metadata.
+        Blocks that its metadata says the client ("harness") wrote are the client's; others as `spoken` finds.
         """
         passed = as_mapping(item.get("internal_chat_message_metadata_passthrough")).get("content_item_metadata")
         sources = (
@@ -233,12 +231,12 @@ class CodexReading(Reading):
         return spoken(item.get("content"), [source == "harness" for source in sources])
 
     def _reasoning(self, item: Mapping[str, object], call_id: str) -> list[Part]:
-        """Return the readable part of the model's thinking; left out unless the settings keep it."""
+        """Return the readable part of the model's thinking as one part, marked as left out unless the settings keep it."""
         del call_id
         return [thought(summary_of(item), self._include_thinking)]
 
     def _call(self, item: Mapping[str, object], call_id: str) -> list[Part]:
-        """Return a call of a function or tool, and note its name, with its namespace, for its result."""
+        """Return a call of a function or tool as one part, and note its name, with its namespace, for its result."""
         name = as_text(item.get("name")) or as_text(item.get("type")).removesuffix("_call")
         if space := as_text(item.get("namespace")):
             name = f"{space}{name}" if space.endswith("__") else f"{space}.{name}"
@@ -246,14 +244,14 @@ class CodexReading(Reading):
         return [tool_call(name, item.get("input") if "input" in item else item.get("arguments"), call_id)]
 
     def _action(self, item: Mapping[str, object], call_id: str) -> list[Part]:
-        """Return a call that has an action instead of arguments (a shell, a search, an image), and note its name."""
+        """Return a call with an action (shell, search) or an image's prompt as arguments, as one part, and note its name."""
         name = as_text(item.get("type")).removesuffix("_call")
         self.remember(call_id, name)
         given = {k: v for k, v in as_mapping(item.get("action")).items() if k != "type"} or {"prompt": item.get("revised_prompt")}
         return [tool_call(name, given, call_id)]
 
     def _result(self, item: Mapping[str, object], call_id: str) -> list[Part]:
-        """Return a tool's result, named after its call."""
+        """Return a call's output as one part, a tool's result with the name noted for the call; "" if none was."""
         output = item.get("output") if "output" in item else item.get("tools")
         return [tool_result(self.tools.get(call_id, ""), output, call_id)]
 

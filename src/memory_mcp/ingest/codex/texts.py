@@ -35,9 +35,10 @@ _MOST_FILES = 20
 
 
 def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
-    """Return what a user-role message says: one part with the user's words, if any, then summaries and what is left out.
+    """Return the parts of a message in the user's role: the user's words as one, if any, then summaries and what is left out.
 
-    `harness`: for each block whether the client wrote it, if known.
+    `harness`: for each block whether the client wrote it, if known; blocks that begin as the client's do count too.
+    Blank blocks give nothing.
     """
     parts, words = [], []
     for number, block in enumerate(as_blocks(content)):
@@ -93,7 +94,7 @@ def directory_of(content: object) -> str:
 
 
 def recap(text: str) -> str:
-    """Return a summary of the conversation so far, without the client's sentences that introduce it."""
+    """Return a summary of the conversation so far without the client's sentences that introduce it, other text as it is."""
     return text.split(_INTRODUCED, 1)[-1].strip() if text.startswith(_SUMMARY) else text
 
 
@@ -139,7 +140,7 @@ def _readable(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _command(value: object) -> str:
-    """Return a command line as typed, a list of words joined and quoted for a shell.
+    """Return a command line as typed, a list of words joined and quoted for a shell; any other value as plain text.
 
     Of a list that calls a shell with one option and a script, the script alone.
     """

@@ -49,6 +49,7 @@ class CopilotReading(Reading):
     """One read of one session."""
 
     def __init__(self, session_id: str, include_thinking: bool) -> None:
+        """Begin a session with an id that its start may replace; `include_thinking` keeps the model's thoughts."""
         super().__init__(AGENT, session_id)
         self._include_thinking = include_thinking
 
@@ -62,7 +63,10 @@ class CopilotReading(Reading):
             self.prompt = as_text(data.get("content"))
 
     def give(self, record: dict[str, object]) -> Given:
-        """Return what one event gives; kinds that are not read give the reason. Thoughts have an id and time of their own."""
+        """Return what one event gives; kinds that are not read give the reason. Thoughts have an id and time of their own.
+
+        An event that is read sets the session's thread: its subagent, "" outside of one.
+        """
         kind, data = as_text(record.get("type")), as_mapping(record.get("data"))
         if kind not in _READ:
             known = "." in kind and kind.split(".", 1)[0] in _FAMILIES
@@ -131,9 +135,9 @@ class CopilotReading(Reading):
             self.remote = f"https://{host}/{place}" if place else ""
 
     def _user(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return (parts, reason) of a prompt; the reason counts only where no part is kept.
+        """Return (parts, reason) of a prompt, one part; what the client wrote is left out, and the reason says so.
 
-        In a subagent it is the task; what the client wrote is left out.
+        In a subagent it is the calling agent's task. The reason counts only where no part is kept.
         """
         text = as_text(data.get("content"))
         if self.session.thread:
@@ -177,5 +181,5 @@ class CopilotReading(Reading):
 
 
 def _written_by_client(data: Mapping[str, object]) -> bool:
-    """Return whether a user's message was written by the client: it goes on by itself, or names another source."""
+    """Return whether the client wrote a user's message: it is the autopilot's, or names a source that is not the user."""
     return data.get("isAutopilotContinuation") is True or as_text(data.get("source")).startswith(_SOURCES)

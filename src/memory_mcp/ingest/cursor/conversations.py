@@ -42,10 +42,10 @@ class Conversations:
             self._workspaces = Workspaces(file.absolute().parent.parent.parent)
 
     def read(self, store: Store, position: int) -> Iterator[Read]:
-        """Yield what was written after a position, one step per message; the last step has the new position.
+        """Yield what was written after a position, one step per message; the last step, without drafts, has the new position.
 
-        Conversations that are being written wait, and hold the position below their rows. Raises OSError when the
-        database cannot be read.
+        A position above the highest row counts as 0. Conversations that are being written wait, and hold the position
+        below their rows. Raises OSError when the database cannot be read.
         """
         top = store.top()
         # Fewer rows than were seen: another database, or one that was cleaned up. Known messages are known by their ids.
@@ -114,7 +114,7 @@ class Conversations:
         return Session(AGENT, place.parent or name, project_of(cwd), told, thread, file_time=self._written)
 
     def _panel(self, store: Store) -> Iterator[tuple[EventDraft, ...]]:
-        """Yield the messages of the panel of older clients, one by one.
+        """Yield the drafts of each message of the panel of older clients, at every read all of them.
 
         They have no times of their own and follow the conversation's.
         """

@@ -29,6 +29,7 @@ class CursorImporter:
     growth = Growth.DATABASE
 
     def __init__(self, settings: IngestSettings) -> None:
+        """Keep whether thinking is read; nothing is opened yet."""
         self._keep_thinking = settings.include_thinking
         self._transcripts = Transcripts(user_folder(), settings.include_thinking)
 
@@ -58,7 +59,7 @@ class CursorImporter:
         return bool(values) and all(set(v) <= {"role", "message"} and as_mapping(v.get("message")) for v in values)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield steps with the drafts of what is new, and where to go on.
+        """Yield steps with the drafts of what is new, and the offset to go on from.
 
         Of a database the offset is the highest row that was read, of a transcript its bytes; what gives no event is
         counted in `report` with the reason. Raises OSError when the file cannot be read.

@@ -47,10 +47,11 @@ class Transcripts:
         self._in_database: set[str] | None = None
 
     def read(self, file: Path, offset: int, tally: Tally) -> Iterator[Read]:
-        """Yield the records after an offset; earlier ones are read again, because times follow from them.
+        """Yield a step for each record behind a byte offset: its drafts, and the offset to go on from.
 
-        Conversations that the editor's database holds are skipped and counted. A file shorter than the offset is read
-        from its start.
+        Earlier records are read again, because times follow from them. Conversations that the editor's database holds
+        are skipped and counted. A file shorter than the offset is read from its start. Raises OSError when the file
+        cannot be read.
         """
         # The file's name is the session's; in a folder of subagents the folder's name is.
         subagent = file.parent.name == _SUBAGENTS
@@ -92,7 +93,7 @@ class Transcripts:
         return session.put(parts, source_id, _time_of(words) if role == "user" else None), parts, ""
 
     def _asked(self, words: str, session: Session) -> Iterator[Part]:
-        """Yield a prompt without the client's additions, and that there were some; in a subagent's file it is the model's."""
+        """Yield a prompt without the client's additions, and a left-out part for these; in a subagent's file the model's."""
         found = _QUERY.findall(words)
         asked = said(Role.USER, "\n".join(found) if found else words)
         yield Part(Role.ASSISTANT, EventType.SUBAGENT_START, asked.text) if session.thread else asked

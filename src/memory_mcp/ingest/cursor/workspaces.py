@@ -21,10 +21,7 @@ def user_folder() -> Path:
 
 
 def slug_of(folder: str) -> str:
-    """Return the client's folder name for a path.
-
-    A dash stands for every run of characters but ASCII letters and digits; none is at the ends.
-    """
+    """Return the client's folder name for a path: a dash for each run of signs but ASCII letters and digits, none at its ends."""
     return _SEPARATORS.sub("-", folder).strip("-")
 
 

@@ -31,9 +31,9 @@ class GeminiImporter(ClientImporter):
         return (Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the session files below `path`, or `path` itself if it is a file; of `.json` files only sessions.
+        """Return the session files below a folder, of `.json` files only sessions, or `path` itself.
 
-        Raises SourceUnreadable without such a path.
+        Raises SourceUnreadable when there is no such path.
         """
         return session_files(path)
 
@@ -51,9 +51,9 @@ class GeminiImporter(ClientImporter):
 
 
 def session_files(path: Path) -> Iterator[Path]:
-    """Return the session files below `path`, or `path` itself when it is a file.
+    """Return the session files below a folder, or `path` itself when it is a file; raises SourceUnreadable if it is missing.
 
-    Raises SourceUnreadable when there is no such path.
+    `.json` files are opened, and only sessions are returned.
     """
     found = find_files(path, (".jsonl", ".json"))
     return (f for f in found if f.suffix != ".json" or is_session(f, _beginning(f))) if path.is_dir() else found

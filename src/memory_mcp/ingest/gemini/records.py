@@ -156,7 +156,7 @@ class GeminiReading(Reading):
         self.offset = 0
 
     def _logged(self, entry: Mapping[str, object], time: int | None) -> Given:
-        """Return a prompt of the log, unless the session has a file of its own that holds it."""
+        """Return a prompt of the log; nothing, as told elsewhere, if its session has a file of its own, or no id."""
         session = as_text(entry.get("sessionId"))
         if not session or session[:8] in self._beside:
             return Given(reason=DUPLICATE)
@@ -165,9 +165,9 @@ class GeminiReading(Reading):
         return Given([Told(source_id, (said(Role.USER, as_text(entry.get("message"))),), time)])
 
     def _user(self, message: Mapping[str, object], source_id: str, time: int | None) -> Given:
-        """Return what a message in the user's role gives.
+        """Return what a message in the user's role gives: results of tools, and a prompt, a summary or the client's own context.
 
-        That is results of tools, and a prompt, a summary or the client's own context.
+        In a subagent's session a prompt is the calling agent's.
         """
         told = list(self._answers(message, source_id, time))
         text = _typed(message)
@@ -208,7 +208,7 @@ class GeminiReading(Reading):
             yield Told(f"{source_id}#t{number}", (thought(text.strip(), self._include_thinking),), time if when is None else when)
 
     def _calls(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        """Yield the calls of a message, each followed by its result if it has one, at times that keep their order."""
+        """Yield the calls of a message, else its new function calls, each followed by its result if it has one, in time order."""
         calls = as_mappings(message.get("toolCalls"))
         calls += [f for f in _parts(message, "functionCall") if as_text(f.get("id")) not in self.tools] if not calls else []
         called = answered = time
@@ -228,7 +228,7 @@ class GeminiReading(Reading):
                 yield Told(f"{key}#result", (result(name, call_id, _output(one), is_error=failed),), answered)
 
     def _answers(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        """Yield results in the user's role that belong to no call told before, a millisecond apart from `time` on."""
+        """Yield results in the user's role whose call no earlier record has, a millisecond apart from `time` on."""
         for number, answer in enumerate(_parts(message, "functionResponse")):
             call_id = as_text(answer.get("id"))
             if call_id not in self._results and call_id not in self.tools:
@@ -274,7 +274,7 @@ def _words(message: Mapping[str, object]) -> str:
 
 
 def _typed(message: Mapping[str, object]) -> str:
-    """Return a user's message without named files and additions of hooks."""
+    """Return a user's message as displayed, else as sent, without the contents of named files and additions of hooks."""
     text = parts_text(message.get("displayContent")) or parts_text(message.get("content"))
     return _HOOK.sub("", text.split(_FILES, 1)[0])
 
@@ -304,6 +304,6 @@ def _output(one: Mapping[str, object]) -> str:
 
 
 def _bound(where: OrderedDict[str, str] | OrderedDict[str, int]) -> None:
-    """Remove the oldest entry, one, where there are more than 20,000."""
+    """Remove the oldest entry of a mapping, only one, where it has more than 20,000."""
     if len(where) > _REMEMBERED:
         where.popitem(last=False)
