@@ -116,6 +116,7 @@ def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
     factor = app.settings.retrieval.token_factor
 
     def fits(material: Material) -> bool:
+        """Return whether the material costs at most `budget` tokens."""
         return tokens_of(material, factor) <= budget
 
     show = _segment if node.level is TocLevel.SEGMENT else _period

@@ -254,7 +254,7 @@ def event(value: domain.Event, calendar: Calendar) -> Event:
 
 
 def window(value: TimeWindow | None, words: str, calendar: Calendar) -> Window | None:
-    """Return a span of time as responses show it; None for None. `words` are those from which it was read."""
+    """Return a span of time as responses show it, "" for an open end; None for None. `words` are those it was read from."""
     if value is None:
         return None
     since = calendar.iso(value.start_ms) if value.start_ms > EARLIEST_MS else ""

@@ -234,7 +234,7 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
 
 
 def _needs(place: SharePlace, space: str) -> str:
-    """Return the role that publishing takes, where the key is known to have a lower one; else ""."""
+    """Return "writer", which publishing takes, where the key is known to be only a reader's in the space; else ""."""
     role = place.progress().roles.get(space, ["", ""])[1]
     return "writer" if role == run.READER else ""
 
@@ -256,7 +256,7 @@ def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareC
     """Publish a project no more; what was published stays there.
 
     Raises:
-        InvalidQuery: it is not shared, or no server is named.
+        InvalidQuery: it is not shared, no server is named, or the caller is bound to one project.
 
     """
     caller.refuse_all(app, "sharing")
@@ -275,7 +275,7 @@ def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareC
 def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
     """Publish and pull once, in this call, and return the counts; being offline is no error.
 
-    Raises InvalidQuery without a server.
+    Raises InvalidQuery without a server, or for a caller bound to one project.
     """
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
@@ -289,7 +289,7 @@ def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
 
 
 def _totals(place: SharePlace) -> tuple[int, int]:
-    """Return how many events ever left this memory, and how many came."""
+    """Return (events that ever left this memory, events that ever came)."""
     progress = place.progress()
     return sum(one[0] for one in progress.left.values()), sum(one[0] for one in progress.came.values())
 
@@ -357,7 +357,7 @@ def _project(
 
 
 def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tuple[int, int]]:
-    """Return by project how many events would leave with the next run, and how many wait for a word of a person."""
+    """Return by project (events that leave with the next run, events that wait until a person shares it once more)."""
     found: dict[str, tuple[int, int]] = {}
     for space in {one.space for one in sharing.projects.values()}:
         leaving, ledger = Leaving.to(app, sharing, space), place.ledger(sharing.url, space)
