@@ -1,4 +1,4 @@
-"""Excludes projects, paths and tools from recording; exclusions stand in the settings file and are in force at once."""
+"""Excludes projects, paths and tools from recording; exclusions are in the settings file and in force at once."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
 def include(app: App, request: Include, caller: Caller) -> Exclusions:
     """Record again what was excluded by exactly this pattern; one that is not excluded changes nothing.
 
-    In force at once, and written into the settings file and the audit log. Raises what `exclude` raises.
+    In force at once, and written into the settings file and the audit log. Raises InvalidQuery, ConfigError, ReadOnly.
     """
     return _changed(app, *_one(app, request, caller), on=False, by=request.by)
 

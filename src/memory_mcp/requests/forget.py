@@ -134,7 +134,7 @@ def _refuse_common(app: App, wanted: Wanted) -> None:
 
 
 def _of_topic(app: App, given: str) -> Iterator[Event]:
-    """Yield the events of all segments of a topic, in whatever project. Raises NotFound for an unknown topic."""
+    """Yield the events of all segments of a topic, of all projects. Raises NotFound for an unknown topic."""
     topic = parse_topic_id(given)
     known = next((one for one in app.storage.topics.all() if one.topic_id == topic), None)
     if known is None:

@@ -61,7 +61,7 @@ class GetNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Where a segment stands."""
+    """The surroundings of a segment: its session, what came before it there, and its periods."""
 
     session_id: str = ""
     #: The end of the session's segment before.
@@ -123,7 +123,7 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
 
 
 def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
-    """Return a whole node with a page of at most `limit` children, of whatever length, and for a segment its context.
+    """Return a whole node with a page of at most `limit` children, without a token budget, and for a segment its context.
 
     Raises NotFound for a node that the scope does not hold, InvalidQuery for an invalid argument.
     """

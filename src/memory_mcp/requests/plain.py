@@ -49,7 +49,7 @@ def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
 
 
 def compact(value: Any) -> str:
-    """Return a value, put through `as_json`, as JSON text without white space between tokens; only ASCII controls are escaped."""
+    """Return a value, put through `as_json`, as JSON text without white space between tokens; letters beyond ASCII stay."""
     return json.dumps(as_json(value), ensure_ascii=False, separators=(",", ":"))
 
 

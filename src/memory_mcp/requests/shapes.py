@@ -149,8 +149,8 @@ def newest_first(found: Iterable[Activity]) -> list[Activity]:
 def child(node: TocNode, children: int = 0) -> Child:
     """Return a node as its parent lists it: title without terms, summary, keywords that the title lacks, and counts.
 
-    Of a segment the summary says what came of it; both are cut as `ChildDetail.ALL` says. `children` is its
-    number of children.
+    Of a segment the summary says what came of it; both are cut to `ChildDetail.ALL` (120 characters,
+    3 keywords). `children` is its number of children.
     """
     period = node.level is not TocLevel.SEGMENT
     title = node.title.partition(SEPARATOR)[0]

@@ -195,7 +195,7 @@ def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
 
 
 def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
-    """Forget the server, its key and what is shared; what came or was published stays. InvalidQuery for a bound caller."""
+    """Forget server, key and what is shared, and audit it; what came or was published stays. InvalidQuery for a bound caller."""
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
     before = place.sharing()

@@ -111,7 +111,7 @@ def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
     """Return a page of areas, or with `fine` of single topics, by importance, with their mentions week by week.
 
     `since`, `until` and `agent` limit the mentions that count; the page is also cut to the default token
-    budget. Raises what `topics_by_query` raises.
+    budget. Raises InvalidQuery, LayerUnavailable; as `topics_by_query`.
     """
     limit = RESULTS.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)

@@ -134,6 +134,7 @@ class Host:
         """
 
         def written() -> T:
+            """Run the call in this thread, with the App that it is lent, and return its result."""
             with self.lent(writing=True) as app:
                 return work(app)
 

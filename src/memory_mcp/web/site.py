@@ -70,6 +70,7 @@ class _Site:
     """The endpoints."""
 
     def __init__(self, memory: Memory, visits: Visits) -> None:
+        """Answer from `memory`, for the browsers that `visits` let in."""
         self._memory = memory
         self._visits = visits
 
