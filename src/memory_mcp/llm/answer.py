@@ -179,5 +179,5 @@ def _mostly(terms: set[str], there: set[str], rarity: Rarity) -> bool:
 
 
 def _numbers(text: str) -> set[str]:
-    """Return the numbers in a text as written, without commas."""
+    """Return the numbers in a text (1.5, 12:30), commas removed; digits right behind a letter or point do not count."""
     return {found.replace(",", "") for found in _NUMBER.findall(text)}

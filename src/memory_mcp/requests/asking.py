@@ -134,7 +134,7 @@ class Trying:
         self._first: Plan | None = None
 
     def look(self, arguments: Mapping[str, Any]) -> Seen:
-        """Return how a call with these arguments is understood, without searching.
+        """Return how a call with these arguments is understood (project, window, intent, bounds and others), without searching.
 
         The first call also fixes the time limit for all later `ask`. Raises InvalidQuery for an invalid
         argument.

@@ -85,7 +85,7 @@ class Audited:
 
 
 def correct(app: App, request: Correct, caller: Caller) -> Corrected:
-    """Record a statement that supersedes another, which is shown as superseded from now on.
+    """Record a statement that supersedes another, shown as superseded from now on; return both grip ids, event id and project.
 
     Stores the text as an event, derives the tree up to it, and supersedes every grip that quotes the old
     statement; under the same `key` the event is stored once. Raises InvalidQuery when the text is empty, the

@@ -168,5 +168,5 @@ def _context(app: App, node_id: str, scoped: Scoped) -> Context | None:
 
 
 def _over(app: App, node: TocNode) -> Mapping[GripId, Superseded]:
-    """Return those of the grips of a node's bullets that are superseded, by id."""
+    """Return by id the records that supersede grips of a node's bullets; grips that still hold are not in it."""
     return app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})

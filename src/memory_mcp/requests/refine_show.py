@@ -220,7 +220,7 @@ def _part(node: TocNode, most: int) -> Part:
 
 
 def _bullets(node: TocNode) -> Sequence[Bullet]:
-    """Return a node's bullets as responses show them."""
+    """Return a node's bullets as responses show them, without saying which are superseded."""
     return [shapes.bullet(b) for b in node.bullets]
 
 

@@ -107,7 +107,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     given = request.given()
 
     def bind(project: str, scope: str) -> Scoped:
-        """Return the scope of this caller's call."""
+        """Return the scope of a call of this caller. Raises InvalidQuery for a project or scope that is unknown or refused."""
         return scope_of(app, project, scope, caller)
 
     asked = parse_search(app, bind, given)

@@ -138,7 +138,7 @@ class ShareState:
 
 
 def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
-    """Remember a server and its key, and begin to pull; another server's shared projects are not taken along.
+    """Remember a server and its key, begin to pull, and return what is shared; another server's projects are not taken along.
 
     Without a key the one for the same server is kept. Raises InvalidQuery when the address or the key is
     invalid or not safe, the space must be named, or the caller is bound to one project; Unauthenticated or
@@ -208,7 +208,7 @@ def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
 
 
 def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChanged:
-    """Publish a project from now on, under the name it is shown with; a run is begun soon.
+    """Publish a project from now on, under the name it is shown with; a run begins soon. Return what is shared, with notes.
 
     A second time renews what belongs to it. Raises InvalidQuery when the project is unknown or has no name,
     no server is named, or the caller is bound to one project.
@@ -253,7 +253,7 @@ def _ways(app: App, project: str) -> tuple[str, ...]:
 
 
 def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareChanged:
-    """Publish a project no more; what was published stays there.
+    """Publish a project no more, and return what is still shared; what was published stays there.
 
     Raises:
         InvalidQuery: it is not shared, no server is named, or the caller is bound to one project.

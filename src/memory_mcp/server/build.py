@@ -76,7 +76,7 @@ def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[
 
 
 def instructions() -> str:
-    """Return the instructions that a client receives on connecting."""
+    """Return the instructions that a client receives on connecting, from the package's instructions.md."""
     return files("memory_mcp.server").joinpath("instructions.md").read_text(encoding="utf-8")
 
 

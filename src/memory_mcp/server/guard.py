@@ -127,7 +127,7 @@ async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterat
     asked = context
 
     async def tell() -> None:
-        """Report the time that has passed, each `PROGRESS_SECONDS`, until cancelled."""
+        """Report to the client the seconds since the call began, each `PROGRESS_SECONDS`, until cancelled."""
         for count in itertools.count(1):
             await anyio.sleep(PROGRESS_SECONDS)
             seconds = count * PROGRESS_SECONDS

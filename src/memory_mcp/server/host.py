@@ -102,7 +102,7 @@ class Host:
 
     @property
     def calls(self) -> int:
-        """Reading calls now running."""
+        """How many reading calls run now."""
         return len(self._running)
 
     def give_way(self) -> None:

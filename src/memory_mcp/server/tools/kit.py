@@ -44,7 +44,7 @@ class Kit:
 
     @property
     def caller(self) -> Caller:
-        """The calling client as requests take it."""
+        """The calling client as requests take it: its project, the deriver's last error, whether it is bound to the project."""
         locked = CALLER.get().locked or self.host.settings.server.scope_lock
         return Caller(self.project, self.host.deriver_error(), locked)
 
@@ -90,7 +90,7 @@ class Group:
         self._kit = kit
 
     def tools(self) -> list[Tool]:
-        """Return the tools in the order in which they are defined."""
+        """Return a tool for each marked method of the class itself, in the order in which they are defined."""
         return [
             tool(getattr(self, name), *getattr(method, _OFFER))
             for name, method in vars(type(self)).items()
@@ -108,7 +108,7 @@ def answer(value: object) -> CallToolResult:
 
 
 def _plain(value: object) -> dict[str, Any]:
-    """Return a response, or a wire type, as JSON values."""
+    """Return a response (by `as_json`) or a wire type (by its own serializer) as JSON values."""
     found: dict[str, Any] = value.model_dump(mode="json") if isinstance(value, wire.Wire) else as_json(value)
     return found
 
