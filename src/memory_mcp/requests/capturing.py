@@ -82,10 +82,10 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
 
 
 def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturing:
-    """End the pauses of a project, or with "*" every pause, and return what is still paused; what was said stays unrecorded.
+    """End the pauses of a project, or with "*" every pause, and return what is still paused.
 
-    Where nothing is paused, nothing is written. Raises InvalidQuery when the project is paused only because
-    all projects are, or none is known; ReadOnly where nothing can be stored.
+    What was said meanwhile stays unrecorded. Where nothing is paused, nothing is written. Raises InvalidQuery
+    when the project is paused only because all are, or none is known; ReadOnly where nothing can be stored.
     """
     project, directory = _project(app, request.project, caller), _directory(app)
     now, known = app.clock.now_ms(), _read(directory)

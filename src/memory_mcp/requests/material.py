@@ -76,7 +76,7 @@ def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions:
 def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
     """Return what was recorded in a week, day by day, at most `_STRETCHES` segments.
 
-    Else the nearest weeks that hold anything.
+    Where it holds nothing, `text` is "" and `nothing` names the nearest weeks that hold anything.
 
     Args:
         app: The memory that is asked.

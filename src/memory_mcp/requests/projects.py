@@ -170,7 +170,7 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
 
 
 def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectChanged:
-    """Show a project under another's name from now on, file the tree again, return what holds now; twice changes nothing.
+    """Show a project under another's name from now on, file the tree again, return what holds; a repeat changes nothing.
 
     Raises InvalidQuery when one of them is unknown or ambiguous, they are the same, or the second is shown
     under the first's name, and for a caller bound to one project.
@@ -193,7 +193,7 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
 
 
 def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectChanged:
-    """Show sessions of a project as one of their own, file the tree again, and return what holds now; twice changes nothing.
+    """Show sessions of a project as one of their own, file the tree again, return what holds now; a repeat changes nothing.
 
     Raises InvalidQuery when the project is unknown, neither or both of folder and sessions are given, or the
     name is taken, and for a bound caller; NotFound, with the rule taken back, when none of its sessions is meant.

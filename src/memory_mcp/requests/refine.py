@@ -154,7 +154,7 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
 
 
 def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
-    """Replace a node's words by an agent's, roll up the periods above, and return what it is now; twice changes nothing.
+    """Replace a node's words by an agent's, roll up the periods above, and return what it is now; a repeat changes nothing.
 
     The change is in the audit log, unless `by` is "". Raises InvalidQuery when a text is empty, too long or
     refused, or a grip lies outside the node or in another project; NotFound for an unknown node or grip.
