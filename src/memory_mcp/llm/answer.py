@@ -88,7 +88,7 @@ def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[s
 
 
 def believed_label(answer: str, material: TopicMaterial, rarity: Rarity, clean: Callable[[str], str]) -> str:
-    """Return the label that an answer gives a topic; `clean` as for `believed`.
+    """Return the label that an answer gives a topic; `clean` gives a text as it may be stored, "" when it may not.
 
     Raises Unusable unless it is one line of plain words, at most 50 characters, whose numbers and most of whose words are
     in what was shown; its other words must occur in the topic's project.
@@ -112,7 +112,7 @@ def believed_label(answer: str, material: TopicMaterial, rarity: Rarity, clean: 
 
 
 def _object(answer: str) -> Mapping[str, Any]:
-    """Return the first JSON object in an answer, without the model's thoughts, whatever surrounds it.
+    """Return the first JSON object in an answer, without the model's thoughts; text around it is ignored.
 
     Raises Unusable when there is none or it is broken.
     """
@@ -179,5 +179,5 @@ def _mostly(terms: set[str], there: set[str], rarity: Rarity) -> bool:
 
 
 def _numbers(text: str) -> set[str]:
-    """Return the numbers in a text as written, without commas."""
+    """Return the numbers in a text (1.5, 12:30), commas removed; digits right behind a letter or point do not count."""
     return {found.replace(",", "") for found in _NUMBER.findall(text)}

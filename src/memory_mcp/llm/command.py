@@ -23,7 +23,7 @@ _LOOK = 0.1
 
 
 class Command:
-    """See `ask.Ask`. The command and all processes it starts end with the question."""
+    """Asks a command once for each call, as `Ask`. The command and all processes that it starts end with the question."""
 
     def __init__(self, line: str, timeout: float, directory: Path | None) -> None:
         """Run the words of `line`, split as a shell does; `timeout` is in seconds, `directory` where it runs (None: here)."""
@@ -35,8 +35,8 @@ class Command:
     def __call__(self, prompt: Prompt, stopped: threading.Event) -> Reply:
         """Run the command once with the prompt on its input; return what it printed, with estimated tokens.
 
-        The command and what it started are killed at the end. Raises Unavailable if it cannot be started, fails, is
-        stopped, or is too slow or prints more than 1 MB; Refused if it prints nothing.
+        The command and what it started (Windows: the command alone) are killed at the end. Raises Unavailable if it cannot
+        be started, fails, is stopped, is too slow or prints more than 1 MB; Refused if it prints nothing.
         """
         with tempfile.TemporaryFile() as out:
             process = self._start(out)

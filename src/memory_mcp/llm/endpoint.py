@@ -29,7 +29,7 @@ _SECONDS = re.compile(r"\d{1,9}(?:\.\d+)?")
 
 
 class Endpoint:
-    """See `ask.Ask`."""
+    """Asks the endpoint of the settings once for each call, as `Ask`."""
 
     def __init__(self, settings: SummarizerSettings) -> None:
         """Ask the endpoint that the settings name; nothing is sent yet."""

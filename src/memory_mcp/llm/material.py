@@ -152,6 +152,6 @@ def _fitting(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[s
 
 
 def _cut(text: str, width: int) -> str:
-    """Return a text on one line, cut to `width` characters with an ellipsis."""
+    """Return a text on one line, white space runs as one space, cut to `width` characters, ellipsis included."""
     flat = " ".join(text.split())
     return flat if len(flat) <= width else f"{flat[: width - 1].rstrip()}…"

@@ -78,7 +78,7 @@ class SummarizerSettings:
 
     @property
     def is_on(self) -> bool:
-        """Whether a model is used at all."""
+        """Whether a model is used: True for every provider but extractive."""
         return self.provider != OFF
 
     @property

@@ -82,7 +82,7 @@ def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> A
     events that are in no segment yet for none. `years` names all years that hold anything.
 
     Raises:
-        InvalidQuery: the window is none, `days` goes with a time, or the project is unknown.
+        InvalidQuery: the window is empty, `days` is out of range or goes with a time, or the project is unknown.
 
     """
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -119,7 +119,7 @@ def _span(times: Times, request: GetAgentActivity) -> tuple[dt.date | None, dt.d
 
 
 def _totals(counts: Iterable[Count], by_month: Iterable[MonthCount]) -> list[ActivityTotal]:
-    """Return the totals of projects or agents with their months, most events first, equals by name.
+    """Return the totals of projects or agents with their months, most events first, equals by name; "" becomes `NO_NAME`.
 
     `by_month` must hold at least one month for each name in `counts`.
     """

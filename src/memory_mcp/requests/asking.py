@@ -89,7 +89,7 @@ def search_options(
 ) -> How:
     """Return the caller's options for the policy.
 
-    `token_budget` and `timeout_ms` lower the bounds of the same meaning, 0 and None change nothing;
+    `bounds` None sets none; `token_budget` and `timeout_ms` lower those of the same meaning, 0 and None do not;
     `has_moment` says that the call names a moment (`as_of`), without it the policy takes its own now. Raises
     InvalidQuery for an unknown intent or mode.
     """
@@ -134,7 +134,7 @@ class Trying:
         self._first: Plan | None = None
 
     def look(self, arguments: Mapping[str, Any]) -> Seen:
-        """Return how a call with these arguments is understood, without searching.
+        """Return how a call with these arguments is understood (project, window, intent, bounds and others), without searching.
 
         The first call also fixes the time limit for all later `ask`. Raises InvalidQuery for an invalid
         argument.

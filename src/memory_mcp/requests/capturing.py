@@ -57,7 +57,7 @@ class Capturing:
 
 
 def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
-    """Record nothing of a project from now on, until the duration is over or recording is resumed.
+    """Record nothing of a project from now on, until the duration is over or recording is resumed; return what is paused.
 
     A running pause of the same project is ended and a new one follows without a gap, so its end changes.
     Other names of the project are paused too. Writes the file of pauses and an entry of the audit log. Raises
@@ -82,10 +82,10 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
 
 
 def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturing:
-    """End the pauses of a project, or with "*" every pause; what was said meanwhile stays unrecorded.
+    """End the pauses of a project, or with "*" every pause, and return what is still paused.
 
-    Where nothing is paused, nothing is written. Raises InvalidQuery when the project is paused only because
-    all projects are, or none is known; ReadOnly where nothing can be stored.
+    What was said meanwhile stays unrecorded. Where nothing is paused, nothing is written. Raises InvalidQuery
+    when the project is paused only because all are, or none is known; ReadOnly where nothing can be stored.
     """
     project, directory = _project(app, request.project, caller), _directory(app)
     now, known = app.clock.now_ms(), _read(directory)

@@ -85,11 +85,11 @@ class Audited:
 
 
 def correct(app: App, request: Correct, caller: Caller) -> Corrected:
-    """Record a statement that supersedes another, which is shown as superseded from now on.
+    """Record a statement that supersedes another, shown as superseded from now on; return both grip ids, event id and project.
 
     Stores the text as an event, derives the tree up to it, and supersedes every grip that quotes the old
-    statement; under the same `key` the event is stored once. Raises InvalidQuery when the text is empty or
-    nothing of it may be stored, NotFound for an unknown quotation, or one that the caller may not see.
+    statement; under the same `key` the event is stored once. Raises InvalidQuery when the text is empty, the
+    kind is unknown or nothing of it may be stored, NotFound for an unknown quotation, or one that the caller may not see.
     """
     if not request.text.strip():
         raise InvalidQuery("the text is empty", "Say in one sentence what holds instead, or retract the statement.")
@@ -127,7 +127,7 @@ def retract(app: App, request: Retract, caller: Caller) -> Corrected:
 def audit(app: App, request: Audit, caller: Caller) -> Audited:
     """Return the latest acts upon the memory, newest first, at most `limit`.
 
-    Raises InvalidQuery for a caller bound to a project.
+    Raises InvalidQuery for a limit out of range or a caller bound to a project.
     """
     caller.refuse_all(app, "the list of acts")
     acts = app.storage.audit.all(PAGE.check(request.limit))

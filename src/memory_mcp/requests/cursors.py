@@ -26,14 +26,14 @@ def event_cursor(event_id: EventId, *question: str) -> str:
 
 
 def event_of(cursor: str, *question: str) -> EventId:
-    """Return the event after which a page begins; raises InvalidQuery as `offset_of`, also for ""."""
+    """Return the event after which a page begins; InvalidQuery for "", a damaged cursor and one of another question."""
     return event_id_from(event_key(_body(cursor, _EVENT_CHARS, question)))
 
 
 def event_behind(app: App, cursor: str, question: tuple[str, ...]) -> tuple[int, str] | None:
-    """Return the sort key of the event after which a page begins; None for no cursor.
+    """Return the sort key (UTC ms, event id) of the event after which a page begins; None for the cursor "".
 
-    Raises InvalidQuery as `offset_of` does, and when the event is not stored any more.
+    Raises InvalidQuery for a damaged cursor or one of another question, and when the event is not stored any more.
     """
     if not cursor:
         return None

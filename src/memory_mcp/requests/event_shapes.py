@@ -45,7 +45,7 @@ def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offse
     Args:
         app: Holds the citations and the calendar.
         found: What was read.
-        full: Whether origin, size and citations are wanted; the events are FullEvent then.
+        full: Whether origin, size and citations are wanted; the events are FullEvent then, metadata cut to `_VALUE` characters.
         most: Characters of a text; 0 for all of them.
         offsets: Characters left out at the beginning of a text, by event id.
 

@@ -1,4 +1,4 @@
-"""Excludes projects, paths and tools from recording; exclusions stand in the settings file and are in force at once."""
+"""Excludes projects, paths and tools from recording; exclusions are in the settings file and in force at once."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ def list_excluded(app: App, _: ListExcluded, caller: Caller) -> Exclusions:
 
 
 def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
-    """Record nothing more of a project, of what names a path, or of a tool; what is stored already stays.
+    """Record nothing more of a project, of what names a path, or of a tool; return all that is excluded. What is stored stays.
 
     In force at once, and written into the settings file and the audit log; a pattern that is excluded already
     changes nothing. Raises InvalidQuery when not exactly one is named, or the pattern is empty, holds a comma
@@ -81,9 +81,9 @@ def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
 
 
 def include(app: App, request: Include, caller: Caller) -> Exclusions:
-    """Record again what was excluded by exactly this pattern; one that is not excluded changes nothing.
+    """Record again what was excluded by exactly this pattern; return what is still excluded. An unknown one changes nothing.
 
-    In force at once, and written into the settings file and the audit log. Raises what `exclude` raises.
+    In force at once, and written into the settings file and the audit log. Raises InvalidQuery, ConfigError, ReadOnly.
     """
     return _changed(app, *_one(app, request, caller), on=False, by=request.by)
 

@@ -133,6 +133,7 @@ class _Fitting:
         over: Superseded | None,
         is_pinned: bool,
     ) -> None:
+        """Prepare the response; `factor` scales token estimates, `over` is the record that supersedes the grip, None for none."""
         self._found = found
         self._calendar = calendar
         self._factor = factor
@@ -158,7 +159,7 @@ class _Fitting:
             flag=flag_of(found.quote),
             pinned=is_pinned,
         )
-        #: Neighbours by their distance: (side, place counted from the quotation).
+        #: Neighbours, nearest first: (side: 0 before, 1 after; place counted from the quotation).
         sides = itertools.zip_longest(
             ((0, place) for place in range(len(found.before))), ((1, place) for place in range(len(found.after)))
         )

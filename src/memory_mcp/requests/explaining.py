@@ -74,7 +74,7 @@ class FullExplanation:
 def lean_explanation(why: explain.Explanation, calendar: Calendar) -> Explanation:
     """Return the part of an explanation that a model needs.
 
-    Where it is longer than `LEAN_TOKENS`, first what stands in brackets is left out, then layers that only
+    Where it is longer than `LEAN_TOKENS`, first text in brackets is left out, then layers that only
     lack another one which is named itself, then layers that were tried; it may stay longer.
     """
     value = window(why.window, why.window_words, calendar)

@@ -61,7 +61,7 @@ class Forgotten:
 
 
 def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
-    """Forget what is named, or with `dry_run` only say what that would remove.
+    """Forget what is named, or with `dry_run` only look; return counts by kind and up to `_SAMPLES` events that go or change.
 
     Raises InvalidQuery when nothing or too much is named, a value is too short or too common, for a caller
     bound to one project, and for a tool (`by` is not `PERSON`) that is not allowed to forget; NotFound for an
@@ -134,7 +134,7 @@ def _refuse_common(app: App, wanted: Wanted) -> None:
 
 
 def _of_topic(app: App, given: str) -> Iterator[Event]:
-    """Yield the events of all segments of a topic, in whatever project. Raises NotFound for an unknown topic."""
+    """Yield the events of all segments of a topic, of all projects. Raises NotFound for an unknown topic."""
     topic = parse_topic_id(given)
     known = next((one for one in app.storage.topics.all() if one.topic_id == topic), None)
     if known is None:

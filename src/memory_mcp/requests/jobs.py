@@ -130,10 +130,7 @@ def resume_job(app: App, request: ResumeJob, caller: Caller) -> JobPaused:
 
 
 def _paused(app: App, name: str) -> JobPaused:
-    """Return whether the job `name` is paused now, and the local time of its next run.
-
-    "" where none is planned.
-    """
+    """Return whether the job `name` is paused now, and the local time of its next run, "" where none is planned."""
     [status] = [status for status in app.scheduler.statuses() if status.name == name]
     return JobPaused(name=name, paused=status.paused, next_run=_iso(app, status.next_run) or "")
 

@@ -47,9 +47,11 @@ class Listing:
         """Return the first children whose tokens together fit `tokens`, at least one where there is any."""
 
         def first(count: int) -> Sequence[Child]:
+            """Return the first `count` children of the page."""
             return self.children[:count]
 
         def fits(children: Sequence[Child]) -> bool:
+            """Return whether these children together cost at most `tokens`."""
             return tokens_of(children, factor) <= tokens
 
         return fullest(first, fits, 1, len(self.children)) or first(1)
@@ -100,9 +102,11 @@ def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Seq
     ranked = sorted(range(len(bullets)), key=lambda i: -KIND_SALIENCE[MemoryKind(bullets[i].kind or MemoryKind.OBSERVATION)])
 
     def first(count: int) -> list[Bullet]:
+        """Return the `count` most salient bullets, in their own order."""
         return [bullets[i] for i in sorted(ranked[:count])]
 
     def fits(shown: list[Bullet]) -> bool:
+        """Return whether these bullets together cost at most `tokens`."""
         return tokens_of(shown, factor) <= tokens
 
     return fullest(first, fits, 0, len(bullets)) or []

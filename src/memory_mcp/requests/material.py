@@ -76,7 +76,7 @@ def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions:
 def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
     """Return what was recorded in a week, day by day, at most `_STRETCHES` segments.
 
-    Else the nearest weeks that hold anything.
+    Where it holds nothing, `text` is "" and `nothing` names the nearest weeks that hold anything.
 
     Args:
         app: The memory that is asked.
@@ -183,7 +183,7 @@ def _latest(app: App, scoped: Scoped) -> list[Segment]:
 def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, str]]]:
     """Return by segment id the telling statements of each hit's segment, as pairs of grip id and line.
 
-    At most `_BESIDE` of each, the most important first and what was asked last. Left out are hits that lie in
+    At most `_BESIDE` of each: the most important first, the segment's request at the end. Left out are hits that lie in
     no segment, and segments of subagents or without statements.
     """
     keys = [key for hit in hits if (key := segment_key_of(hit.node_id)) is not None]

@@ -155,8 +155,7 @@ def _labels(app: App, rows: Sequence[Row]) -> int:
 def _texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequence[Row]) -> int:
     """Store the current texts of agents for nodes that no agent has written here; return how many.
 
-    They are checked as any agent's are, since the node may hold less here: a text that is refused is left
-    out.
+    They are checked as any agent's, since the node may hold less here: a text that is refused is left out.
     """
     own, count = set(app.storage.toc.refined()), 0
     for node in nodes:

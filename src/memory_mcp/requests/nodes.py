@@ -61,7 +61,7 @@ class GetNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Where a segment stands."""
+    """The surroundings of a segment: its session, what came before it there, and its periods."""
 
     session_id: str = ""
     #: The end of the session's segment before.
@@ -123,7 +123,7 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
 
 
 def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
-    """Return a whole node with a page of at most `limit` children, of whatever length, and for a segment its context.
+    """Return a whole node with a page of at most `limit` children, without a token budget, and for a segment its context.
 
     Raises NotFound for a node that the scope does not hold, InvalidQuery for an invalid argument.
     """
@@ -168,5 +168,5 @@ def _context(app: App, node_id: str, scoped: Scoped) -> Context | None:
 
 
 def _over(app: App, node: TocNode) -> Mapping[GripId, Superseded]:
-    """Return those of the grips of a node's bullets that are superseded, by id."""
+    """Return by id the records that supersede grips of a node's bullets; grips that still hold are not in it."""
     return app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})

@@ -168,7 +168,7 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
 def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
     """Return a page of a topic's segments, most relevant first, at most `limit` and within the default token budget.
 
-    Raises InvalidQuery for a cursor of another question, and what `get_topic` raises.
+    Raises InvalidQuery also for a cursor of another question, NotFound and LayerUnavailable; as `get_topic`.
     """
     limit = RESULTS.check(request.limit)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
@@ -188,7 +188,7 @@ def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
 
 
 def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRelated:
-    """Return at most `limit` topics related to one, the strongest relation first. Raises what `get_topic` raises."""
+    """Return at most `limit` topics related to one, the strongest relation first. Raises as `get_topic`: NotFound and others."""
     limit = RESULTS.check(request.limit)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     return FoundRelated(
@@ -203,8 +203,8 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
 def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     """Give a topic the label that its scope sees from now on, or take it back for ""; a change is recorded in the audit log.
 
-    An empty project is not widened to all. Raises what `get_topic` raises, and InvalidQuery for a label that
-    is too long or refused.
+    An empty project is not widened to all. Raises InvalidQuery also for a label that is too long or refused,
+    NotFound and LayerUnavailable; as `get_topic`.
     """
     label = _label(app.gate, request.label)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller, widens=False))

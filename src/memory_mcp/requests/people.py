@@ -27,7 +27,7 @@ def role_of(given: str) -> str | None:
 
 
 def speaker_of(app: App, given: str, scoped: Scoped) -> str | None:
-    """Return a speaker's name as it is stored, found whatever its case; None for "".
+    """Return a speaker's name as it is stored, found without regard to case; None for "".
 
     Raises InvalidQuery when nobody of that name spoke in the scope; the error names up to `_NAMED` of those
     who did.

@@ -28,7 +28,7 @@ class Pinned:
 
 
 def pin(app: App, request: Pin, caller: Caller) -> Pinned:
-    """Pin or unpin a node, a grip or a topic, and record that in the audit log if it changes anything.
+    """Pin or unpin a node, a grip or a topic, with an entry of the audit log for a change; return its canonical id and state.
 
     A topic is pinned in all scopes. Raises InvalidQuery for an invalid id and for the root, NotFound for an
     unknown id or one that the caller may not see, LayerUnavailable for a topic where topics cannot be used.

@@ -44,17 +44,17 @@ _PLAIN = (str, int, float, bool)
 
 @cache
 def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
-    """Return of each field of a dataclass its name, whether it has no default, and its default."""
+    """Return (name, whether it has no default, its default) of each field of a dataclass; `MISSING` for a default factory."""
     return tuple((f.name, f.default is MISSING and f.default_factory is MISSING, f.default) for f in fields(kind))
 
 
 def compact(value: Any) -> str:
-    """Return a value as JSON text without white space."""
+    """Return a value, put through `as_json`, as JSON text without white space between tokens; letters beyond ASCII stay."""
     return json.dumps(as_json(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def size_of(value: Any) -> int:
-    """Return the bytes of a response as compact JSON in UTF-8."""
+    """Return how many bytes a response takes as compact JSON in UTF-8."""
     text = encode_basestring(value) if type(value) is str else compact(value)
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 

@@ -74,7 +74,7 @@ class Planned(Classified):
 
 
 def plan_query(app: App, request: PlanQuery, caller: Caller) -> Planned:
-    """Return the plan of a question without carrying it out. Raises InvalidQuery for an invalid argument, such as a layer."""
+    """Return a question's plan (intent, tier, mode, order of layers, bounds) without running it. Raises InvalidQuery."""
     del caller
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
     how = search_options(times, request.intent, request.mode, request.bounds, None, timeout)
@@ -96,7 +96,7 @@ def plan_query(app: App, request: PlanQuery, caller: Caller) -> Planned:
 
 
 def classify_query(app: App, request: ClassifyQuery, caller: Caller) -> Classified:
-    """Return what a question is taken for, without searching. Raises InvalidQuery for an invalid time, timeout or query."""
+    """Return a question's intent, window and deadline, without searching. Raises InvalidQuery (time, timeout or query)."""
     del caller
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
     query = limits.words(request.query)

@@ -161,7 +161,7 @@ def _about(app: App, node: TocNode | None, window: TimeWindow | None, whole: boo
 
 
 def _node(node: TocNode) -> dict[str, Any]:
-    """Return title, summary and the first `KEYWORDS_SHOWN` keywords of a node."""
+    """Return {title, summary, keywords} of a node, of its keywords the first `KEYWORDS_SHOWN`."""
     return {"title": node.title, "summary": node.summary, "keywords": list(node.keywords[: shapes.KEYWORDS_SHOWN])}
 
 

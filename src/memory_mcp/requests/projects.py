@@ -170,7 +170,7 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
 
 
 def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectChanged:
-    """Show a project under another's name from now on, and file the tree again by it; the same again changes nothing.
+    """Show a project under another's name from now on, file the tree again, return what holds; a repeat changes nothing.
 
     Raises InvalidQuery when one of them is unknown or ambiguous, they are the same, or the second is shown
     under the first's name, and for a caller bound to one project.
@@ -193,10 +193,10 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
 
 
 def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectChanged:
-    """Show some sessions of a project as a project of their own, and file the tree again; the same again changes nothing.
+    """Show sessions of a project as one of their own, file the tree again, return what holds now; a repeat changes nothing.
 
     Raises InvalidQuery when the project is unknown, neither or both of folder and sessions are given, or the
-    name is taken; NotFound, with the rule taken back, when none of its sessions is meant.
+    name is taken, and for a bound caller; NotFound, with the rule taken back, when none of its sessions is meant.
     """
     caller.refuse_all(app, "a split")
     project = known_project(app, request.project)
@@ -226,8 +226,8 @@ def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectCha
 def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChanged:
     """Take back the alias or split of a name, and file the tree again; a guess that is taken back is not made again.
 
-    A project of which no rule speaks is returned as it is. Raises InvalidQuery when several names are meant,
-    NotFound for an unknown one.
+    A project of which no rule speaks is returned as it is. Raises InvalidQuery when several names are meant
+    and for a bound caller, NotFound for an unknown name.
     """
     caller.refuse_all(app, "taking an alias or a split back")
     projects, given = app.storage.projects, request.project.strip()

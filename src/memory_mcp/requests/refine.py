@@ -121,8 +121,8 @@ class Refined(Recalled):
 def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     """Return at most `limit` segments and days worth refining, newest first; `more` where there are others.
 
-    `day` limits them to the local days that it names. Raises InvalidQuery for an invalid time, limit or
-    scope.
+    Worth it are those that are over, hold enough and have no agent's words yet; `day` limits them to the local
+    days that it names. Raises InvalidQuery for an invalid time, limit or scope.
     """
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -154,7 +154,7 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
 
 
 def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
-    """Put an agent's words in the place of a node's, and roll up what lies above; the same words again change nothing.
+    """Replace a node's words by an agent's, roll up the periods above, and return what it is now; a repeat changes nothing.
 
     The change is in the audit log, unless `by` is "". Raises InvalidQuery when a text is empty, too long or
     refused, or a grip lies outside the node or in another project; NotFound for an unknown node or grip.
@@ -291,8 +291,8 @@ def _refined(app: App, before: TocNode, request: RefineSummary, scoped: Scoped) 
     """Return the next version of the node with the agent's words, cleaned as any write is, and its proofs checked.
 
     A missing summary is made of title and bullets, missing keywords of the same words. Bullets that an agent
-    wrote for projects other than the new ones stay. Raises InvalidQuery for the root or a refused text, and
-    as `_cut_of`.
+    wrote for projects other than the new ones stay. Raises InvalidQuery for the root, a refused text or a grip
+    that may not prove it, NotFound for an unknown grip.
     """
     if before.node_id == ROOT:
         raise InvalidQuery("the root has no summary", "Refine a year, month, week, day or segment.")
@@ -323,7 +323,7 @@ def _refined(app: App, before: TocNode, request: RefineSummary, scoped: Scoped) 
 def _bullet(app: App, gate: Gate, node: TocNode, given: Statement, scoped: Scoped) -> TocBullet:
     """Return a bullet that belongs to the project of its grips; its kind is read from the text where none is given.
 
-    Raises InvalidQuery where the grips are of several projects, and what `_cut_of` and `_clean` raise.
+    Raises InvalidQuery where the grips are of several projects, or a grip or the text is refused; NotFound for a grip.
     """
     cuts = [_cut_of(app, grip, node, scoped) for grip in given.grip_ids]
     if len({cut.project for _, cut in cuts}) > 1:

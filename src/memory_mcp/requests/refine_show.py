@@ -116,6 +116,7 @@ def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
     factor = app.settings.retrieval.token_factor
 
     def fits(material: Material) -> bool:
+        """Return whether the material costs at most `budget` tokens."""
         return tokens_of(material, factor) <= budget
 
     show = _segment if node.level is TocLevel.SEGMENT else _period
@@ -219,7 +220,7 @@ def _part(node: TocNode, most: int) -> Part:
 
 
 def _bullets(node: TocNode) -> Sequence[Bullet]:
-    """Return a node's bullets as responses show them."""
+    """Return a node's bullets as responses show them, without saying which are superseded."""
     return [shapes.bullet(b) for b in node.bullets]
 
 

@@ -24,16 +24,16 @@ class Entry(NamedTuple):
 
     @property
     def request(self) -> type[Any]:
-        """The request type."""
+        """The request type; its module is loaded if necessary."""
         return self._load(self.request_name)  # type: ignore[no-any-return]
 
     @property
     def handle(self) -> Callable[[App, Any, Caller], Any]:
-        """The function that handles a request."""
+        """The function that handles a request and returns its response; its module is loaded if necessary."""
         return self._load(self.handler_name)  # type: ignore[no-any-return]
 
     def _load(self, name: str) -> Any:
-        """Return what the module has under a name."""
+        """Load the module if necessary, and return the object that it has under a name."""
         return getattr(import_module(f"{__package__}.{self.module}"), name)
 
 

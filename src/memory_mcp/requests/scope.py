@@ -46,7 +46,7 @@ class Caller:
         raise InvalidQuery("this connection is bound to its project, and none is known", hint)
 
     def sees(self, app: App, project: str) -> bool:
-        """Return whether the caller may see a project, by any of its names. Raises InvalidQuery as `bound`."""
+        """Return whether the caller may see a project, by any of its names. Raises InvalidQuery if its own is unknown."""
         own = self.bound(app)
         return own is None or app.storage.projects.names.of(project) == own
 
@@ -56,7 +56,7 @@ class Caller:
         return "" if not self.project or shown == _meant(app, self.project) else shown
 
     def refuse_all(self, app: App, what: str) -> None:
-        """Raise InvalidQuery if the caller is limited to one project; `what` concerns all."""
+        """Raise InvalidQuery if the caller is bound to one project; its message begins with `what`, which concerns all."""
         if self.bound(app) is not None:
             raise InvalidQuery(f"{what} concerns more than the project of this connection", _LOCKED)
 

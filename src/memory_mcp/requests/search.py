@@ -107,7 +107,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     given = request.given()
 
     def bind(project: str, scope: str) -> Scoped:
-        """Return the scope of this caller's call."""
+        """Return the scope of a call of this caller. Raises InvalidQuery for a project or scope that is unknown or refused."""
         return scope_of(app, project, scope, caller)
 
     asked = parse_search(app, bind, given)
@@ -172,6 +172,7 @@ class _Shaping:
         sizes = Sizes(lambda lean: self._whole(lean.results, lean.hits))
 
         def fits(lean: Lean, also: tuple[Brief, ...] = ()) -> bool:
+            """Return whether the response with these results and further lines costs at most the budget."""
             return tokens_in(sizes.of(lean) + _listed("also", also), self._factor) <= self._budget
 
         lean = made.fitting(fits, _FIRST_QUOTES)
@@ -268,7 +269,7 @@ def _listed(name: str, values: Sequence[object]) -> int:
 
 
 def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, ...]]:
-    """Return by node at most `_FURTHER` quotations of its further grips, without what its own result says."""
+    """Return by node up to `_FURTHER` quotations of its further stored grips, cut to `_WIDTH`, without what its result says."""
     stored = {h.node_id: [g for g in h.grip_ids[1:] if parse_span_grip(g) is None][:_FURTHER] for h in hits if h.node_id}
     grips = app.storage.grips.get_many([g for several in stored.values() for g in several])
     quotes = app.evidence.quotes(list(grips.values()))

@@ -149,8 +149,8 @@ def newest_first(found: Iterable[Activity]) -> list[Activity]:
 def child(node: TocNode, children: int = 0) -> Child:
     """Return a node as its parent lists it: title without terms, summary, keywords that the title lacks, and counts.
 
-    Of a segment the summary says what came of it; both are cut as `ChildDetail.ALL` says. `children` is its
-    number of children.
+    Of a segment the summary says what came of it; both are cut to `ChildDetail.ALL` (120 characters,
+    3 keywords). `children` is its number of children.
     """
     period = node.level is not TocLevel.SEGMENT
     title = node.title.partition(SEPARATOR)[0]
@@ -254,7 +254,7 @@ def event(value: domain.Event, calendar: Calendar) -> Event:
 
 
 def window(value: TimeWindow | None, words: str, calendar: Calendar) -> Window | None:
-    """Return a span of time as responses show it; None for None. `words` are those from which it was read."""
+    """Return a span of time as responses show it, "" for an open end; None for None. `words` are those it was read from."""
     if value is None:
         return None
     since = calendar.iso(value.start_ms) if value.start_ms > EARLIEST_MS else ""

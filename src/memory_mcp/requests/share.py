@@ -138,7 +138,7 @@ class ShareState:
 
 
 def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
-    """Remember a server and its key, and begin to pull; another server's shared projects are not taken along.
+    """Remember a server and its key, begin to pull, and return what is shared; another server's projects are not taken along.
 
     Without a key the one for the same server is kept. Raises InvalidQuery when the address or the key is
     invalid or not safe, the space must be named, or the caller is bound to one project; Unauthenticated or
@@ -195,7 +195,7 @@ def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
 
 
 def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
-    """Forget the server, its key and what is shared; what came or was published stays. InvalidQuery for a bound caller."""
+    """Forget server, key and what is shared, and audit it; what came or was published stays. InvalidQuery for a bound caller."""
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
     before = place.sharing()
@@ -208,7 +208,7 @@ def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
 
 
 def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChanged:
-    """Publish a project from now on, under the name it is shown with; a run is begun soon.
+    """Publish a project from now on, under the name it is shown with; a run begins soon. Return what is shared, with notes.
 
     A second time renews what belongs to it. Raises InvalidQuery when the project is unknown or has no name,
     no server is named, or the caller is bound to one project.
@@ -234,7 +234,7 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
 
 
 def _needs(place: SharePlace, space: str) -> str:
-    """Return the role that publishing takes, where the key is known to have a lower one; else ""."""
+    """Return "writer", which publishing takes, where the key is known to be only a reader's in the space; else ""."""
     role = place.progress().roles.get(space, ["", ""])[1]
     return "writer" if role == run.READER else ""
 
@@ -253,10 +253,10 @@ def _ways(app: App, project: str) -> tuple[str, ...]:
 
 
 def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareChanged:
-    """Publish a project no more; what was published stays there.
+    """Publish a project no more, and return what is still shared; what was published stays there.
 
     Raises:
-        InvalidQuery: it is not shared, or no server is named.
+        InvalidQuery: it is not shared, no server is named, or the caller is bound to one project.
 
     """
     caller.refuse_all(app, "sharing")
@@ -275,7 +275,7 @@ def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareC
 def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
     """Publish and pull once, in this call, and return the counts; being offline is no error.
 
-    Raises InvalidQuery without a server.
+    Raises InvalidQuery without a server, or for a caller bound to one project.
     """
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
@@ -289,7 +289,7 @@ def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
 
 
 def _totals(place: SharePlace) -> tuple[int, int]:
-    """Return how many events ever left this memory, and how many came."""
+    """Return (events that ever left this memory, events that ever came)."""
     progress = place.progress()
     return sum(one[0] for one in progress.left.values()), sum(one[0] for one in progress.came.values())
 
@@ -357,7 +357,7 @@ def _project(
 
 
 def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tuple[int, int]]:
-    """Return by project how many events would leave with the next run, and how many wait for a word of a person."""
+    """Return by project (events that leave with the next run, events that wait until a person shares it once more)."""
     found: dict[str, tuple[int, int]] = {}
     for space in {one.space for one in sharing.projects.values()}:
         leaving, ledger = Leaving.to(app, sharing, space), place.ledger(sharing.url, space)

@@ -55,7 +55,7 @@ class Member:
         return ROLES.index(self.role) >= ROLES.index(role)
 
     def owns(self, event: Event) -> bool:
-        """Return whether the member published an event."""
+        """Return whether the member published an event, by the name that the server put into its metadata."""
         return event.metadata.get(SHARED_BY) == self.name
 
 

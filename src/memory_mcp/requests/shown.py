@@ -139,13 +139,13 @@ def _session(app: App, request: ExportShown, caller: Caller) -> object:
 
 
 def _grip(app: App, request: ExportShown, caller: Caller) -> object:
-    """Return a citation with its surroundings, in the largest budget."""
+    """Return a citation with its surroundings, in the largest budget. Raises NotFound for an unknown one."""
     asked = ExpandRequest(grip_id=request.grip, before=request.before, after=request.after, token_budget=TOKENS.most)
     return expand(app, asked, caller)
 
 
 def _answer(app: App, request: ExportShown, caller: Caller) -> object:
-    """Return the lean answer to the query, as its page asks it."""
+    """Return the lean answer to the query with the request's filters. Raises InvalidQuery for an invalid argument."""
     asked = SearchRequest(
         query=request.query,
         limit=request.limit or SEARCHED.default,

@@ -117,7 +117,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
 def _found(app: App, request: Jump, filters: Filters) -> "Teleported":
     """Return what the index of a request finds: both, the vector or the keyword index, by its type.
 
-    Raises InvalidQuery for a similarity outside 0 to 1, an invalid query or limit; LayerUnavailable.
+    Raises InvalidQuery for a similarity outside 0 to 1, an invalid query or limit; LayerUnavailable for an unusable index.
     """
     query = IndexQuery(words(request.query), filters, RESULTS.check(request.limit))
     if isinstance(request, HybridSearch):

@@ -106,7 +106,7 @@ def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
     Without a window the latest `_LATEST` such days.
 
     Raises:
-        InvalidQuery: the window is none, `days` goes with a time, or the project is unknown.
+        InvalidQuery: the window is empty, `days` is out of range or goes with a time, or the project is unknown.
 
     """
     window = times_of(app).span(request.days, request.since, request.until, YEAR)
@@ -122,7 +122,7 @@ def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
 
 
 def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
-    """Return a day with its segments in order of time."""
+    """Return a day with its segments of a project (None: all) in order of time, short exchanges marked as quiet."""
     below = app.tree.nodes(app.tree.children(node.node_id, project), project)
     folded = set(quiet(list(below.values()), app.storage.toc.pins()))
     return TimelineDay(

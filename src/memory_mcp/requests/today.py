@@ -194,7 +194,7 @@ def _each(told: Iterable[Stretch], find: Callable[[Stretch], Iterable[tuple[Said
 
 
 def _first(statements: Iterable[Statement]) -> list[Statement]:
-    """Return the first `_MOST` statements, each text once whatever its case."""
+    """Return the first `_MOST` statements, each text once, without regard to case."""
     found: dict[str, Statement] = {}
     for one in statements:
         if len(found) < _MOST:

@@ -111,7 +111,7 @@ def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
     """Return a page of areas, or with `fine` of single topics, by importance, with their mentions week by week.
 
     `since`, `until` and `agent` limit the mentions that count; the page is also cut to the default token
-    budget. Raises what `topics_by_query` raises.
+    budget. Raises InvalidQuery, LayerUnavailable; as `topics_by_query`.
     """
     limit = RESULTS.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -143,9 +143,11 @@ def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: flo
         return replace(bare, topics=[one.shown(*step) for one in found[:count]])
 
     def fits(response: FoundTopics) -> bool:
+        """Return whether a response costs at most `tokens`."""
         return tokens_of(response, factor) <= tokens
 
     def shortest(count: int) -> FoundTopics:
+        """Return the response with the first `count` topics, each with as little as the last of `_STEPS`."""
         return made(count, _STEPS[-1])
 
     for step in _STEPS:
@@ -165,5 +167,5 @@ def _none_fits(app: App, graph: "TopicGraph", view: View, scoped: Scoped, found:
 
 
 def _nothing(app: App, scoped: Scoped) -> list[str]:
-    """Return the notices about a scope that holds no topics."""
+    """Return the scope's notices about finding nothing, else one that there are no topics yet."""
     return scoped.notices(app, found=False) or ["no topics yet: nothing in that time came up more than once"]

@@ -79,7 +79,7 @@ class Navigated(Recalled):
 
 
 def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
-    """Return at most `limit` results and the walk's steps. Raises NotFound (start not in the scope), InvalidQuery."""
+    """Return at most `limit` results within the token budget, and the walk's steps. Raises NotFound (start), InvalidQuery."""
     query, limit = words(request.query), EVIDENCE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     times, retrieval = times_of(app, as_of=request.as_of), app.settings.retrieval

@@ -29,7 +29,7 @@ def shown_by(uri: str) -> dict[str, object]:
 
 
 def add_apps(server: MCPServer) -> None:
-    """Register the pages as resources of the server."""
+    """Register the two pages (timeline, evidence) as resources of the server; each is read when it is first asked for."""
     for uri, (name, title, description) in _PAGES.items():
         made = FunctionResource(
             uri=uri,

@@ -41,7 +41,7 @@ def build_server(app: App, project: str) -> MemoryServer:
 
 
 def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[Tool]]] = ()) -> MemoryServer:
-    """Return a server with the tools of the settings' profile, `more` tools, resources, pages, prompts and completion.
+    """Return a server with the tools of the settings' profile and those of `more`, resources, pages, prompts and completion.
 
     `project` is used for connections that name none; where it is "" too, the setting server.project.
     """
@@ -76,7 +76,7 @@ def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[
 
 
 def instructions() -> str:
-    """Return the instructions that a client receives on connecting."""
+    """Return the instructions that a client receives on connecting, from the package's instructions.md."""
     return files("memory_mcp.server").joinpath("instructions.md").read_text(encoding="utf-8")
 
 

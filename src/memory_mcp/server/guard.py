@@ -41,7 +41,7 @@ class MemoryServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool as MCPServer does; an argument that is null counts as not given. The call is counted, timed and logged.
+        """Run a tool and return its result; an argument that is null counts as not given. The call is counted, timed and logged.
 
         Raises:
             MCPError: An error of the protocol; every other failure is returned as an error result.
@@ -74,7 +74,7 @@ class MemoryServer(MCPServer[Any]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """Return a prompt as MCPServer does; raise MCPError with our text for an unknown name, and what rendering raises."""
+        """Return a rendered prompt; raise MCPError with our text for an unknown name; raises what rendering does."""
         try:
             check_prompt(name, [prompt.name for prompt in await self.list_prompts()])
         except InvalidQuery as error:
@@ -127,7 +127,7 @@ async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterat
     asked = context
 
     async def tell() -> None:
-        """Report the time that has passed, each `PROGRESS_SECONDS`, until cancelled."""
+        """Report to the client the seconds since the call began, each `PROGRESS_SECONDS`, until cancelled."""
         for count in itertools.count(1):
             await anyio.sleep(PROGRESS_SECONDS)
             seconds = count * PROGRESS_SECONDS

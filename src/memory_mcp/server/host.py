@@ -102,7 +102,7 @@ class Host:
 
     @property
     def calls(self) -> int:
-        """Reading calls now running."""
+        """How many reading calls run now."""
         return len(self._running)
 
     def give_way(self) -> None:
@@ -134,6 +134,7 @@ class Host:
         """
 
         def written() -> T:
+            """Run the call in this thread, with the App that it is lent, and return its result."""
             with self.lent(writing=True) as app:
                 return work(app)
 

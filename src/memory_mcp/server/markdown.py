@@ -164,7 +164,7 @@ def _label(name: str) -> str:
 
 
 def _is_filled(value: Any) -> bool:
-    """Whether a field has something to say: False for None, "", [] and {}; True for 0 and False."""
+    """Return whether a field has something to say: False for None, "", [] and {}; True for 0 and False."""
     return not (value is None or value == "" or value == [] or value == {})
 
 

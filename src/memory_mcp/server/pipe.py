@@ -130,7 +130,7 @@ async def _read(
 
 
 async def _answered(room: anyio.Semaphore, count: int, listens: Callable[[], bool]) -> None:
-    """Wait until `count` requests that may run at once are free, at most `_ANSWERS` seconds and only while the client reads."""
+    """Take `count` places of `room` as requests end, for at most `_ANSWERS` seconds and only while the client reads."""
     end = anyio.current_time() + _ANSWERS
     while count > 0 and anyio.current_time() < end and listens():
         try:

@@ -22,17 +22,17 @@ _BEGIN = "From earlier sessions (quoted as they were said then; they may be out 
 
 
 def recall_text(app: "App", prompt: str, project: str, session_id: str = "", timeout_ms: int | None = None) -> str:
-    """Return quotations that fit the prompt, dated and with grip ids, fenced; "" if none fits well.
+    """Return up to `MOST` quotations that fit the prompt, dated and with grip ids, fenced; "" if none fits well.
 
     Args:
         app: The memory.
-        prompt: What the user typed; its first 1,000 characters are searched for.
+        prompt: What the user typed; its first 1,000 characters are searched for, with fewer than two terms nothing is.
         project: The project to search; with "" nothing is found, unless searches go everywhere by setting.
         session_id: The session of the prompt, whose own words are left out, as its model has them in sight.
         timeout_ms: How long the search may take, milliseconds; None: as long as the setting says.
 
     Returns:
-        The text for the model; where acknowledged events are missing, that comes first, also where nothing fits.
+        The text for the model; where acknowledged events are missing, that comes first, also where a search finds nothing.
 
     """
     from memory_mcp.policy.plan import How

@@ -36,7 +36,7 @@ def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _undefaulted(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema as `_slim` does, also without the defaults of its own fields.
+    """Return a copy of a schema without titles, bounds of length and nulls, as `_slim`, and without its own fields' defaults.
 
     An answer leaves out fields that hold their default.
     """

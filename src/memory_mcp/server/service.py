@@ -292,7 +292,7 @@ class Service:
 
     @property
     def pending(self) -> int:
-        """Events that wait to be derived; 0 while nothing is open."""
+        """How many events wait to be derived; 0 while nothing is open."""
         app = self.host.opened
         return app.derivation.pending() if app is not None else 0
 

@@ -17,6 +17,7 @@ class Wire(BaseModel):
 
     @model_serializer(mode="wrap")
     def _lean(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return the fields by name, without optional ones that are None, an empty text, list or object."""
         fields = type(self).model_fields
         dumped: dict[str, Any] = handler(self)
         return {k: v for k, v in dumped.items() if fields[k].is_required() or not (v is None or v == "" or v == [] or v == {})}

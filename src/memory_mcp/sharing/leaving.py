@@ -50,7 +50,7 @@ class Leaving:
 
     @classmethod
     def to(cls, app: App, sharing: Sharing, space: str) -> "Leaving":
-        """Return the decider for what is shared with a space now."""
+        """Return the decider for the projects that are shared with a space; nothing is counted in it yet."""
         return cls(app, {name: one for name, one in sharing.projects.items() if one.space == space})
 
     def project_of(self, event: Event) -> str:

@@ -82,6 +82,7 @@ class SharePlace:
     """The folder for sharing of a data directory."""
 
     def __init__(self, directory: Path) -> None:
+        """Use the folder `paths.SHARE` below a data directory; it is made when something is stored."""
         self._folder = directory / paths.SHARE
 
     def sharing(self) -> Sharing:
@@ -112,7 +113,7 @@ class SharePlace:
         return ""
 
     def keep_key(self, key: str) -> None:
-        """Store the key of the server in a file of this user alone; "" removes it."""
+        """Store the key of the server in a file of this user alone; "" removes it. Raises OSError when it cannot be written."""
         if key:
             self._put(_KEY, f"{key}\n".encode())
         else:
@@ -126,7 +127,7 @@ class SharePlace:
         return Progress()
 
     def keep_progress(self, progress: Progress) -> None:
-        """Store the outcome of the runs, replacing the one before."""
+        """Store the outcome of the runs, replacing the one before. Raises OSError when it cannot be written."""
         self._put(_PROGRESS, json.dumps(asdict(progress)).encode())
 
     def ledger(self, url: str, space: str) -> "Ledger":
@@ -148,6 +149,7 @@ class Ledger:
     """Ids of events that a space is known to have, here and there: published from here, or come from there."""
 
     def __init__(self, file: Path) -> None:
+        """Keep the ids in `file`, which is read at first use and made by `add`."""
         self._file = file
         self._there: dict[int, tuple[bytes, int]] | None = None
 

@@ -71,7 +71,7 @@ def _mark(storage: Storage, change: int) -> str:
 
 
 def _print_of(change: Change) -> str:
-    """Return the digest of an outbox entry's kind and subject, as `_print` gives it."""
+    """Return a digest of an outbox entry's kind and subject: 40 bits, hexadecimal."""
     return _print(f"{change.kind.value} {change.subject}")
 
 

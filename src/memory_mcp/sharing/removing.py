@@ -19,7 +19,7 @@ class Removal:
 
     @property
     def events(self) -> set[str]:
-        """The ids of the events concerned."""
+        """The ids of the events that go or lose a part, each once."""
         return {event.event_id for event in (*self.gone, *(cut.event for cut in self.cuts))}
 
     def carry_out(self, app: App, author: str) -> int:

@@ -73,7 +73,7 @@ class Taking:
                 return
 
     def _take(self, page: Mapping[str, Any]) -> None:
-        """Store the events of a page, forget what is gone there, and record its corrections."""
+        """Store a page's events, forget what is gone there, and record its corrections. Raises what `_remove` raises."""
         drafts, _ = heard(page.get("events") or [])
         removal = Removal()
         self._events(drafts, removal)

@@ -79,7 +79,7 @@ def step(count: int, most: int) -> int:
 
 
 def date(day: dt.date) -> str:
-    """Return a day as people say it, as "Mon 5 Jan 2026", in English whatever the locale."""
+    """Return a day as people say it, as "Mon 5 Jan 2026", in English in every locale."""
     return f"{_DAY_OF_WEEK[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 

@@ -40,7 +40,7 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Handed to every page."""
+    """The open memory and the state of the serving process, as every page and act is given them."""
 
     host: Host
     #: What `memory-mcp daemon status` shows, as JSON values.

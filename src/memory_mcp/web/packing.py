@@ -81,10 +81,7 @@ def _free_place(
 
 
 def _touching(one: Circle, other: Circle, side: int, radius: float) -> Iterable[tuple[float, float]]:
-    """Yield the middle of a circle that touches both on one side (1 or -1).
-
-    None where they are too far apart for its radius.
-    """
+    """Yield the middle (x, y) of a circle that touches both on one side (1 or -1); nothing where they are too far apart."""
     across, down = other.x - one.x, other.y - one.y
     first, second = one.r + radius, other.r + radius
     square = across * across + down * down

@@ -99,7 +99,7 @@ def count(given: int | None, noun: str = "") -> str:
 
 
 def size(number: float) -> str:
-    """Return bytes as people read them, in steps of 1000 up to GB, with a decimal below 100 of a unit other than B."""
+    """Return bytes as people read them, in steps of 1000: whole B, kB and MB with a decimal below 100, GB always with one."""
     for unit in ("B", "kB", "MB"):
         if number < 1000:
             return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"

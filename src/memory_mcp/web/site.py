@@ -67,9 +67,10 @@ async def _missing(ask: Ask) -> Response:
 
 
 class _Site:
-    """The endpoints."""
+    """The endpoints of the explorer: entering, static files, changes, acts and pages."""
 
     def __init__(self, memory: Memory, visits: Visits) -> None:
+        """Answer from `memory`, for the browsers that `visits` let in."""
         self._memory = memory
         self._visits = visits
 

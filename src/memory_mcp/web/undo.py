@@ -74,6 +74,7 @@ class Later:
         clock: Callable[[], float] = time.monotonic,
         patience_s: float = PATIENCE,
     ) -> None:
+        """Let acts wait `wait_s` seconds, by `sleep` and `clock`; `show` waits `patience_s` seconds for a preview."""
         self.wait_s = wait_s
         self._patience_s = patience_s
         self._sleep = sleep

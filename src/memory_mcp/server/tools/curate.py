@@ -69,6 +69,7 @@ class Curate(Group):
         agent, key = agent_of(ctx), request_key(ctx, "")
 
         def work(app: App) -> wire.Ingested:
+            """Store all events in one write; return how many are new or known, and the ids of the new ones."""
             drafts = [self._draft(app, e, number, len(events), agent) for number, e in enumerate(events, 1)]
             request = Request(f"ingest:{key}") if key else None
             outcome = app.write(drafts, _SOURCE, Trust.IMPORTED, request)
@@ -78,10 +79,10 @@ class Curate(Group):
         return await self._kit.carry_out(work)
 
     def _draft(self, app: App, event: dict[str, Any], number: int, count: int, agent: str) -> EventDraft:
-        """Return an event as a draft, with the caller's agent and project where it names none.
+        """Return an event as a draft, with the caller's agent and project where it names none; for a bound caller its project.
 
         Raises:
-            InvalidQuery: The event cannot be stored; the text says which of them.
+            InvalidQuery: The event cannot be stored (the text says which one), or names another project than a bound caller's.
 
         """
         try:

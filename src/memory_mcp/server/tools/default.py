@@ -206,6 +206,7 @@ class Default(Group):
         agent, key = agent_of(ctx), request_key(ctx, idempotency_key)
 
         def work(app: App) -> wire.Remembered:
+            """Store the note, pin its grip if asked for, and return the ids of both."""
             where = project_to_store(app, project, self._kit.caller)
             stored, grip = keep(app, Note(text=text, agent=agent, project=where, kind=kind, key=key))
             if pin:

@@ -44,26 +44,26 @@ class Kit:
 
     @property
     def caller(self) -> Caller:
-        """The calling client as requests take it."""
+        """The calling client as requests take it: its project, the deriver's last error, whether it is bound to the project."""
         locked = CALLER.get().locked or self.host.settings.server.scope_lock
         return Caller(self.project, self.host.deriver_error(), locked)
 
     async def ask(self, request: Any) -> CallToolResult:
-        """Run a request that only reads and return its response."""
+        """Run a request that only reads and return its response as a tool result; raises what its handler or opening raises."""
         caller = self.caller
         return answer(await self.host.read(lambda app: self.host.with_notices(app, as_json(respond(app, request, caller)))))
 
     async def write(self, request: Any) -> CallToolResult:
-        """Run a request that writes, to its end even if the client cancels, and return its response."""
+        """Run a request that writes, to its end even if the client cancels; return its response as a tool result."""
         caller = self.caller
         return await self.carry_out(lambda app: respond(app, request, caller))
 
     async def carry_out(self, work: Callable[[App], object]) -> CallToolResult:
-        """Run `work`, which writes, and return its value as a tool result."""
+        """Run `work`, which writes, even if the client cancels; return its value as a tool result, with notices of loss."""
         return answer(await self.host.write(lambda app: self.host.with_notices(app, _plain(work(app)))))
 
     def scoped(self, app: App, project: str = "", scope: str = "") -> Scoped:
-        """Return the scope of a request of this caller; see `requests.scope.scope_of`."""
+        """Return the scope of this caller's request: the project it names, else the caller's or all by setting; as `scope_of`."""
         return scope_of(app, project, scope, self.caller)
 
 
@@ -72,9 +72,10 @@ _OFFER = "offer"
 
 
 def offered(title: str, annotations: ToolAnnotations = READS, page: str = "") -> Callable[[T], T]:
-    """Mark a method of a Group as a tool, described by its docstring; `page` renders its answers."""
+    """Return a decorator that marks a method of a Group as a tool; `page` is the address of a page that shows its answers."""
 
     def mark(method: T) -> T:
+        """Store title, annotations and page in the method, and return it."""
         setattr(method, _OFFER, (title, annotations, page))
         return method
 
@@ -85,10 +86,11 @@ class Group:
     """Tools that are offered together: its methods that are marked by `offered`."""
 
     def __init__(self, kit: Kit) -> None:
+        """Run the tools on the host and for the caller that `kit` holds."""
         self._kit = kit
 
     def tools(self) -> list[Tool]:
-        """Return the tools in the order in which they are defined."""
+        """Return a tool for each marked method of the class itself, in the order in which they are defined."""
         return [
             tool(getattr(self, name), *getattr(method, _OFFER))
             for name, method in vars(type(self)).items()
@@ -106,7 +108,7 @@ def answer(value: object) -> CallToolResult:
 
 
 def _plain(value: object) -> dict[str, Any]:
-    """Return a response, or a wire type, as JSON values."""
+    """Return a response (by `as_json`) or a wire type (by its own serializer) as JSON values."""
     found: dict[str, Any] = value.model_dump(mode="json") if isinstance(value, wire.Wire) else as_json(value)
     return found
 
@@ -116,7 +118,7 @@ _MADE: dict[object, Tool] = {}
 
 
 def tool(fn: Callable[..., Any], title: str, annotations: ToolAnnotations = READS, page: str = "") -> Tool:
-    """Return a tool for a method, described by its docstring, with lean schemas; `page` renders its answers."""
+    """Return a tool for a method, described by its docstring, with lean schemas made once; `page` is its page's address or ""."""
     function = getattr(fn, "__func__", fn)
     if function not in _MADE:
         description = " ".join((fn.__doc__ or "").split())

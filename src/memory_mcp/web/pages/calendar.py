@@ -19,7 +19,8 @@ _LISTED = 12
 async def calendar(ask: Ask) -> Response:
     """Show a year of days, of one project or agent where the address names one.
 
-    The year is the address's; else this year, or the last that holds anything where this one holds nothing.
+    The year is the address's (InvalidQuery if it is no number); else this year, or the last that holds anything where this
+    one holds nothing.
     """
     project, agent = ask.given("project"), ask.given("agent")
     now = await ask.memory.ask(GetAgentActivity(agent=agent, days=1, **ask.scoped))

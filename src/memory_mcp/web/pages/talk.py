@@ -61,7 +61,7 @@ def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, An
 
 
 def one_line(text: str, width: int) -> str:
-    """Return the beginning of a text in one line, at most `width` characters with the ellipsis."""
+    """Return a text's beginning in one line of at most `width` characters, "…" included; only the first 4 * `width` are read."""
     line = " ".join(text[: 4 * width].split())
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
