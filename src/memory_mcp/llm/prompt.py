@@ -45,7 +45,7 @@ class Prompt:
 
     @property
     def tokens(self) -> int:
-        """Estimated number of tokens."""
+        """Estimated number of tokens of `whole`."""
         return estimate_tokens(self.whole)
 
 

@@ -126,7 +126,7 @@ class SharePlace:
         return Progress()
 
     def keep_progress(self, progress: Progress) -> None:
-        """Store the outcome of the runs, replacing the one before."""
+        """Store the outcome of the runs, replacing the one before. Raises OSError when it cannot be written."""
         self._put(_PROGRESS, json.dumps(asdict(progress)).encode())
 
     def ledger(self, url: str, space: str) -> "Ledger":
@@ -134,7 +134,7 @@ class SharePlace:
         return Ledger(self._folder / f"{mark_of(url, space)}.ids")
 
     def _put(self, name: str, content: bytes) -> None:
-        """Write a file of the folder whole, readable by this user alone; the folder is made where it is missing."""
+        """Replace a file of the folder in one step, readable by this user alone; the folder is made where it is missing."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         machine.put(self._folder / name, content)
 
@@ -152,10 +152,9 @@ class Ledger:
         self._there: dict[int, tuple[bytes, int]] | None = None
 
     def add(self, kind: bytes, pairs: Iterable[tuple[EventId, EventId]]) -> None:
-        """Store pairs of an event's id here and there; on disk when this returns.
+        """Store pairs (id of an event here, its id there); on disk when this returns. Known pairs are not written again.
 
-        `kind` says who published them, `OURS` or `THEIRS`; for an id that is known the first one stays. Pairs that
-        are known are not written again.
+        `kind` says who published them, `OURS` or `THEIRS`. An event that is known keeps its kind, and takes the new id there.
         """
         known = self._known()
         keys = [(event_key(here), event_key(there)) for here, there in pairs]
@@ -187,13 +186,13 @@ class Ledger:
         return event_key(here) in self._known()
 
     def _known(self) -> dict[int, tuple[bytes, int]]:
-        """Return by key here (who published it, key there), read from the file at first use."""
+        """Return {key here: (kind, key there)}, read from the file at first use; the object itself, which `add` changes."""
         if self._there is None:
             self._there = {here: (kind, there) for kind, here, there in self._read()}
         return self._there
 
     def _read(self) -> Iterator[tuple[bytes, int, int]]:
-        """Yield who published it, key here and key there of each whole record, in order; none without the file."""
+        """Yield (kind, key here, key there) of each whole record in the order added, with `add`'s kinds; none without a file."""
         try:
             raw = self._file.read_bytes()
         except FileNotFoundError:

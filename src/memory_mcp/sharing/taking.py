@@ -73,7 +73,7 @@ class Taking:
                 return
 
     def _take(self, page: Mapping[str, Any]) -> None:
-        """Store the events of a page, forget what is gone there, and record its corrections."""
+        """Store the events of a page, forget what is gone there, record its corrections; raise PermissionDenied as `_remove`."""
         drafts, _ = heard(page.get("events") or [])
         removal = Removal()
         self._events(drafts, removal)

@@ -119,9 +119,9 @@ def duration(seconds: float) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return the environment of the package's templates, made once.
+    """Return the environment of the package's templates, made once; every value is escaped and made plain.
 
-    It has filters and globals of ours; every value is escaped and made plain.
+    Filters are functions of this module; globals are version, new_key (makes a random key of a form) and kinds.
     """
     made = Environment(
         loader=PackageLoader("memory_mcp.web"),

@@ -56,13 +56,13 @@ class Visit:
     acting: anyio.Lock = field(default_factory=anyio.Lock, repr=False)
 
     def taken_notes(self) -> list[str]:
-        """Return the notes that no page has shown yet, and empty the list."""
+        """Return the notes that no page has shown yet; from now on there are none."""
         taken, self.notes = self.notes, []
         return taken
 
     @property
     def base(self) -> str:
-        """The address under which its pages lie, without a slash at the end."""
+        """The path of its pages, /ui/NAME, without a slash at the end."""
         return f"{PAGES}{self.name}"
 
 

@@ -16,7 +16,7 @@ _KINDS = ("project", "path", "tool")
 async def alias(ask: Ask) -> Done:
     """Show the project `name` of the form under the name of the project `same_as`; errors of the request are passed on.
 
-    The next page is that of the projects, as for `split` and `undo_project`.
+    The next page is that of the projects.
     """
     done = await ask.memory.write(AliasProject(ask.given("name"), ask.given("same_as"), ask.by))
     return Done(f"{short(done['project'])} is shown as {short(done['shown_as'])} now.", _PAGE)
@@ -33,7 +33,7 @@ async def split(ask: Ask) -> Done:
 
 
 async def undo_project(ask: Ask) -> Done:
-    """Take back the alias or split of the project `name` of the form; errors of the request are passed on."""
+    """Take back the alias or split of the form's project `name`; errors of the request are passed on. Next page: projects."""
     done = await ask.memory.write(UndoProject(ask.given("name"), ask.by))
     return Done(f"{short(done['project'])} is as it was recorded again.", _PAGE)
 
@@ -60,8 +60,8 @@ async def resume(ask: Ask) -> Done:
 async def exclude(ask: Ask) -> Done:
     """Record nothing from now on that the form's pattern of a project, path or tool matches; what is stored stays.
 
-    The note says how many stored events match. Raises InvalidQuery for an unknown kind, and what the request
-    raises.
+    The note says how many stored events match; the next page is that of the projects. Raises InvalidQuery for an unknown
+    kind, and what the request raises.
     """
     kind, pattern = _pattern(ask)
     done = await ask.memory.write(Exclude(**{kind: pattern}, by=ask.by))
@@ -88,5 +88,5 @@ def _pattern(ask: Ask) -> tuple[str, str]:
 
 
 def _called(project: str, everything: str) -> str:
-    """Return a project's short name; `everything` for "*", that is all projects."""
+    """Return the last part of a project's name; `everything` for "*", which means all projects."""
     return everything if project == _ALL else short(project)

@@ -8,9 +8,9 @@ from memory_mcp.web.asking import Ask, Done
 
 
 async def pin(ask: Ask) -> Done:
-    """Pin the node, quotation or topic `id` of the form, or unpin it where `on` is "no".
+    """Pin the node, quotation or topic `id` of the form, or unpin it where `on` is "no"; the result has a bool, `pinned`.
 
-    Errors of the request are passed on.
+    Errors of the request are passed on. The next page is the one the form was on.
     """
     done = await ask.memory.write(Pin(ask.given("id"), ask.given("on") != "no", ask.by))
     return Done("Pinned: it counts for more." if done["pinned"] else "Pinned no more.", ask.back, {"pinned": done["pinned"]})
@@ -41,9 +41,9 @@ async def retract(ask: Ask) -> Done:
 
 
 async def label(ask: Ask) -> Done:
-    """Give the topic `topic_id` of the form a label; an empty one gives it its own words again.
+    """Give the topic `topic_id` the form's `label`; an empty one gives it the label made from its own words again.
 
-    Errors of the request are passed on.
+    Errors of the request are passed on. The next page is the one the form was on.
     """
     done = await ask.memory.write(LabelTopic(ask.given("topic_id"), ask.given("label"), **ask.scoped, by=ask.by))
     return Done(f"The topic is called {done['label']} now.", ask.back)

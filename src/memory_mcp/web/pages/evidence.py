@@ -56,10 +56,10 @@ async def grip(ask: Ask) -> Response:
 
 
 async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[str, Any]:
-    """Return the quoted event with the citation among its quotes.
+    """Return a copy of the quoted event with the citation among its quotes.
 
-    Where the words end beyond what a page shows of a text, the event is read again with its text cut around them,
-    from a word's beginning, and `offset` says where.
+    Where the words end beyond the 1200 characters that a page shows, the event is read again with more of its text, or, far
+    beyond, with its text cut around them from a word's beginning, and `offset` says where.
     """
     quotes = list(event.get("quotes", []))
     known = next((one for one in quotes if one["grip_id"] == grip_id), None)
@@ -80,11 +80,7 @@ async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[s
 async def session(ask: Ask) -> Response:
     """Show 50 events of a session: from its beginning, behind a cursor, or before (`to`) or from (`from`) one of its events.
 
-    With `from` or `to` the session is that of the event.
-
-    Raises:
-        NotFound: No event of the session is stored.
-
+    With `from` or `to` the session is that of the event. Raises NotFound where no event of the session is stored.
     """
     session_id = ask.path("session_id")
     shape: dict[str, Any] = {"detail": Detail.FULL, "text_limit": _WIDTH, "token_budget": TOKENS.most}
