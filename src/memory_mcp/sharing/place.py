@@ -82,6 +82,7 @@ class SharePlace:
     """The folder for sharing of a data directory."""
 
     def __init__(self, directory: Path) -> None:
+        """Name the folder in a data directory; nothing is read or made."""
         self._folder = directory / paths.SHARE
 
     def sharing(self) -> Sharing:
@@ -148,6 +149,7 @@ class Ledger:
     """Ids of events that a space is known to have, here and there: published from here, or come from there."""
 
     def __init__(self, file: Path) -> None:
+        """Name the file, which is read at first use and made by `add`."""
         self._file = file
         self._there: dict[int, tuple[bytes, int]] | None = None
 

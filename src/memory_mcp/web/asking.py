@@ -42,7 +42,7 @@ class Ask:
 
     @property
     def by(self) -> str:
-        """Who acts, as the list of acts names them: PERSON if the visit was opened as a person's, else "explorer"."""
+        """Who acts, as the list of acts names them: "person" if the visit was opened as one's, else "explorer"."""
         return PERSON if self.visit.is_person else EXPLORER
 
     @property

@@ -169,7 +169,7 @@ def legend() -> Markup:
 
 
 def columns(shown: Sequence[Column], label: str, height: int = 56, pitch: int = 22) -> Markup:
-    """Return a chart of one column per item, each with its own title and, if it has one, address; labels below, if any.
+    """Return an SVG of one column per item, each with its own title and, if it has one, a link; labels below, if any.
 
     Heights are relative to the largest count; a count of 0 is a thin line. `height` and `pitch` (width of a
     column) are units of the drawing.

@@ -70,6 +70,7 @@ class _Site:
     """The endpoints."""
 
     def __init__(self, memory: Memory, visits: Visits) -> None:
+        """Keep the memory that pages ask, and the visits that may ask it."""
         self._memory = memory
         self._visits = visits
 

@@ -74,6 +74,7 @@ class Later:
         clock: Callable[[], float] = time.monotonic,
         patience_s: float = PATIENCE,
     ) -> None:
+        """Begin without acts; `wait_s` is how long an act waits, `patience_s` how long `show` waits for a preview (seconds)."""
         self.wait_s = wait_s
         self._patience_s = patience_s
         self._sleep = sleep

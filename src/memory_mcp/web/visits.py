@@ -70,6 +70,7 @@ class Visits:
     """Tickets that wait and visits that last; used from the event loop's thread alone."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, later: Later | None = None) -> None:
+        """Begin without tickets and visits; `clock` gives seconds, `later` (None: a new one) has the acts of all visits."""
         self._clock = clock
         self.later = later or Later()
         self._tickets: OrderedDict[str, tuple[float, bool]] = OrderedDict()

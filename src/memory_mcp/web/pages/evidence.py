@@ -24,8 +24,8 @@ _AROUND, _MORE = AROUND.default, 10
 async def grip(ask: Ask) -> Response:
     """Show a citation's words, whether they are those of the stored event, and the events around them in its session.
 
-    `before` and `after` of the address say how many events, up to a limit; a script's part shows none. Raises
-    NotFound for an unknown citation.
+    `before` and `after` of the address say how many events, 3 if absent, at most 50; a script's part shows none around.
+    NotFound of the request for an unknown citation is passed on.
     """
     grip_id = ask.path("grip_id")
     before, after = (min(ask.number(side, _AROUND), AROUND.most) for side in ("before", "after"))
