@@ -26,7 +26,7 @@ def asker(settings: SummarizerSettings, directory: Path | None) -> Ask:
 
 
 def patiently(ask: Ask, prompt: Prompt, retries: int, stopped: threading.Event) -> Reply:
-    """Ask until there is an answer, and return it; at most `retries` further tries, whose tokens count in `tokens_in`.
+    """Ask until there is an answer, and return it; at most `retries` further tries. Tokens of failed tries count as in.
 
     Waits 1 s, doubled each time, or as long as the endpoint asks for. Raises Refused, and Unavailable when no further try
     may help, tries are used up, more than 60 s would be waited, or `stopped` is set; their `tokens_in` is the cost.

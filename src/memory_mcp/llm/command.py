@@ -26,7 +26,7 @@ class Command:
     """Answers a prompt by a command line, as `reply.Ask`; the command and all processes it starts end with the question."""
 
     def __init__(self, line: str, timeout: float, directory: Path | None) -> None:
-        """Keep the words of `line`, split as a shell does, the seconds it may take, and the folder it runs in (None: ours)."""
+        """Keep the words of `line`, split as a shell does, the seconds it may take, and its folder (None: the current one)."""
         self._words = shlex.split(line)
         self._timeout = timeout
         #: A folder of our own, so that a client which reads its instructions from where it runs finds none.

@@ -56,7 +56,7 @@ class Visit:
     acting: anyio.Lock = field(default_factory=anyio.Lock, repr=False)
 
     def taken_notes(self) -> list[str]:
-        """Return the notes that no page has shown yet; from now on there are none."""
+        """Return the notes that no page has shown yet, and keep none of them."""
         taken, self.notes = self.notes, []
         return taken
 

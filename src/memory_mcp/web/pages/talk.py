@@ -57,7 +57,7 @@ def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, An
 
 
 def one_line(text: str, width: int) -> str:
-    """Return the beginning of a text in one line, at most `width` characters, the ellipsis where it is cut among them."""
+    """Return the beginning of a text in one line, at most `width` characters including an ellipsis where it is cut."""
     line = " ".join(text[: 4 * width].split())
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
