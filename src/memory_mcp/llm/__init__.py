@@ -1,1 +1,1 @@
-"""Here is what a node or a topic holds, have a language model say it: settings, prompt, asking, and what is believed."""
+"""Has a language model write texts of nodes and labels of topics: settings, prompts, requests, and checks of its answers."""

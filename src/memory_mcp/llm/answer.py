@@ -38,7 +38,7 @@ class Rarity:
     segments: int
 
     def weight(self, term: str) -> float:
-        """Return a number that is high for a rare term; a term that no segment of any project holds is the rarest."""
+        """Return log(1 + all segments / segments that hold the term, of any project), high for a rare term; 0 counts as 0.5."""
         return math.log(1 + self.segments / (self.of(term, None) or 0.5))
 
 
@@ -54,19 +54,16 @@ class Written:
 
     @property
     def kind(self) -> MemoryKind:
-        """The kind of its statements with the highest salience, the earlier statement's if equal.
-
-        There is at least one statement.
-        """
+        """The kind with the highest salience among its bullets, of which there must be one; the earlier bullet's if equal."""
         return max((b.kind for b in self.bullets), key=lambda k: KIND_SALIENCE[k])
 
 
 def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[str], str]) -> Written:
     """Return the text that an answer gives a node: title, summary and the bullets that hold, at most `material.most`.
 
-    A bullet holds if the quotations that it cites bear it out; other bullets are dropped and counted, a summary with a
-    number that was not shown becomes "". Raises Unusable without JSON, a title, or a bullet that holds, and for a number
-    in the title that was not shown. `clean` gives a text as it may be stored, "" when it may not.
+    A bullet holds if the quotations that it cites bear it out; others are counted in `dropped`. Of bullets with the same
+    text one is kept. A summary with a number that was not shown becomes "". Raises Unusable without JSON, a title, or a
+    bullet that holds, and for a number in the title that was not shown. `clean` gives a text as it may be stored, or "".
     """
     told = _object(answer)
     title = _line(told.get("title"), clean, MAX_TITLE)
@@ -88,10 +85,10 @@ def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[s
 
 
 def believed_label(answer: str, material: TopicMaterial, rarity: Rarity, clean: Callable[[str], str]) -> str:
-    """Return the label that an answer gives a topic; `clean` gives a text as it may be stored, "" when it may not.
+    """Return the label that an answer gives a topic, without quotation marks around it; `clean` gives it as it may be stored.
 
-    Raises Unusable unless it is one line of plain words, at most 50 characters, whose numbers and most of whose words are
-    in what was shown; its other words must occur in the topic's project.
+    Raises Unusable unless the answer, without the model's thoughts, is one line of plain words, at most 50 characters: its
+    numbers and at least half of its words by rarity were shown, the other words occur in the topic's project.
     """
     lines = [line for line in _THOUGHTS.sub("", answer).splitlines() if line.strip()]
     if len(lines) != 1:
@@ -112,10 +109,7 @@ def believed_label(answer: str, material: TopicMaterial, rarity: Rarity, clean: 
 
 
 def _object(answer: str) -> Mapping[str, Any]:
-    """Return the first JSON object in an answer, without the model's thoughts; text around it is ignored.
-
-    Raises Unusable when there is none or it is broken.
-    """
+    """Return the first JSON object in an answer behind the model's thoughts; raise Unusable if there is none or it is broken."""
     text = _THOUGHTS.sub("", answer)
     start = text.find("{")
     if start < 0:
@@ -138,10 +132,10 @@ def _line(value: object, clean: Callable[[str], str], width: int) -> str:
 
 
 def _bullet(given: Mapping[str, Any], material: Material, rarity: Rarity, clean: Callable[[str], str]) -> TocBullet | None:
-    """Return a bullet from an answer; None unless its text is borne out by the quotations that it cites.
+    """Return a bullet from an answer; None unless the first 3 quotations that it cites bear out its text.
 
-    None also if it cites none, one that does not exist, or those of several projects. At most 3 grips are kept; an
-    unknown kind becomes observation.
+    It cites them by label or id in `grip_ids`. None also if it cites none, one that does not exist, or those of several
+    projects. It gets project and agent of its first quotation; an unknown kind becomes observation.
     """
     text, named = _line(given.get("text"), clean, MAX_BULLET), given.get("grip_ids")
     labels = [str(label).strip("[] ") for label in named] if isinstance(named, list) else []
@@ -161,7 +155,7 @@ def _bullet(given: Mapping[str, Any], material: Material, rarity: Rarity, clean:
 def _borne_out(text: str, quoted: list[Quotation], rarity: Rarity) -> bool:
     """Return whether the quotations hold a statement's numbers and at least half of the rarity of its words.
 
-    False if it has a word that its own project never said and another did: that would tell one project of the other.
+    False without words, or with a word that only other projects ever said: that would tell one project of the other.
     """
     said = "\n".join(q.words for q in quoted)
     terms, there = term_set(text), term_set(said)
@@ -179,5 +173,5 @@ def _mostly(terms: set[str], there: set[str], rarity: Rarity) -> bool:
 
 
 def _numbers(text: str) -> set[str]:
-    """Return the numbers in a text (1.5, 12:30), commas removed; digits right behind a letter or point do not count."""
+    """Return the numbers in a text as they are written, without commas; digits behind a letter or a dot do not begin one."""
     return {found.replace(",", "") for found in _NUMBER.findall(text)}

@@ -12,7 +12,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 
 
 def asker(settings: SummarizerSettings, directory: Path | None) -> Ask:
-    """Return what answers prompts under these settings: a command, run in `directory`, or else an endpoint.
+    """Return what answers prompts: a `Command` run in `directory` (None: the current one) or an `Endpoint`, by the provider.
 
     The provider must not be extractive.
     """
@@ -26,7 +26,7 @@ def asker(settings: SummarizerSettings, directory: Path | None) -> Ask:
 
 
 def patiently(ask: Ask, prompt: Prompt, retries: int, stopped: threading.Event) -> Reply:
-    """Ask until there is an answer, at most `retries` times more, with growing waits; what failed tries cost is counted in.
+    """Ask until there is an answer, and return it; at most `retries` further tries. Tokens of failed tries count as in.
 
     Waits 1 s, doubled each time, or as long as the endpoint asks for. Raises Refused, and Unavailable when no further try
     may help, tries are used up, more than 60 s would be waited, or `stopped` is set; their `tokens_in` is the cost.

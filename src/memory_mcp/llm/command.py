@@ -23,10 +23,10 @@ _LOOK = 0.1
 
 
 class Command:
-    """Asks a command once for each call, as `Ask`. The command and all processes that it starts end with the question."""
+    """Answers a prompt by a command line, as `reply.Ask`; the command and all processes it starts end with the question."""
 
     def __init__(self, line: str, timeout: float, directory: Path | None) -> None:
-        """Run the words of `line`, split as a shell does; `timeout` is in seconds, `directory` where it runs (None: here)."""
+        """Keep the words of `line`, split as a shell does, the seconds it may take, and its folder (None: the current one)."""
         self._words = shlex.split(line)
         self._timeout = timeout
         #: A folder of our own, so that a client which reads its instructions from where it runs finds none.
@@ -35,8 +35,8 @@ class Command:
     def __call__(self, prompt: Prompt, stopped: threading.Event) -> Reply:
         """Run the command once with the prompt on its input; return what it printed, with estimated tokens.
 
-        The command and what it started (Windows: the command alone) are killed at the end. Raises Unavailable if it cannot
-        be started, fails, is stopped, is too slow or prints more than 1 MB; Refused if it prints nothing.
+        The command and what it started are killed at the end. Raises Unavailable if it cannot be started, ends with a
+        status other than 0, is stopped, is too slow or prints more than 1 MB; Refused if it prints nothing.
         """
         with tempfile.TemporaryFile() as out:
             process = self._start(out)
@@ -79,9 +79,9 @@ class Command:
             raise Unavailable(f"the command cannot be started: {error.strerror or error}", again=False) from None
 
     def _wait(self, process: "subprocess.Popen[bytes]", given: bytes, out: IO[bytes], stopped: threading.Event) -> int | None:
-        """Write the input and return the exit status.
+        """Write `given` to the command's input, wait for its end, and return its exit status.
 
-        None when the command is no longer wanted, its time is up or it has printed more than 1 MB; it still runs then.
+        None once `stopped` is set, its time is up or it has printed more than 1 MB: it still runs then.
         """
         until = time.monotonic() + self._timeout
         while not stopped.is_set() and time.monotonic() < until and os.fstat(out.fileno()).st_size <= _MOST:

@@ -29,10 +29,10 @@ _SECONDS = re.compile(r"\d{1,9}(?:\.\d+)?")
 
 
 class Endpoint:
-    """Asks the endpoint of the settings once for each call, as `Ask`."""
+    """Answers a prompt by an HTTP endpoint, as `reply.Ask`."""
 
     def __init__(self, settings: SummarizerSettings) -> None:
-        """Ask the endpoint that the settings name; nothing is sent yet."""
+        """Keep the settings and make the path of requests, such as /v1/chat/completions; nothing is sent."""
         self._settings = settings
         self._is_anthropic = settings.provider == ANTHROPIC
         tail = "/v1/messages" if self._is_anthropic else "/chat/completions"
@@ -40,7 +40,7 @@ class Endpoint:
         self._path = base if base.endswith(tail) else base + tail
 
     def __call__(self, prompt: Prompt, stopped: threading.Event) -> Reply:
-        """Ask once; `stopped` is not looked at.
+        """Ask once and return the reply; `stopped` is not looked at.
 
         Raises Unavailable when the key's variable is not set, the endpoint is not reached, is too slow or answers with
         most statuses other than 200 (see `_failure`), Refused when it refuses this prompt or answers in another form.
@@ -74,10 +74,9 @@ class Endpoint:
         return headers
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the JSON body of a request: model, max_tokens, and the prompt's data as a message of the user.
+        """Return the JSON body of a request: model, max_tokens (3000), and the prompt's data as a message of the user.
 
-        The task is `system` for Anthropic, a first message of the system for OpenAI's kind, which also gets stream =
-        false.
+        The task is `system` for Anthropic, a first message of the system for OpenAI's kind, which also gets stream: false.
         """
         asked = {"role": "user", "content": prompt.data}
         common = {"model": self._settings.model, "max_tokens": MAX_OUT}
@@ -86,7 +85,7 @@ class Endpoint:
         return {**common, "messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
 
     def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str, bytes]:
-        """Send a request; return (status, Retry-After or "", body); the body is cut off after 4 MB.
+        """POST a request; return (status, Retry-After or "", body); the body is not read on once it is longer than 4 MB.
 
         Raises TimeoutError when all of it takes longer than the settings allow, OSError, HTTPException or ValueError when
         it fails.
@@ -114,10 +113,7 @@ class Endpoint:
             connection.close()
 
     def _reply(self, raw: bytes, prompt: Prompt) -> Reply:
-        """Return the reply in an endpoint's answer; tokens are estimated where it does not state them.
-
-        Raises Refused when the answer has another form.
-        """
+        """Return the reply in an answer, with estimated tokens where it states none; raise Refused if it has another form."""
         try:
             told = json.loads(raw)
             if self._is_anthropic:

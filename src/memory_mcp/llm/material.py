@@ -138,9 +138,9 @@ def of_period(
 
 
 def _fitting(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[str, ...]:
-    """Return the lines that `lines` makes of the first of the steps with which they fit into `MAX_TOKENS`.
+    """Return what `lines` makes of the first step with which it fits into 6,000 tokens, else a sample of the last step's lines.
 
-    If none does, an even sample of the last step's lines.
+    The sample is evenly spread, and as large as fits by the lines' average.
     """
     made: list[str] = []
     for step in steps:
@@ -152,6 +152,6 @@ def _fitting(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[s
 
 
 def _cut(text: str, width: int) -> str:
-    """Return a text on one line, white space runs as one space, cut to `width` characters, ellipsis included."""
+    """Return a text on one line, with single blanks, cut to at most `width` characters including an ellipsis."""
     flat = " ".join(text.split())
     return flat if len(flat) <= width else f"{flat[: width - 1].rstrip()}…"

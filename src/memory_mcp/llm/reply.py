@@ -25,7 +25,7 @@ class Refused(Exception):
     """A request cannot be answered, while others may be; the text says why, without a word of request or answer."""
 
     def __init__(self, reason: str, tokens_in: int = 0) -> None:
-        """Give the reason, and the tokens that were spent for nothing."""
+        """Give the reason, and the tokens that were probably spent for nothing, estimated."""
         super().__init__(reason)
         self.tokens_in = tokens_in
 

@@ -52,9 +52,9 @@ class SummarizerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values that cannot work, with what would.
+        """Raise ConfigError for a value out of its range, and for what the provider needs and lacks, or cannot use.
 
-        For an endpoint also if url or model is missing, or plain http would leave this machine without `allow_http`.
+        A key in place of its variable's name is refused without being repeated; see `_check_command`, `_check_endpoint`.
         """
         if self.provider not in _PROVIDERS:
             raise ConfigError(f"summarizer.provider must be one of {', '.join(_PROVIDERS)}, not {self.provider!r}")
@@ -78,7 +78,7 @@ class SummarizerSettings:
 
     @property
     def is_on(self) -> bool:
-        """Whether a model is used: True for every provider but extractive."""
+        """Whether a model is used: the provider is another than extractive."""
         return self.provider != OFF
 
     @property
@@ -88,7 +88,7 @@ class SummarizerSettings:
 
     @property
     def address(self) -> SplitResult:
-        """The endpoint's base address, split into its parts; ValueError may come from its port."""
+        """The setting `url` split into its parts; raises ValueError for a broken one, and so may the `port` of the result."""
         return urlsplit(self.url)
 
     def _check_command(self) -> None:

@@ -114,16 +114,17 @@ class Client:
     def publish(self, space: str, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Send a batch and return the answer; the batch is committed there when this returns.
 
-        The answer holds stored, known, forgotten, corrected (counts), left_out (by reason), renamed (ids) and refused.
+        `batch` holds any of events, gone (ids), corrections and cursor. The answer holds stored, known, forgotten,
+        corrected (counts), left_out (counts by reason), renamed (id sent: id there) and refused.
         The batch may have been committed too when ServerUnreachable is raised: it can be sent again.
         """
         return self._ask("POST", f"/share/{quote(space, safe='')}/events", json=batch)
 
     def _ask(self, method: str, path: str, **given: Any) -> dict[str, Any]:
-        """Send a request up to three times, while nothing answers or the server says it is busy; return the answer's JSON.
+        """Send a request (`given`: params or json) and return the answer's JSON object; up to three tries.
 
-        Waits 0.5 s, then twice as long, or as the server asks, 10 s at most; ends early when `stopped` says so.
-        Raises ServerUnreachable after the last try, and what `_answer` raises.
+        Tried again where nothing answers, or with 429, 500, 502, 503 or 504, after 0.5 s, then 1 s, or as the server asks,
+        10 s at most. Raises ServerUnreachable after the last try or once `stopped`, and what `_answer` raises.
         """
         from httpx2 import HTTPError
 

@@ -54,7 +54,7 @@ class Leaving:
         return cls(app, {name: one for name, one in sharing.projects.items() if one.space == space})
 
     def project_of(self, event: Event) -> str:
-        """Return the name under which an event may leave, that of its shared project; "" where it may not.
+        """Return the shared project under whose name an event may leave; "" if it is in none, or by a way that came later.
 
         The gate is not asked; see `cleaned`.
         """

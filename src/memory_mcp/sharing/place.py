@@ -82,7 +82,7 @@ class SharePlace:
     """The folder for sharing of a data directory."""
 
     def __init__(self, directory: Path) -> None:
-        """Use the folder `paths.SHARE` below a data directory; it is made when something is stored."""
+        """Name the folder in a data directory; nothing is read or made."""
         self._folder = directory / paths.SHARE
 
     def sharing(self) -> Sharing:
@@ -135,7 +135,7 @@ class SharePlace:
         return Ledger(self._folder / f"{mark_of(url, space)}.ids")
 
     def _put(self, name: str, content: bytes) -> None:
-        """Write a file of the folder whole, readable by this user alone; the folder is made where it is missing."""
+        """Replace a file of the folder in one step, readable by this user alone; the folder is made where it is missing."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         machine.put(self._folder / name, content)
 
@@ -149,15 +149,14 @@ class Ledger:
     """Ids of events that a space is known to have, here and there: published from here, or come from there."""
 
     def __init__(self, file: Path) -> None:
-        """Keep the ids in `file`, which is read at first use and made by `add`."""
+        """Name the file, which is read at first use and made by `add`."""
         self._file = file
         self._there: dict[int, tuple[bytes, int]] | None = None
 
     def add(self, kind: bytes, pairs: Iterable[tuple[EventId, EventId]]) -> None:
-        """Store pairs of an event's id here and there; on disk when this returns.
+        """Store pairs (id of an event here, its id there); on disk when this returns. Known pairs are not written again.
 
-        `kind` says who published them, `OURS` or `THEIRS`; for an id that is known the first one stays. Pairs that
-        are known are not written again.
+        `kind` says who published them, `OURS` or `THEIRS`. An event that is known keeps its kind, and takes the new id there.
         """
         known = self._known()
         keys = [(event_key(here), event_key(there)) for here, there in pairs]
@@ -189,13 +188,13 @@ class Ledger:
         return event_key(here) in self._known()
 
     def _known(self) -> dict[int, tuple[bytes, int]]:
-        """Return by key here (who published it, key there), read from the file at first use."""
+        """Return {key here: (kind, key there)}, read from the file at first use; the object itself, which `add` changes."""
         if self._there is None:
             self._there = {here: (kind, there) for kind, here, there in self._read()}
         return self._there
 
     def _read(self) -> Iterator[tuple[bytes, int, int]]:
-        """Yield who published it, key here and key there of each whole record, in order; none without the file."""
+        """Yield (kind, key here, key there) of each whole record in the order added, with `add`'s kinds; none without a file."""
         try:
             raw = self._file.read_bytes()
         except FileNotFoundError:

@@ -46,7 +46,7 @@ class Publishing:
     _mark: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read what is shared and which ids the space has. Raises StorageError when the file is damaged."""
+        """Read what is shared, and name the space's ledger and marks. Raises StorageError when the file of sharing is damaged."""
         self._sharing = self.place.sharing()
         self._ledger = self.place.ledger(self._sharing.url, self.space)
         self._mark = mark_of(self._sharing.url, self.space)

@@ -19,13 +19,13 @@ class Removal:
 
     @property
     def events(self) -> set[str]:
-        """The ids of the events that go or lose a part, each once."""
+        """The ids of the events concerned, whether whole or in part, each once."""
         return {event.event_id for event in (*self.gone, *(cut.event for cut in self.cuts))}
 
     def carry_out(self, app: App, author: str) -> int:
-        """Forget them in this memory, recorded as by `author`.
+        """Forget them for good, recorded as by `author`, and return how many events that concerned; 0 if there is nothing.
 
-        Return how many events that concerned, 0 where there is nothing to forget. Raises what forgetting raises.
+        Raises what forgetting raises.
         """
         if self.events:
             wanted = Wanted(events=self.gone, cuts=self.cuts)
@@ -34,9 +34,9 @@ class Removal:
 
 
 def cuts_of(own: Event, told: EventDraft) -> list[Cut] | None:
-    """Return the parts of a stored event that are forgotten in another copy of it, in text and metadata.
+    """Return the parts of a stored event that its copy `told` has as marks of forgetting, one `Cut` for each changed text.
 
-    [] where none is; None where a part cannot be located.
+    The text and the metadata that both have are compared. [] where nothing is forgotten, None where a part is not found.
     """
     pairs = [(own.text, told.text)]
     pairs += [(own.metadata[key], value) for key, value in told.metadata.items() if key in own.metadata]

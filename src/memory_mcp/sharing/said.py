@@ -36,7 +36,7 @@ def _outside(grip_id: GripId, app: App, events: dict[EventId, Event], may: Calla
 
 
 def stamp_of(recorded: Sequence[Superseded]) -> str:
-    """Return a digest (60 bits, hexadecimal) that changes with these corrections or their order."""
+    """Return a digest (60 bits, hexadecimal) of the quotations and times of corrections in their order, not of their reasons."""
     parts = (f"{one.old} {one.new or ''} {one.at_ms}" for one in recorded)
     return f"{digest('said', *parts, bits=60):x}"
 

@@ -73,7 +73,7 @@ class Taking:
                 return
 
     def _take(self, page: Mapping[str, Any]) -> None:
-        """Store a page's events, forget what is gone there, and record its corrections. Raises what `_remove` raises."""
+        """Store the events of a page, forget what is gone there, record its corrections; raise PermissionDenied as `_remove`."""
         drafts, _ = heard(page.get("events") or [])
         removal = Removal()
         self._events(drafts, removal)

@@ -40,7 +40,7 @@ def chars_of(draft: EventDraft) -> int:
 
 
 def told(drafts: Iterable[EventDraft]) -> list[dict[str, object]]:
-    """Return events as JSON values, in the form of an export."""
+    """Return events as JSON values in the form of an export, one each, in their order."""
     return [mapping_of(draft) for draft in drafts]
 
 
@@ -60,7 +60,7 @@ def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
 
 
 def published_by(draft: EventDraft, member: str) -> EventDraft:
-    """Return an event as a member's: its metadata name the member, in place of what they named before.
+    """Return a copy of an event whose metadata name `member` as who published it, in place of anybody named before.
 
     A user's message without a speaker gets that member's name as its speaker.
     """
@@ -103,7 +103,7 @@ def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
 def heard_said(rows: Sequence[Any]) -> list[Said]:
     """Return the corrections among the first 5000 JSON values, each with the keys of `told_said`; anything else is left out.
 
-    Reasons are cut at 500 characters.
+    Reasons are cut at 500 characters; one whose events have no valid ids is left out too.
     """
     found = []
     for row in rows[:MAX_SAID]:

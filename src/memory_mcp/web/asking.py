@@ -42,7 +42,7 @@ class Ask:
 
     @property
     def by(self) -> str:
-        """Who acts, as the list of acts names them: PERSON if the visit was opened as a person's, else "explorer"."""
+        """Who acts, as the list of acts names them: "person" if the visit was opened as one's, else "explorer"."""
         return PERSON if self.visit.is_person else EXPLORER
 
     @property
@@ -61,10 +61,7 @@ class Ask:
 
     @property
     def scoped(self) -> dict[str, Any]:
-        """Keyword arguments of a request, {"project", "scope"}: the project that form or address name with scope "".
-
-        Without one project "" and the scope of all projects.
-        """
+        """Arguments of a request, {"project", "scope"}: that of form or address with scope "", else "" with scope "all"."""
         project = self.given("project")
         return {"project": project, "scope": "" if project else ScopeName.ALL.value}
 
@@ -73,10 +70,7 @@ class Ask:
         return str(self.request.path_params.get(name, ""))
 
     def given(self, name: str, default: str = "") -> str:
-        """Return a field of the form, else an argument of the address, else the default; without blanks around it.
-
-        Empty counts as absent.
-        """
+        """Return a field of the form, else an argument of the address, else the default, stripped; empty counts as absent."""
         return (self.form.get(name) or self.request.query_params.get(name) or default).strip()
 
     def number(self, name: str, default: int) -> int:

@@ -48,7 +48,7 @@ class Column:
 
 
 def drawn(name: str, *inner: str, **attributes: object) -> Markup:
-    """Return an element of SVG with attributes and inner parts, which are escaped unless they are markup.
+    """Return an element of SVG with attributes, always escaped, and inner parts, escaped unless they are markup.
 
     `_` in the name of an attribute is a hyphen, one at the end is dropped, and None leaves the attribute out.
     """
@@ -65,10 +65,7 @@ def _safe(value: object) -> str:
 
 
 def linked(href: str, title: str, *inner: Markup, **attributes: object) -> Markup:
-    """Return a link around `inner` with a title for pointers and screen readers.
-
-    Without `href` a plain group with the title.
-    """
+    """Return a link around `inner` with a title for pointers and screen readers; without `href` a group with that title."""
     told = drawn("title", title)
     return drawn("a", told, *inner, href=href, **attributes) if href else drawn("g", told, *inner, **attributes)
 
@@ -107,15 +104,10 @@ def said(day: dt.date, tally: Tally | None) -> str:
 
 
 def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
-    """Return a year as SVG: a column for each ISO week, a cell for each day in one of five shades (0 for nothing) by `step`.
+    """Return year `number` as SVG: a column for each ISO week, a cell for each day in one of five shades by `step`.
 
-    Only days, weeks and months that hold something are links.
-
-    Args:
-        number: The year.
-        days: By ISO date; days without anything are left out.
-        to: Makes the address of a day, a week or a month from its node id.
-
+    `days` has what was recorded by ISO date, without empty days; `to` makes the address of a day, week or month from its
+    node id. Only days, weeks and months that hold something are links.
     """
     first, last = dt.date(number, 1, 1), dt.date(number, 12, 31)
     monday = first - dt.timedelta(days=first.weekday())
@@ -141,8 +133,7 @@ def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
 def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most: int, to: ToNode) -> Markup:
     """Return a column at `x`: the days of a week that are in year `number`, and the week's number below.
 
-    `most` is the largest count of events, by which cells are shaded. Days and weeks without anything are no
-    links.
+    `most` is the largest count of events, by which cells are shaded. Days and weeks without anything are no links.
     """
     cells, holds = [], False
     for weekday in range(_DAYS):
@@ -162,10 +153,7 @@ def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most:
 
 
 def _months(number: int, monday: dt.date, days: Mapping[str, Tally], to: ToNode) -> Iterable[Markup]:
-    """Yield the names of all twelve months, each above the week of its first day.
-
-    A link where `days` has a day of the month.
-    """
+    """Yield the names of all twelve months, each above the week of its first day; a link where `days` has a day of it."""
     for month, name in enumerate(_MONTHS, 1):
         x = _LEFT + (dt.date(number, month, 1) - monday).days // _DAYS * _PITCH
         held = any(day.startswith(f"{number:04}-{month:02}-") for day in days)
@@ -181,7 +169,7 @@ def legend() -> Markup:
 
 
 def columns(shown: Sequence[Column], label: str, height: int = 56, pitch: int = 22) -> Markup:
-    """Return a chart of one column per item, each with its own title and, if it has one, address; labels below, if any.
+    """Return an SVG of one column per item, each with its own title and, if it has one, a link; labels below, if any.
 
     Heights are relative to the largest count; a count of 0 is a thin line. `height` and `pitch` (width of a
     column) are units of the drawing.
@@ -207,13 +195,10 @@ def columns(shown: Sequence[Column], label: str, height: int = 56, pitch: int = 
 
 
 def stacked(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]]], label: str) -> Markup:
-    """Return a column for each month, in layers from below: one for each of the series that has events then.
+    """Return an SVG with a column for each month, in layers from below: one for each of the series that has events then.
 
-    Args:
-        months: As 2026-01; the keys of the series.
-        series: Name and events by month; those beyond the number of shades have the last one.
-        label: Description of the chart for screen readers.
-
+    `months` are as 2026-01. Each series is (name, events by month); from the fifth on they share a shade. `label` describes
+    the chart for screen readers; heights are relative to the largest month.
     """
     pitch, height = 40, 110
     most = max((sum(events.get(month, 0) for _, events in series) for month in months), default=0)

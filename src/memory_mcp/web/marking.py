@@ -14,18 +14,12 @@ _MOST = 200
 
 
 def wanted(question: str, but: str = "") -> frozenset[str]:
-    """Return the first 200 terms of a question (`query_terms`), without the terms of `but`.
-
-    `but` are the words of the question that only name its time; "" for none.
-    """
+    """Return the first 200 terms of a question, without those of `but`, its words that only name a time ("" for none)."""
     return frozenset(query_terms(question)[:_MOST]) - (term_set(but) if but else set())
 
 
 def marked(text: str, terms: Set[str]) -> Markup:
-    """Return a text in which each word that holds one of the terms is in a mark element.
-
-    Every piece is escaped and made plain.
-    """
+    """Return a text as markup, made plain and escaped, with each word that holds one of the terms in a mark element."""
     # What steers a page is replaced first: between two elements it would not be known again.
     text = plain(text)
     pieces, at = [], 0
@@ -38,8 +32,7 @@ def marked(text: str, terms: Set[str]) -> Markup:
 def _places(text: str, terms: Set[str]) -> Iterator[tuple[int, int]]:
     """Yield (start, end) of the words that hold a term, in no order.
 
-    Of a path or dotted name only the words in it that hold a term by themselves, or the whole of it where none
-    does.
+    Of a path or dotted name only the words in it that hold a term by themselves, or all its words where none does.
     """
     for start, end in {(start, end) for start, end, term in placed_terms(text) if term in terms}:
         words = [(start + one.start(), start + one.end()) for one in _WORD.finditer(text[start:end])]

@@ -23,7 +23,7 @@ class Circle:
     r: float
 
     def moved(self, x: float, y: float) -> "Circle":
-        """Return the circle with its middle moved by (x, y)."""
+        """Return a new circle with the middle moved by (x, y)."""
         return Circle(self.x + x, self.y + y, self.r)
 
 
@@ -36,12 +36,8 @@ def packed(
 ) -> list[Circle]:
     """Return a circle for each radius, in the same order; no two are nearer to each other than `gap`.
 
-    Args:
-        radii: Put in this order, the first in the middle: the largest should come first.
-        gap: Space between two circles.
-        wide: How many times wider than high the whole is to be.
-        pulls: How much two circles, by their places, want to be near each other; smaller place first.
-
+    The first is placed at (0, 0), so the largest should come first. The whole gets about `wide` times wider than high. `pulls`
+    says by (place, later place) of two circles how strongly they are drawn to each other.
     """
     placed: list[Circle] = []
     corners: list[_Corner] = []
@@ -62,8 +58,8 @@ def _free_place(
 ) -> tuple[float, float]:
     """Return the middle (x, y) of the place with the least cost for the next circle, whose `radius` includes the gap.
 
-    Corners that were tried and have no room for it are taken from the list for good. The first circle is at (0,
-    0), the second at its right, and one without any free corner at the right of all.
+    Corners that were tried and have no room for it are taken from the list for good. The first circle is at (0, 0), the
+    second at its right, and one without any free corner at the right of all.
     """
     if len(placed) < 2:
         return (placed[0].x + placed[0].r + radius, placed[0].y) if placed else (0.0, 0.0)
@@ -81,7 +77,7 @@ def _free_place(
 
 
 def _touching(one: Circle, other: Circle, side: int, radius: float) -> Iterable[tuple[float, float]]:
-    """Yield the middle (x, y) of a circle that touches both on one side (1 or -1); nothing where they are too far apart."""
+    """Yield the middle (x, y) of the circle that touches both on one side (1 or -1); none if they are too far apart for it."""
     across, down = other.x - one.x, other.y - one.y
     first, second = one.r + radius, other.r + radius
     square = across * across + down * down
@@ -110,7 +106,7 @@ def _cost(x: float, y: float, middle: tuple[float, float], wide: float, pulling:
 
 
 def _is_free(placed: Sequence[Circle], x: float, y: float, radius: float) -> bool:
-    """Whether a circle of this middle and radius overlaps none of those that are placed; touching is no overlap."""
+    """Return whether a circle of this middle and radius overlaps none of `placed`; touching is no overlap."""
     for one in reversed(placed):
         across, down, apart = one.x - x, one.y - y, one.r + radius
         if across * across + down * down < apart * apart - _EPSILON * apart:

@@ -63,14 +63,10 @@ def milliseconds(took: float) -> str:
 
 
 def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]) -> Markup:
-    """Return a picture with a row for each layer in the order tried, its bar as long as its share of the longest time.
+    """Return an SVG with a row for each layer in the order tried, its bar as long as its share of the longest time.
 
-    Rows of the layers left out follow, with an empty outline and the reason.
-
-    Args:
-        tried: Each with layer and outcome, and ms, hits (both 0 if absent) and reason ("" if absent).
-        skipped: Each with layer and reason.
-
+    Each of `tried` has layer and outcome, and ms, hits (both 0 if absent) and reason ("" if absent). Rows of `skipped`, each
+    with layer and reason, follow with an empty outline.
     """
     longest = max((float(one.get("ms", 0)) for one in tried), default=0.0)
     rows: list[tuple[str, str, float | None, str]] = []

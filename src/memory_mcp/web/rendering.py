@@ -35,7 +35,7 @@ _CONTROLS = {
 
 
 def plain(text: str) -> str:
-    """Return a text as it may be shown: control characters and those that turn the direction of writing are replaced.
+    """Return a text as it may be shown: controls but line feeds and tabs, and what turns the direction of text, become U+FFFD.
 
     What could pass for the fence around an answer is made harmless too. Markup is not escaped here.
     """
@@ -119,9 +119,9 @@ def duration(seconds: float) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return the environment of the package's templates, made once.
+    """Return the environment of the package's templates, made once; every value is escaped and made plain.
 
-    It has filters and globals of ours; every value is escaped and made plain.
+    Filters are functions of this module; globals are version, new_key (makes a random key of a form) and kinds.
     """
     made = Environment(
         loader=PackageLoader("memory_mcp.web"),
@@ -153,7 +153,7 @@ def address(visit: Visit, page: str, **query: object) -> str:
 
 
 def link(visit: Visit, page: str, /, **query: object) -> Markup:
-    """Return the address of a page of a visit, escaped for an attribute, and otherwise as it is, or it would lead elsewhere."""
+    """Return the path of a page of a visit, as of `address`, escaped for an attribute; arguments "" and None are left out."""
     return Markup.escape(address(visit, page, **query))
 
 

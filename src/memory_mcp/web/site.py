@@ -70,15 +70,15 @@ class _Site:
     """The endpoints of the explorer: entering, static files, changes, acts and pages."""
 
     def __init__(self, memory: Memory, visits: Visits) -> None:
-        """Answer from `memory`, for the browsers that `visits` let in."""
+        """Keep the memory that pages ask, and the visits that may ask it."""
         self._memory = memory
         self._visits = visits
 
     async def enter(self, request: Request) -> Response:
         """Open a visit by the ticket in the address, and set its cookie; 403 for a ticket that is unknown, used or too old.
 
-        The page leads on by itself, so that the cookie is sent wherever the link was followed. A browser's
-        prefetch gets 503 and leaves the ticket as it is.
+        The page leads on by itself, so that the cookie is sent wherever the link was followed. A browser's prefetch gets
+        503 and leaves the ticket unused.
         """
         if "prefetch" in request.headers.get("sec-purpose", ""):
             # The browser's guess of what the person is about to open; the ticket is kept for when they do.
@@ -112,17 +112,14 @@ class _Site:
     async def live(self, request: Request) -> Response:
         """Announce changes of the memory as server-sent events for as long as the page is open.
 
-        The memory's version is looked at each second and sent when it differs, and every 20 seconds. This alone
-        keeps no process alive.
+        The memory's version is looked at each second and sent when it differs, and after 20 seconds of silence; HEAD gets
+        only headers. The visit does not count as used.
         """
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type="text/event-stream")
 
         async def events() -> AsyncIterator[str]:
-            """Yield the event of the memory's version at first, on each change, and after 20 seconds of silence.
-
-            Without an end.
-            """
+            """Yield without an end "data: {event, change}", at first, on each change, and after 20 seconds of silence."""
             known, silent = None, 0.0
             while True:
                 now = self._memory.pulse()
@@ -175,10 +172,7 @@ class _Site:
         return await self._respond(request, carry_out, fields)
 
     def handler(self, show: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of a page: `show`, with errors as pages.
-
-        The work is cancelled when the browser closes the connection first.
-        """
+        """Return the endpoint of a page: `show` with errors as pages, cancelled when the browser closes the connection."""
 
         async def endpoint(request: Request) -> Response:
             """Return the page's response; one of status 499 where the browser has left."""
@@ -245,7 +239,7 @@ async def _once(ask: Ask, act: Act) -> Done:
 
 
 def _failed(ask: Ask, error: MemoryMcpError) -> Response:
-    """Return the page of an error with its status, a part of it for a script, or JSON for the act of a script."""
+    """Return the page of an error with its status; for a script a part of it, or {"error": {code, message, hint}} for an act."""
     status = status_of(error)
     if ask.part and ask.request.method == "POST":
         said = {"error": {"code": error.code, "message": rendering.plain(error.message), "hint": rendering.plain(error.hint)}}

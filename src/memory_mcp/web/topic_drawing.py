@@ -30,14 +30,9 @@ _Given = Mapping[str, Any]
 def topic_map(found: _Given, to: Callable[[str], str]) -> Markup:
     """Return the map of what `get_topic_map` found, as SVG; `to` makes the address of a topic or an area by its id.
 
-    The first 70 relations are drawn. Areas of more than one topic have their label above. Every topic must be in
-    one area, and the topics of areas and relations among `topics`.
-
-    Args:
-        found: topics (topic_id, label, importance, state, mentions, last_mentioned), areas (topic_id, label, topics as
-            ids) and relations (topics as two ids, kind, strength 0 to 1); both may be absent.
-        to: Makes an address.
-
+    `found` has topics (topic_id, label, importance, state, mentions, last_mentioned), areas (topic_id, label, topics as ids)
+    and relations (topics as two ids, kind, strength 0 to 1); the last two may be absent. The first 70 relations are drawn,
+    and the labels of areas of more than one topic. A topic in no area is not drawn, and must be in no relation.
     """
     topics = {topic["topic_id"]: topic for topic in found["topics"]}
     areas = [[topics[name] for name in area["topics"]] for area in found.get("areas", ())]
@@ -65,17 +60,14 @@ def topic_map(found: _Given, to: Callable[[str], str]) -> Markup:
 
 
 def _radius(topic: _Given, most: float) -> float:
-    """Return the radius of a topic's circle: 23 to 54, growing with the root of its importance relative to `most`.
-
-    23 where `most` is 0.
-    """
+    """Return the radius of a topic's circle: 23 + 31 times the root of its importance / `most`; 23 where `most` is 0."""
     return _LEAST + _MORE * math.sqrt(topic["importance"] / most) if most else _LEAST
 
 
 def _pulls(relations: Sequence[_Given], area_of: Mapping[str, int]) -> dict[tuple[int, int], float]:
     """Return how strongly areas pull each other, by the places of the two, the smaller first.
 
-    The strengths of the relations between topics of the two areas are summed; those inside an area do not count.
+    It is a tenth of the sum of the strengths of relations between their topics; relations inside an area do not count.
     """
     found: dict[tuple[int, int], float] = {}
     for relation in relations:
@@ -112,10 +104,7 @@ def _line(relation: _Given, circles: Mapping[str, Circle]) -> Markup:
 
 
 def _topic(topic: _Given, circle: Circle, to: Callable[[str], str]) -> Markup:
-    """Return a topic as a circle with its label broken into lines in it, which links to its page.
-
-    Not reached by the Tab key.
-    """
+    """Return a topic as a circle with its label broken into lines in it, which links to its page; not reached by the Tab key."""
     lines = broken(topic["label"], 1.75 * circle.r / _CHARACTER, max(int(1.5 * circle.r / _LINE), 1))
     first = circle.y - (len(lines) - 1) * _LINE / 2 + 3.5
     texts = [drawn("text", line, x=_at(circle.x), y=_at(first + n * _LINE), text_anchor="middle") for n, line in enumerate(lines)]

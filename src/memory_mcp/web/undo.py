@@ -74,7 +74,7 @@ class Later:
         clock: Callable[[], float] = time.monotonic,
         patience_s: float = PATIENCE,
     ) -> None:
-        """Let acts wait `wait_s` seconds, by `sleep` and `clock`; `show` waits `patience_s` seconds for a preview."""
+        """Begin without acts; `wait_s` is how long an act waits, `patience_s` how long `show` waits for a preview (seconds)."""
         self.wait_s = wait_s
         self._patience_s = patience_s
         self._sleep = sleep
@@ -84,12 +84,9 @@ class Later:
     async def show(self, owner: str, shown: Mapping[str, Any], look: Work, work: Work) -> Pending:
         """Keep an act that a visit is shown first, with what `look` finds that it would change; `work` carries it out later.
 
-        Waits a second for `look`: the act is then SHOWN; if it takes longer it goes on in a task, and the act is
-        returned as LOOKING. Beyond 64 acts the oldest that neither waits nor runs is forgotten.
-
-        Raises:
-            MemoryMcpError: `look` raised it within that second.
-
+        Waits a second for `look`: the act is then SHOWN; if it takes longer it goes on in a task, and the act is returned
+        as LOOKING. Beyond 64 acts the oldest that neither waits nor runs is forgotten. Raises what `look` raises within
+        that second.
         """
         made = Pending(owner, shown, work)
         looking = asyncio.ensure_future(look())
@@ -151,10 +148,7 @@ class Later:
             pending.result, pending.stage = result, Stage.DONE
 
     async def _look(self, pending: Pending, looking: Awaitable[Mapping[str, Any]]) -> None:
-        """Keep what `looking` finds once that is known; its error makes the act FAILED.
-
-        Ignored if the act was undone meanwhile.
-        """
+        """Keep what `looking` finds, unless the act was undone meanwhile, and make the act SHOWN; FAILED by an error."""
         if (found := await _outcome(pending, looking)) is not None and pending.stage is Stage.LOOKING:
             pending.found, pending.stage = found, Stage.SHOWN
 
@@ -162,8 +156,8 @@ class Later:
 async def _outcome(pending: Pending, doing: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Return the result of the awaitable; None where it fails.
 
-    The error is then kept in `pending`, which becomes FAILED and drops its work. Errors other than ours are
-    logged by their type alone and replaced, since their text may repeat what was to be forgotten.
+    The error is then kept in `pending`, which becomes FAILED and drops its work. Errors other than MemoryMcpError are logged
+    by their type alone and replaced, since their text may repeat what was to be forgotten.
     """
     try:
         return await doing

@@ -56,13 +56,13 @@ class Visit:
     acting: anyio.Lock = field(default_factory=anyio.Lock, repr=False)
 
     def taken_notes(self) -> list[str]:
-        """Return the notes that no page has shown yet, and empty the list."""
+        """Return the notes that no page has shown yet, and keep none of them."""
         taken, self.notes = self.notes, []
         return taken
 
     @property
     def base(self) -> str:
-        """The address under which its pages lie, without a slash at the end."""
+        """The path of its pages, /ui/NAME, without a slash at the end."""
         return f"{PAGES}{self.name}"
 
 
@@ -70,7 +70,7 @@ class Visits:
     """Tickets that wait and visits that last; used from the event loop's thread alone."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, later: Later | None = None) -> None:
-        """Begin without tickets and visits; `clock` gives seconds, `later` holds all visits' waiting acts (None: a new one)."""
+        """Begin without tickets and visits; `clock` gives seconds, `later` (None: a new one) has the acts of all visits."""
         self._clock = clock
         self.later = later or Later()
         self._tickets: OrderedDict[str, tuple[float, bool]] = OrderedDict()

@@ -18,10 +18,9 @@ _FIELDS = ("event", "session", "since", "until", "topic", "value")
 
 
 async def show(ask: Ask) -> Done:
-    """Find out what the form's request would forget, and keep both for the page forget/ID; nothing is changed.
+    """Find out what the form's request would forget, and keep both for the next page, forget/ID; nothing is forgotten.
 
-    A preview that takes longer than a second goes on in the background. Raises what the request raises for a bad
-    form.
+    A preview that takes longer than a second goes on in the background. Raises what the request raises for a bad form.
     """
     given: dict[str, Any] = {name: ask.given(name) for name in _FIELDS}
     request = Forget(**given, project=ask.given("of_project"), by=PERSON)
@@ -40,9 +39,9 @@ async def show(ask: Ask) -> Done:
 
 
 async def start(ask: Ask) -> Done:
-    """Start the waiting time of the request that the form names by `id`, after which it is carried out.
+    """Start the waiting time (10 s) of the request that the form names by `id`, after which it is carried out.
 
-    A second start does nothing. Raises NotFound for a request that this visit does not know.
+    Does nothing unless the preview is there and it was not started. Raises NotFound for a request unknown to this visit.
     """
     pending = _pending(ask)
     ask.visit.later.start(pending)
@@ -70,9 +69,9 @@ def _pending(ask: Ask) -> Pending:
 
 
 def _subject(request: Forget) -> str:
-    """Return in words what is to be forgotten, by the first of these that the request has.
+    """Return in words what is to be forgotten: the value (only its length), else the event, else the topic of a request.
 
-    A value (only its length), an event, a topic; else its session, project or "everything", with its times.
+    Else its session, or project, or "everything", with its times.
     """
     if request.value:
         return f"a text of {len(request.value)} characters that you typed, wherever it stands"

@@ -19,9 +19,6 @@ async def pause(ask: Ask) -> Done:
 
 
 async def resume(ask: Ask) -> Done:
-    """Let the paused job called `name` in the form run by its schedule again; errors of the request are passed on.
-
-    Next page: status.
-    """
+    """Let the paused job `name` of the form run by its schedule again; errors of the request are passed on. Next page: status."""
     done = await ask.memory.write(ResumeJob(ask.given("name")))
     return Done(f"{done['name']} runs by its schedule again.", _PAGE)

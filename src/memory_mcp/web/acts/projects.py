@@ -60,8 +60,8 @@ async def resume(ask: Ask) -> Done:
 async def exclude(ask: Ask) -> Done:
     """Record nothing from now on that the form's pattern of a project, path or tool matches; what is stored stays.
 
-    The note says how many events of an excluded project are stored. Raises InvalidQuery for an unknown kind, and
-    what the request raises. The next page is that of the projects.
+    The note says how many stored events match; the next page is that of the projects. Raises InvalidQuery for an unknown
+    kind, and what the request raises.
     """
     kind, pattern = _pattern(ask)
     done = await ask.memory.write(Exclude(**{kind: pattern}, by=ask.by))
@@ -88,5 +88,5 @@ def _pattern(ask: Ask) -> tuple[str, str]:
 
 
 def _called(project: str, everything: str) -> str:
-    """Return a project's short name; `everything` for "*", that is all projects."""
+    """Return the last part of a project's name; `everything` for "*", which means all projects."""
     return everything if project == _ALL else short(project)

@@ -8,7 +8,7 @@ from memory_mcp.web.asking import Ask, Done
 
 
 async def pin(ask: Ask) -> Done:
-    """Pin the node, quotation or topic `id` of the form, or unpin it where `on` is "no"; a script is told {"pinned"}.
+    """Pin the node, quotation or topic `id` of the form, or unpin it where `on` is "no"; the result has a bool, `pinned`.
 
     Errors of the request are passed on. The next page is the one the form was on.
     """
@@ -41,7 +41,7 @@ async def retract(ask: Ask) -> Done:
 
 
 async def label(ask: Ask) -> Done:
-    """Give the topic `topic_id` of the form its `label`, seen in the form's scope; "" gives it its own words again.
+    """Give the topic `topic_id` the form's `label`; an empty one gives it the label made from its own words again.
 
     Errors of the request are passed on. The next page is the one the form was on.
     """

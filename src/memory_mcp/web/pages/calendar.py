@@ -51,18 +51,14 @@ async def calendar(ask: Ask) -> Response:
 
 
 def _choices(totals: Sequence[Mapping[str, Any]], chosen: str) -> list[str]:
-    """Return the names of the totals that a field offers, sorted, without that of what has no name.
-
-    The chosen one is among them even where it holds nothing this year.
-    """
+    """Return the sorted names of the totals, without NO_NAME; `chosen` (if not "") is among them even without a total."""
     return sorted({one["name"] for one in totals if one["name"] != NO_NAME} | ({chosen} if chosen else set()))
 
 
 def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of one table, for `of` project or agent.
+    """Return the values of one table: of (`project` or `agent`), rows (the first 12), rest (the other rows), chart (by month).
 
-    `rows` (each a name with its numbers, address and bar, at most 12), `rest` (the other rows) and `chart`, by
-    month. The row of events without a name has no address.
+    A row is a total with href, the address of its calendar ("" for events without a name), and bar.
     """
     most = max((one["events"] for one in totals), default=0)
     rows = [
@@ -79,8 +75,8 @@ def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapp
 def _by_month(of: str, totals: Sequence[Mapping[str, Any]], year: int) -> Markup:
     """Return a chart of the months of a year, as stacked columns: the first four totals by name, and all others as one.
 
-    A single fifth one keeps its name. Each of `totals` has name and months (month as 2026-01, events); names of
-    projects are shortened.
+    A single fifth one keeps its name. Each of `totals` has name and months (month as 2026-01, events); names of projects
+    are shortened.
     """
     series: list[tuple[str, dict[str, int]]] = []
     for one in totals:

@@ -24,8 +24,8 @@ _AROUND, _MORE = AROUND.default, 10
 async def grip(ask: Ask) -> Response:
     """Show a citation's words, whether they are those of the stored event, and the events around them in its session.
 
-    `before` and `after` of the address say how many events, up to a limit; a script's part shows none. Raises
-    NotFound for an unknown citation.
+    `before` and `after` of the address say how many events, 3 if absent, at most 50; a script's part shows none around.
+    NotFound of the request for an unknown citation is passed on.
     """
     grip_id = ask.path("grip_id")
     before, after = (min(ask.number(side, _AROUND), AROUND.most) for side in ("before", "after"))
@@ -56,10 +56,10 @@ async def grip(ask: Ask) -> Response:
 
 
 async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[str, Any]:
-    """Return the quoted event with the citation among its quotes.
+    """Return a copy of the quoted event with the citation among its quotes.
 
-    Where the words end beyond what a page shows of a text, the event is read again with its text cut around them,
-    from a word's beginning, and `offset` says where.
+    Where the words end beyond the 1200 characters that a page shows, the event is read again with more of its text, or, far
+    beyond, with its text cut around them from a word's beginning, and `offset` says where.
     """
     quotes = list(event.get("quotes", []))
     known = next((one for one in quotes if one["grip_id"] == grip_id), None)
@@ -80,11 +80,7 @@ async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[s
 async def session(ask: Ask) -> Response:
     """Show 50 events of a session: from its beginning, behind a cursor, or before (`to`) or from (`from`) one of its events.
 
-    With `from` or `to` the session is that of the event.
-
-    Raises:
-        NotFound: No event of the session is stored.
-
+    With `from` or `to` the session is that of the event. Raises NotFound where no event of the session is stored.
     """
     session_id = ask.path("session_id")
     shape: dict[str, Any] = {"detail": Detail.FULL, "text_limit": _WIDTH, "token_budget": TOKENS.most}

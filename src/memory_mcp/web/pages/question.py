@@ -74,15 +74,12 @@ class Question:
 
     @property
     def limit(self) -> str:
-        """Results of a page, as a link says it: the given limit, else 50 where a kind is picked out, else 10."""
+        """Number of results of a page, as a link says it: the given limit, else 50 where a kind is picked out, else 10."""
         return self.given["limit"] or str(_LOOKED_THROUGH if self.given[KIND] else _RESULTS)
 
 
 def asked(ask: Ask) -> Question:
-    """Return the question of an address; raise InvalidQuery for an unknown kind of statement.
-
-    A scope of all drops the project.
-    """
+    """Return the question of an address; raise InvalidQuery for an unknown kind of statement. Scope all drops the project."""
     given = {name: ask.given(name) for name in (*FILTERS, KIND, *OTHERS)}
     choice(MemoryKind, KIND, given[KIND])
     if ask.given("scope") == ScopeName.ALL:
@@ -91,10 +88,7 @@ def asked(ask: Ask) -> Question:
 
 
 def _share(text: str) -> float | None:
-    """Return the argument min_confidence as a number, None for "". Raises InvalidQuery for a text that is no number.
-
-    That it is 0 to 1 is not checked here.
-    """
+    """Return the argument min_confidence as a number, unchecked, None for ""; raise InvalidQuery for a text that is none."""
     try:
         return float(text) if text else None
     except ValueError:

@@ -60,7 +60,7 @@ async def search(ask: Ask) -> Response:
 
 
 async def _found(ask: Ask, question: Question) -> dict[str, Any]:
-    """Return the values of the results for the template; only an empty `told` without a query. Raises what the search raises.
+    """Return the values of the results for the template; {"told": ""} without a query. Raises what the search raises.
 
     The values: found (the response), cards (those of the chosen kind, if any), told (how many), sure, missing,
     why_not, refused. Where the search fails with the item of `why_not`, it is made without, and the error is
@@ -91,7 +91,7 @@ async def _found(ask: Ask, question: Question) -> dict[str, Any]:
 
 
 def _cards(question: Question, found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the results as cards, with what a response leaves out because the result before says it.
+    """Return the results as cards, in their order, with the project that a response leaves out if the result before has it.
 
     Each has the result's fields and project ("" for none), level ("" for what is no node), is_period, page (of its
     node or citation), id, and quote with the words of the question marked.

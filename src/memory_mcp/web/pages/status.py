@@ -25,5 +25,5 @@ async def status(ask: Ask) -> Response:
 
 
 async def _jobs(ask: Ask) -> object:
-    """Return the jobs of the background process: the list `jobs` of the response to ListJobs, whose errors are passed on."""
+    """Return the list `jobs` of the response to ListJobs: jobs of the background process; errors are passed on."""
     return (await ask.memory.ask(ListJobs()))["jobs"]

@@ -15,13 +15,9 @@ _TOOLS = frozenset({"tool_call", "tool_result"})
 def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) -> list[dict[str, Any]]:
     """Return a conversation in exchanges: what a person said, and all that followed it up to the next.
 
-    Each has prompt (the first words that are no tool's, in one line of at most 160 characters; "" for none), events
-    (as `shown`), and messages and tools, how many events are such.
-
-    Args:
-        events: As get_events gives them with full detail, in order.
-        cited: Ids of the citations whose words are marked.
-
+    Each has prompt (the first words that are no tool's, in one line of at most 160 characters; "" for none), events (as
+    `shown` gives them, with the words of `cited` marked), and messages and tools, how many events are such. `events` are in
+    order, as get_events gives them with full detail.
     """
     made: list[dict[str, Any]] = []
     for one in events:
@@ -61,7 +57,7 @@ def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, An
 
 
 def one_line(text: str, width: int) -> str:
-    """Return a text's beginning in one line of at most `width` characters, "…" included; only the first 4 * `width` are read."""
+    """Return the beginning of a text in one line, at most `width` characters including an ellipsis where it is cut."""
     line = " ".join(text[: 4 * width].split())
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 

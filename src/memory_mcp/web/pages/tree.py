@@ -30,8 +30,7 @@ async def node(ask: Ask) -> Response:
 async def _shown(ask: Ask, node_id: str) -> Response:
     """Show a node with its children or its conversation, or the part of it that a script wants.
 
-    A script gets with a cursor more children (or with `of` talk more conversation), else the node with a few
-    statements.
+    A script gets with a cursor more children (or with `of` talk more conversation), else the node with a few statements.
     """
     cursor = ask.given("cursor")
     if cursor and ask.given("of") == "talk":
@@ -67,10 +66,7 @@ async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str
 
 
 def _telling(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a node's statements as they are shown in place: all of a segment.
-
-    Of a period the first 4 that have a kind; where none has, the first 2.
-    """
+    """Return the statements shown in place: all of a segment; of a period the first 4 with a kind, else the first 2."""
     bullets = node.get("bullets", [])
     if node["level"] == "segment":
         return list(bullets)
