@@ -204,7 +204,7 @@ class Weighed:
     events: int = 0
 
     def share(self, terms: Collection[str]) -> float:
-        """Return the share of the query's weight that `terms` hold, 0..1; 0 for a query without terms."""
+        """Return the share of the query's weight that `terms` hold, 0..1, other terms ignored; 0 for a query without terms."""
         total = sum(self.weights.values())
         return sum(self.weights[t] for t in self.weights.keys() & terms) / total if total else 0.0
 

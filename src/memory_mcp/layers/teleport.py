@@ -150,7 +150,7 @@ class TeleportLayer:
         return found
 
     def teleport(self, query: IndexQuery) -> Teleported:
-        """Return the best documents for a text, events not indexed yet included.
+        """Return the best `query.limit` documents for a text, best first, events not indexed yet included.
 
         Raises InvalidQuery for an empty text and LayerUnavailable when the index cannot answer.
         """

@@ -34,7 +34,7 @@ NOT_ENABLED = "Topic graph not enabled"
 
 
 class TopicsLayer:
-    """See Layer."""
+    """The layer of topics: answers with themes, never with hits; also labels, pins and rebuilds the topic graph."""
 
     name = LayerName.TOPICS
 

@@ -306,7 +306,7 @@ def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
 
 
 def _is_outside(target: Target, window: TimeWindow | None) -> bool:
-    """Return whether a target is outside a window; a period always is."""
+    """Return whether a target is outside a window; a period always is, and nothing is where the window is None."""
     return window is not None and (target.is_period or not window.contains(target.timestamp))
 
 

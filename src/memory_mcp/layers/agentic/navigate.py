@@ -88,7 +88,7 @@ class _Walk:
 
 
 class AgenticLayer:
-    """Layer 2 behind the layer contract."""
+    """The agentic layer, layer 2: finds cited messages by walking the tree; always usable, needs no index."""
 
     name = LayerName.AGENTIC
     contract = CONTRACTS[LayerName.AGENTIC]
@@ -239,7 +239,7 @@ class AgenticLayer:
         return max(0, walk.budget.nodes_left() - walk.kept_nodes)
 
     def _visit(self, walk: _Walk, count: int) -> int:
-        """Count nodes except the reserved ones; return how many may be compared."""
+        """Count up to `count` nodes as visited, none of the reserved ones; return how many may be compared."""
         return walk.budget.visit(min(count, self._nodes_left(walk)) if walk.kept_nodes else count)
 
     def _sweep(self, walk: _Walk, node_id: NodeId) -> bool:
