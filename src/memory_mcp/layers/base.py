@@ -275,7 +275,7 @@ class Layer(Protocol):
     name: LayerName
 
     def status(self) -> LayerStatus:
-        """Return whether the layer can be used now. Never raises."""
+        """Return whether the layer can be used now, and if not, why and the setting that enables it. Never raises."""
         ...
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:

@@ -160,17 +160,17 @@ class Budget:
 
     @property
     def nodes_visited(self) -> int:
-        """Number of nodes compared so far."""
+        """Number of nodes compared so far by all paths of the search."""
         return self.spent.nodes_visited
 
     @property
     def rpc_calls(self) -> int:
-        """Number of calls made so far."""
+        """Number of calls made so far by all paths of the search."""
         return self.spent.rpc_calls
 
     @property
     def depth(self) -> int:
-        """The deepest level reached; years are 1."""
+        """The deepest level that any path of the search reached; years are 1, 0 is none."""
         return self.spent.depth
 
     @property
