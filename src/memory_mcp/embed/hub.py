@@ -103,6 +103,8 @@ def _progress_class(on_progress: OnProgress | None) -> Any:
     most = 0.0
 
     class Bar(tqdm):  # type: ignore[misc]  # it has no types
+        """A bar that draws nothing and reports its bytes."""
+
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             """Create a bar that writes to nowhere."""
             super().__init__(*args, **{**kwargs, "file": io.StringIO()})

@@ -43,7 +43,7 @@ _LOADED: WeakValueDictionary[tuple[Path, str], _Loaded] = WeakValueDictionary()
 
 
 class Model2Vec:
-    """See Embedder."""
+    """An embedder of the model2vec model in a folder; models are loaded at the first text and shared in the process."""
 
     name = "model2vec"
 

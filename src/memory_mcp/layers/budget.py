@@ -160,17 +160,17 @@ class Budget:
 
     @property
     def nodes_visited(self) -> int:
-        """Number of nodes compared so far."""
+        """Number of nodes compared so far by all paths of the search."""
         return self.spent.nodes_visited
 
     @property
     def rpc_calls(self) -> int:
-        """Number of calls made so far."""
+        """Number of calls made so far by all paths of the search."""
         return self.spent.rpc_calls
 
     @property
     def depth(self) -> int:
-        """The deepest level reached; years are 1."""
+        """The deepest level that any path of the search reached; years are 1, 0 is none."""
         return self.spent.depth
 
     @property
@@ -180,7 +180,7 @@ class Budget:
 
     @property
     def hit(self) -> list[str]:
-        """Names of the bounds that were reached."""
+        """Names of the bounds that were reached, in that order: the list itself, which all paths of the search share."""
         return self.spent.hit
 
     @property
@@ -189,7 +189,7 @@ class Budget:
         return self._begun
 
     def cancel(self) -> None:
-        """Cancel this path and every budget made from it."""
+        """Cancel this path and every budget made from it, for good; others of the search go on."""
         self._cancelled.set()
 
     def is_cancelled(self) -> bool:
@@ -199,7 +199,7 @@ class Budget:
         return self.parent is not None and self.parent.is_cancelled()
 
     def elapsed_ms(self) -> int:
-        """Return the whole milliseconds since the search began."""
+        """Return the whole milliseconds since the search began: since its call arrived, if that is known."""
         return int((self.clock.monotonic() - self.started) * 1000)
 
     def left_ms(self) -> float:
@@ -307,11 +307,11 @@ class Budget:
             return len(names)
 
     def nodes_left(self) -> int:
-        """Return the number of nodes that may still be compared."""
+        """Return the number of nodes that this path may still compare, by the search's bound and those of its attempts."""
         return int(max(0, min(self.limit("max_nodes_visited") - self.nodes_visited, self._own_left()[0])))
 
     def calls_left(self) -> int:
-        """Return the number of calls that may still be made."""
+        """Return the number of calls that this path may still make, by the search's bound and those of its attempts."""
         return int(max(0, min(self.limit("max_rpc_calls") - self.rpc_calls, self._own_left()[1])))
 
     def _own_left(self) -> tuple[float, float]:
@@ -322,7 +322,7 @@ class Budget:
         return min(nodes, self.own.nodes - self.own.nodes_used), min(calls, self.own.calls - self.own.calls_used)
 
     def _use(self, nodes: int, calls: int) -> None:
-        """Count nodes and calls for the attempts this path is part of."""
+        """Count nodes and calls for the attempts this path is part of (not in `spent`); a budget apart is part of none."""
         if self.own is not None:
             self.own.nodes_used += nodes
             self.own.calls_used += calls

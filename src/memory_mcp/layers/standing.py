@@ -53,7 +53,8 @@ def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Superseded]:
 def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mapping[GripId, Superseded]) -> Hit:
     """Return a hit with kind, salience, pin and successor; `over` maps superseded grips to their supersessions.
 
-    A supersession counts only if it concerns the quoted words. Of an observation's node the kind is not read.
+    A supersession counts only if it concerns the quoted words. The kind is read from the quotation, but "" without reading
+    where the node is an observation and the hit has no kind.
     """
     grips = _grips(hit)
     ended = over.get(grips[0]) if grips else None

@@ -66,7 +66,7 @@ def _said(tree: Tree, missing: str, event: Event, text: str, ids: set[str]) -> T
 def _node(storage: Storage, tree: Tree, missing: str, project: str | None) -> Target:
     """Return the target of a node's id. Raises NotFound for one that this project does not have.
 
-    A period has the words of its keywords and bullets, a segment those of its events.
+    A period has the words of its keywords and bullets, and "" as project and agent; a segment has those of its events.
     """
     node = tree.node(parse_node_id(missing), project)
     ids = frozenset({node.node_id})

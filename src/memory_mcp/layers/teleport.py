@@ -150,7 +150,7 @@ class TeleportLayer:
         return found
 
     def teleport(self, query: IndexQuery) -> Teleported:
-        """Return the best documents for a text, events not indexed yet included.
+        """Return the best `query.limit` documents for a text, best first, events not indexed yet included.
 
         Raises InvalidQuery for an empty text and LayerUnavailable when the index cannot answer.
         """
@@ -344,7 +344,7 @@ def matches_of(found: Candidates, score: Array) -> list[Match]:
 
 
 def best_tool(statuses: Sequence[LayerStatus]) -> str:
-    """Return the tool of the best usable layer; search_children if none is."""
+    """Return the name of the tool of the best usable layer (hybrid, bm25, vector); "search_children" if none of them is."""
     usable = {status.name for status in statuses if status.usable}
     return next((tool for name, tool in TOOLS.items() if name in usable), _ALWAYS)
 

@@ -34,7 +34,7 @@ NOT_ENABLED = "Topic graph not enabled"
 
 
 class TopicsLayer:
-    """See Layer."""
+    """The layer of topics: answers with themes, never with hits; also labels, pins and rebuilds the topic graph."""
 
     name = LayerName.TOPICS
 
@@ -190,7 +190,7 @@ def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
     wanted = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
 
     def worth(bullet: TocBullet) -> float:
-        """Return the summed weight of a bullet's terms."""
+        """Return the sum of the weights in `wanted` of a bullet's terms."""
         return sum(wanted.get(term, 0.0) for term in terms_of(bullet.text))
 
     return sorted((b for b in node.bullets if b.grip_ids), key=worth, reverse=True)

@@ -77,7 +77,7 @@ class Engine:
         return known if time.monotonic() - at < _STATUS_AGE else self.statuses()
 
     def plan(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Plan:
-        """Return the plan of a question without running it; `bounds` are those of the settings. Raises InvalidQuery if empty."""
+        """Return the plan of a question without running it; `bounds` are those of the settings. Raises as `make_plan`."""
         parts = self._parts
         known = Known(self._lately(), bounds, parts.clock.now_ms(), parts.calendar, dict(self._usual_ms))
         return make_plan(query, how, known)
@@ -86,8 +86,9 @@ class Engine:
         """Answer a question with a page of `query.limit` hits; works without any index, since agentic search always runs.
 
         A further page is cut from the list of the first, if that is cached and long enough. May wait 3
-        seconds for indexes after a start. Raises InvalidQuery for an empty or impossible question,
-        StorageError when the store cannot be read; layers that fail are only explained.
+        seconds for indexes after a start. Keeps the list for further pages, and the layers' times for later plans.
+        Raises InvalidQuery for an empty or impossible question, ConfigError for a bound out of range, NotFound as a
+        layer does, StorageError when the store cannot be read; other errors of layers are only explained.
         """
         with span("intelligent_search"):
             plan = self._ready_plan(query, bounds, how)

@@ -177,7 +177,10 @@ class Execution:
         return _with_themes(run)
 
     def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
-        """Run all paths at once and merge their hits in plan order; one with enough evidence cancels the slow ones."""
+        """Run all paths at once and merge their hits (see `merge`); one with enough evidence cancels those that lag.
+
+        If nothing was found and time is left, the plan's last layer is asked after them, unless it is one of them.
+        """
         run = Run()
         verdicts: dict[LayerName, Verdict] = {}
 
@@ -308,10 +311,7 @@ class Execution:
 
 
 def _with_themes(run: Run) -> Run:
-    """Return the run, changed, with the themes that layers found; those layers count as used, before others.
-
-    Without themes it stays as it is.
-    """
+    """Return the same run, with the themes that layers found; those layers count as used, first. Unchanged without themes."""
     tellers = tuple(name for name, answer in run.answers.items() if answer.themes)
     if tellers:
         run.themes = tuple(theme for name in tellers for theme in run.answers[name].themes)

@@ -76,7 +76,9 @@ class RankingSettings:
 def rank(
     hits: Sequence[Hit], settings: RankingSettings, now_ms: int, *, names_time: bool, exact: bool, usage: Mapping[GripId, Used]
 ) -> list[Hit]:
-    """Return hits by final value, best first, ties by id, each with its signals in `parts`.
+    """Return hits by final value, best first, ties by id, each with its signals in `parts`; those that say the same once.
+
+    Superseded hits come after their successors and retracted ones last, all with lower scores than what holds.
 
     Args:
     hits: The hits of all layers.

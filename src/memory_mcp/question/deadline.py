@@ -73,10 +73,9 @@ def _hurried(found: Found) -> Deadline:
 
 
 def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> list[Deadline]:
-    """Return the deadline that the duration with this unit sets: one or none.
+    """Return the deadline that the duration with the unit at word `unit` sets, as a list of one; [] if it sets none.
 
-    None for a duration without an amount, of 0, or of 10 minutes and more, and for one that is all a closing question
-    asks about.
+    [] also without an amount, for 0, for more than 10 minutes, and where it alone is the last of several clauses, before a "?".
     """
     start, amount = _amount(text, query, unit, terms)
     ms = round(amount * terms.units[query[unit].key]) if amount < _LONGEST_MS else 0
@@ -90,9 +89,9 @@ def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> l
 
 
 def _amount(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> tuple[int, float]:
-    """Return where the amount before a unit begins, and the amount: a number, or the product of up to 5 number words.
+    """Return the place of the first word of the amount before a unit, and the amount: up to 5 words, number words multiplied.
 
-    The place is that of the unit itself where no amount is before it.
+    Without an amount these are the place of the unit itself and 1.0.
     """
     amount, start, i = 1.0, unit, unit - 1
     while i >= max(0, unit - _MOST_NUMBERS) and query[i].clause == query[unit].clause:
@@ -170,7 +169,8 @@ def _is_a_least(before: tuple[str, ...], terms: Deadlines) -> bool:
 def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | None:
     """Return where, in the words before a duration, a limit begins that is added to a demand in the same clause.
 
-    As in "list the threads but stop after 1 s". None where there is none.
+    As in "list the threads but stop after 1 s". `len(clause.before)` where only words after the duration make the limit, None
+    where there is none.
     """
     before, usual = clause.before, terms.limits | terms.company
     if clause.last != len(query) or not {*clause.after} <= usual | terms.next:
@@ -188,7 +188,7 @@ def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | No
 
 
 def _opening(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> set[str]:
-    """Return the words that say what kind of sentence it is: the first, and the one behind "can you"."""
+    """Return the words that tell the kind of sentence: the first of the query and of `told`, and the one behind "can you"."""
     is_polite = bool(terms.polar & {*told[:1]} and terms.you & {*told[1:2]})
     return {query[0].key, *told[:1], *(told[2:3] if is_polite else ())}
 
@@ -222,9 +222,9 @@ def _run(keys: Iterable[str], terms: Deadlines) -> int:
 
 
 def _reply(before: tuple[str, ...], terms: Deadlines) -> int | None:
-    """Return the place of a demand to reply from which only words of limits lead to the duration.
+    """Return the place, among the last 7 words, of a demand to reply with only words of limits between it and the duration.
 
-    None where there is none, or where it stands directly before the duration.
+    None where there is none, or where it is directly before the duration.
     """
     allowed = terms.limits | terms.company | terms.after
     for i in range(len(before) - 1, max(-1, len(before) - 2 - _MOST_BETWEEN), -1):

@@ -91,7 +91,7 @@ class _Common:
 
 @cache
 def _common() -> _Common:
-    """Return the lists of common words, read once from signals/common.toml."""
+    """Return the lists of common words, read once from signals/common.toml; raises KeyError if one is missing."""
     data = tomllib.loads((files("memory_mcp.question") / "signals" / "common.toml").read_text(encoding="utf-8"))
     words = {key: frozenset(value.split()) for key, value in data.items()}
     return _Common(words["names"], words["folders"], words["standards"], words["file_names"], words["short_endings"])
@@ -140,10 +140,7 @@ def _chunks(text: str, start: int, end: int) -> list[Piece]:
 
 
 def _trimmed(chunk: str) -> tuple[int, int]:
-    """Return start and end of a chunk without the sentence's punctuation and a possessive 's.
-
-    Paired brackets stay: `flush()`, `Vec<u8>`.
-    """
+    """Return start and end without the sentence's punctuation and a possessive 's; paired brackets stay: `flush()`."""
     a, b = 0, len(chunk)
     while a < b and chunk[a] in _LEFT:
         a += 1
@@ -159,9 +156,9 @@ def _trimmed(chunk: str) -> tuple[int, int]:
 
 
 def _exported(text: str, start: int, end: int) -> Piece | None:
-    """Return a package member such as `strings.Builder` as a piece.
+    """Return the text from `start` to `end` as an identifier if it is a package member such as `strings.Builder`, else None.
 
-    None for another text between the places, and in a text of more than 4 words or 200 characters.
+    None also where the whole text has more than 4 words or 200 characters.
     """
     if not _MEMBER.fullmatch(text, start, end) or len(text) > _MAX_CHUNK or len(text.split()) > _WORDS_BESIDE:
         return None

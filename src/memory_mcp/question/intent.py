@@ -115,7 +115,7 @@ def _overlaps(found: Found, deadline: Deadline | None) -> bool:
 def _scores(asked: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -> dict[Intent, float]:
     """Return the weight of each intent but time-boxed, from phrases and literal pieces.
 
-    Code and quotations count in full only if no words ask for anything, and so does a pasted line.
+    Where words ask to explore or answer (a weight of 2 or more), code and quotations count only 0.5, a pasted line nothing.
     """
     scores = {Intent.EXPLORE: 0.0, Intent.ANSWER: 0.0, Intent.LOCATE: 0.0}
     for each in asked:
@@ -140,7 +140,7 @@ def _is_command(text: str, query: Sequence[Word], literal: Sequence[Piece], read
 def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
     """Return the intent of most weight and its confidence: its share of its own and the next weight.
 
-    Answer is the default and has a weight of 1 more; without any weight the confidence is 0.7.
+    Answer, the default, gets 1 more and wins ties, then locate; where all weights are 0 the confidence is 0.7.
     """
     seen = sorted(scores.values(), reverse=True)
     intent = max(Intent.ANSWER, Intent.LOCATE, Intent.EXPLORE, key=lambda i: scores[i] + _DEFAULT * (i is Intent.ANSWER))
@@ -152,7 +152,7 @@ def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
 
 
 def _sure_of(deadline: Deadline | None, hurry: Sequence[Found]) -> float:
-    """Return the confidence of a deadline: 0.8 where it is a phrase of hurry, else 0.95."""
+    """Return the confidence of a deadline: 0.8 where a phrase of hurry begins at its first word, else 0.95."""
     is_hurry = deadline is not None and any(each.at[0] == deadline.start for each in hurry)
     return _SURE_OF_HURRY if is_hurry else _SURE_OF_DEADLINE
 

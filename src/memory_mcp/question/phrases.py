@@ -16,7 +16,7 @@ from typing import Any
 from memory_mcp.question.words import CODE, NUMBER, QUOTE, Word, fold, words
 from memory_mcp.text import terms
 
-#: The languages with a table; where a query's words tell none apart, the first that finds a phrase reads it.
+#: The languages with a table; where a query's words do not tell them apart, the first reads it (see `read_by`).
 LANGUAGES = ("en", "de", "fr", "es", "ja", "zh")
 #: Weight of a phrase by the list it is in. A question word beats an identifier and a bare keyword, and only
 #: the phrases in `sure` beat a question word; chosen on the tuning part of the labelled queries.
@@ -162,18 +162,15 @@ def table(language: str) -> Table:
 def is_general(text: str) -> bool:
     """Return whether every word of a text asks for what there is and names nothing of it: "what happened", "anything important".
 
-    By whole words, not by their stems: *important* names nothing, *imports* do. One language must know all of them,
-    beside English, which questions mix with any other.
+    By whole words, not by their stems: *important* names nothing, *imports* do. English and one other language together must
+    know all of them. Words that are not searched for do not count; a text without others is general.
     """
     asked = {word.key for word in words(text) if terms(text[word.start : word.end])} - table("en").general
     return not asked or any(asked <= table(language).general for language in LANGUAGES)
 
 
 def particular(text: str) -> str:
-    """Return a text without the words that name nothing, such as those that ask for patterns; "" where no other word is left.
-
-    Words that are not searched for stay.
-    """
+    """Return a text, with single blanks, without searchable words that name nothing (see `is_general`); "" if no word is left."""
     return " ".join(word for word in text.split() if not is_general(word) or not terms(word))
 
 
@@ -325,10 +322,7 @@ def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
 
 
 def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -> tuple[int, ...]:
-    """Return the places from `at` on of a phrase whose steps from `number` on follow there, before `end`; () if they do not.
-
-    Gaps are included.
-    """
+    """Return the places from `at` on, gaps included, of a phrase whose steps from `number` on follow before `end`; else ()."""
     first, steps = at, phrase.steps
     while number < len(steps):
         step = steps[number]

@@ -88,7 +88,7 @@ class _Walk:
 
 
 class AgenticLayer:
-    """Layer 2 behind the layer contract."""
+    """The agentic layer, layer 2: finds cited messages by walking the tree; always usable, needs no index."""
 
     name = LayerName.AGENTIC
     contract = CONTRACTS[LayerName.AGENTIC]
@@ -235,11 +235,11 @@ class AgenticLayer:
         return allowed == len(ids)
 
     def _nodes_left(self, walk: _Walk) -> int:
-        """Return how many nodes the walk may still compare."""
+        """Return how many nodes the walk may still compare, without those reserved for scanning events; 0 for none."""
         return max(0, walk.budget.nodes_left() - walk.kept_nodes)
 
     def _visit(self, walk: _Walk, count: int) -> int:
-        """Count nodes except the reserved ones; return how many may be compared."""
+        """Count up to `count` nodes as visited, none of the reserved ones; return how many may be compared."""
         return walk.budget.visit(min(count, self._nodes_left(walk)) if walk.kept_nodes else count)
 
     def _sweep(self, walk: _Walk, node_id: NodeId) -> bool:

@@ -167,7 +167,7 @@ class Reader:
         )
 
     def waiting(self, after_seq: int, scope: Scope, stop: Callable[[], bool], probes: Sequence[str] = ()) -> Iterator[Event]:
-        """Yield the stored events of the scope after `after_seq`, which have no node yet, until `stop()` is true.
+        """Yield the stored events of the scope after `after_seq`, which have no node yet; before every 5000 `stop()` may end it.
 
         With `probes` the store leaves out events that hold none of them: during an import thousands wait.
         """

@@ -45,10 +45,7 @@ class NodeSearch:
         self._tree = tree
 
     def weigh(self, text: str, project: str | None) -> Weighted:
-        """Return the query's terms with IDF weights over the segments of a project (None: all).
-
-        Raises InvalidQuery without terms.
-        """
+        """Return the query's terms with IDF weights over a project's segments (None: all); raises InvalidQuery without terms."""
         return weigh(text, self._tree.frequencies(), project, self._tree.tally(project).segments)
 
     def search_node(
@@ -147,7 +144,7 @@ class NodeSearch:
 
 
 def fit(results: Sequence[NodeResult], budget: Budget) -> list[NodeResult]:
-    """Return as many results as the token budget has room for, in order; ends at the first that does not fit, uncut."""
+    """Return the first results that the token budget has room for, uncut, counting them; the first that does not fit ends it."""
     kept = []
     for result in results:
         text = result.node.title + "".join(m.text + "".join(m.grip_ids) for m in result.matches) + result.node.node_id

@@ -53,10 +53,10 @@ class TimeHint:
 
 
 def find_time(query: str, now_ms: int, calendar: Calendar) -> TimeHint:
-    """Return the first time the question names, relative to now on the user's calendar.
+    """Return the first time the question names, relative to `now_ms` (UTC milliseconds) on the user's calendar.
 
-    Without one `window` is None, `words` "" and `rest` the question with single blanks. The longest phrase where several
-    languages read one; reading ends after `MOST_EFFORT`.
+    Without one `window` is None, `words` "" and `rest` the question with single blanks. Where several languages read a
+    phrase at the same place, the longest is taken. A text that costs more than `MOST_EFFORT` is not read to its end.
     """
     text, starts = _plain(query)
     windows = Windows(calendar, now_ms, dt.date.fromisoformat(calendar.day_of(now_ms)))

@@ -176,7 +176,7 @@ class Language:
 
 
 def by_head(forms: Iterable[Form]) -> dict[str, tuple[Form, ...]]:
-    """Return by each word the forms that may begin with it, in their order."""
+    """Return the forms, in their order, by each word (head) that they may begin with."""
     found: dict[str, tuple[Form, ...]] = {}
     for one in forms:
         for head in one.heads:

@@ -66,7 +66,7 @@ class Points(ABC):
         """Return the time, without a range or bound, at a place after a leading word ("" for none); None where there is none."""
 
     def _inner(self, i: int, lead: str) -> Found | None:
-        """Return the whole that a part is said of, as "last month" in "the end of last month"; None for a part of a part."""
+        """Return the time that a part is of: "last month" in "the end of last month"; None without it or for a part of a part."""
         if lead in INSIDE:
             return None
         while i < len(self._text) and self._text[i] in " -":
@@ -81,7 +81,11 @@ class Points(ABC):
         return self._clock(m, self._on.calendar.local(day.window.start_ms).date(), day)
 
     def _clock(self, m: re.Match[str], date: dt.date, day: Found) -> Found:
-        """Return a clock time on a date: a minute, an hour where no minute is said, an hour to each side for "around"."""
+        """Return a copy of `day` with the window of a clock time on `date`, ending behind the clock time's words.
+
+        The window is a minute, an hour where no minute is said, an hour to each side for "around"; `at_ms` is set but for the
+        last.
+        """
         text = (m["clock"] or m["hour"]).lower().replace(" ", "")
         hour, _, minute = re.sub("[^0-9:]", "", text).partition(":")
         hours = 12 if text in self._words.noons else int(hour)

@@ -34,10 +34,7 @@ class Windows:
         return Windows(self.calendar, self.now_ms, self.calendar.local(ms).date())
 
     def days(self, first: dt.date, after: dt.date) -> TimeWindow:
-        """Return the window from one date up to, not including, another.
-
-        Raises ValueError if it is empty or begins before 1970.
-        """
+        """Return the window from one date up to, not including, another; raises ValueError if empty or begun before 1970."""
         window = self.calendar.days(first, after)
         if not 0 < window.start_ms < window.end_ms:
             raise ValueError(first)
@@ -61,10 +58,7 @@ class Windows:
         return TimeWindow(self.at(day, hours[0] * 60), self.at(day, hours[1] * 60)) if hours else whole
 
     def at(self, day: dt.date, minute: int) -> int:
-        """Return the moment, UTC milliseconds, at which a local clock shows `minute` minutes since midnight.
-
-        The earlier of two.
-        """
+        """Return the UTC milliseconds at which a local clock shows `minute` minutes after a day's 0:00, the earlier of two."""
         local = dt.datetime.combine(day, dt.time()) + dt.timedelta(minutes=minute)
         return round(local.replace(tzinfo=self.calendar.zone).timestamp() * 1000)
 
@@ -76,7 +70,7 @@ class Windows:
     def period(self, unit: str, back: int) -> TimeWindow:
         """Return the day, week, month, quarter or year that is `back` before the current one.
 
-        A fortnight is the one week 2 x `back` weeks ago. Raises KeyError for another unit.
+        A fortnight is the one week 2 x `back` weeks ago. Raises KeyError for another unit, ValueError before 1970.
         """
         day = self.today
         if unit == "day":
@@ -90,8 +84,8 @@ class Windows:
     def rolling(self, unit: str, count: int) -> TimeWindow:
         """Return the window of the last `count` units.
 
-        In days and longer units it begins that long before today and includes today; in hours and less it ends with this
-        millisecond.
+        In days and longer units it begins that long before today and includes all of today; in hours and less it ends with this
+        millisecond. Raises KeyError for another unit, ValueError before 1970.
         """
         day = self.today
         if unit in SECONDS:
@@ -114,7 +108,7 @@ class Windows:
         return _positive(TimeWindow(start, self.now_ms - length + length // 4))
 
     def weekend(self, back: int | None) -> TimeWindow:
-        """Return Saturday and Sunday so many weeks before this week's; for None the latest that have begun."""
+        """Return the window of Saturday and Sunday `back` weeks before this week's; for None the latest that has begun."""
         saturday = self.today + dt.timedelta(days=5 - self.today.weekday())
         weeks = (saturday > self.today) if back is None else back
         return self.days(saturday - weeks * WEEK, saturday - weeks * WEEK + 2 * DAY)
