@@ -124,7 +124,7 @@ class Columns:
 
         Without a project, projects' shares of periods are hidden; with one, only its documents pass, and what
         mixes projects is hidden. Agents match exactly, speakers in any case. Rows must lie in the window, but
-        segments may cross its edges (see `partly`).
+        segments may cross its edges (see `partly`). Raises ValueError for an unknown role.
         """
         hidden = Visible.SCOPED if filters.project is None else Visible.UNSCOPED
         mask: Array = self.seen != hidden

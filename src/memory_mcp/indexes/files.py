@@ -102,7 +102,7 @@ class Contents:
     def _copy(self, directory: Path, files: Mapping[str, Checked], sink: Any) -> None:
         """Copy all files into one file or buffer, each at a multiple of 64 bytes, verified, and view them there.
 
-        Raises IndexUnreadable as `_copy` of the module.
+        Raises IndexUnreadable if one is missing, cannot be read or has changed.
         """
         places: dict[str, tuple[int, int]] = {}
         at = 0

@@ -275,7 +275,7 @@ class Keeper:
 
 
 def _being_built(name: str) -> IndexNotReady:
-    """Return the error that an index is being built already."""
+    """Return the error, for callers to raise, that the index `name` is being built already."""
     return IndexNotReady(f"the {name} index is being built already", "It is built in the background: retry in a few seconds.")
 
 

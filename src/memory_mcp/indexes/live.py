@@ -73,7 +73,7 @@ class LiveIndex(Merging[B]):
 
     @property
     def health(self) -> Health:
-        """The state of the index."""
+        """The state of the index: loading, healthy, building (there are no files yet) or unhealthy."""
         return self._health
 
     @property
@@ -296,7 +296,7 @@ class LiveIndex(Merging[B]):
         """Commit, unless under 200 documents wait and the oldest for less than an hour; return whether there was anything.
 
         A commit writes two dozen small files whatever the number of documents; following again costs less.
-        Raises as `commit`.
+        Raises OSError when it cannot be written.
         """
         with self._lock:
             waits = 0 < self.tail_size < FEW and 0 <= self._clock.now_ms() - self._dirty_ms < FEW_MS

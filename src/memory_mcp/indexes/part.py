@@ -67,7 +67,7 @@ class Kind(Protocol[B]):
         ...
 
     def write(self, body: B, directory: Path) -> None:
-        """Write a body as files into a directory that has only the tables."""
+        """Write a body as files into a directory that has only the tables. Raises OSError."""
         ...
 
     def read(self, contents: Contents) -> B:

@@ -180,7 +180,7 @@ class Budget:
 
     @property
     def hit(self) -> list[str]:
-        """Names of the bounds that were reached."""
+        """Names of the bounds that were reached, in that order: the list itself, which callers add to."""
         return self.spent.hit
 
     @property
@@ -189,7 +189,7 @@ class Budget:
         return self._begun
 
     def cancel(self) -> None:
-        """Cancel this path and every budget made from it."""
+        """Cancel this path and every budget made from it: all are out of time from now on, for good."""
         self._cancelled.set()
 
     def is_cancelled(self) -> bool:

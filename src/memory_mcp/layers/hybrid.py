@@ -20,7 +20,7 @@ _DEPTH = 100
 
 
 class HybridLayer:
-    """See Layer."""
+    """The keyword and the vector layer fused; a `Layer`."""
 
     name = LayerName.HYBRID
 

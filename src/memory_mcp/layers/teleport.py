@@ -282,7 +282,7 @@ class TeleportLayer:
         weights = KEYWORDS if self.name is LayerName.BM25 else MEANING
 
         def jump(asked: IndexQuery) -> Teleported:
-            """Search the index for messages and rank them by its side alone."""
+            """Return the best messages of this index alone, at most `asked.limit`, chosen from its best 120."""
             none = np.zeros(0, dtype=np.uint64)
             with span(_SPANS[self.name]):
                 return self.listed({self.name: self.side(replace(asked, limit=DEPTH), none)}, weights, asked)

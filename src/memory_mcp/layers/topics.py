@@ -34,7 +34,7 @@ NOT_ENABLED = "Topic graph not enabled"
 
 
 class TopicsLayer:
-    """See Layer."""
+    """Layer 5: answers with topics and never with hits; a `Layer`."""
 
     name = LayerName.TOPICS
 

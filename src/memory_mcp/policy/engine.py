@@ -77,7 +77,7 @@ class Engine:
         return known if time.monotonic() - at < _STATUS_AGE else self.statuses()
 
     def plan(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Plan:
-        """Return the plan of a question without running it; `bounds` are those of the settings. Raises InvalidQuery if empty."""
+        """Return the plan of a question, not run; `bounds` are those of the settings. Raises InvalidQuery and ConfigError."""
         parts = self._parts
         known = Known(self._lately(), bounds, parts.clock.now_ms(), parts.calendar, dict(self._usual_ms))
         return make_plan(query, how, known)
@@ -118,7 +118,7 @@ class Engine:
         return answer
 
     def forget_pages(self) -> None:
-        """Drop the lists that further pages would be cut from: what they show may be gone."""
+        """Drop the cached lists that further pages are cut from, as what they show may be gone; such pages are searched anew."""
         self._pages.forget()
 
     def _ready_plan(self, query: Query, bounds: StopConditions, how: How) -> Plan:
@@ -149,7 +149,7 @@ def _status(layer: Layer) -> LayerStatus:
 def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
     """Return one page of a list, at most `limit` hits from `offset` on and as many as the token budget has room for.
 
-    Themes come with the first page only.
+    Themes come with the first page only. The tokens of the hits are counted in `budget`.
     """
     good = listed.hits[offset:]
     kept = within(good[:limit], budget)

@@ -177,7 +177,10 @@ class Execution:
         return _with_themes(run)
 
     def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
-        """Run all paths at once and merge their hits in plan order; one with enough evidence cancels the slow ones."""
+        """Run all paths at once and merge their hits; one with enough evidence stops the slow ones.
+
+        If no path has a hit, the last layer of the plan follows, unless it was a path or the time is up.
+        """
         run = Run()
         verdicts: dict[LayerName, Verdict] = {}
 
@@ -269,7 +272,7 @@ class Execution:
         return paths
 
     def _stop(self, paths: Sequence[_Path], woken: threading.Condition) -> None:
-        """Stop the paths still at work, by cancelling their budgets and interrupting their reads; does not wait."""
+        """Stop the paths still at work: cancel their budgets, and interrupt their reads in the background; does not wait."""
         late = [p for p in paths if not p.done]
         for path in late:
             path.budget.cancel()

@@ -132,7 +132,7 @@ class Known:
 
 
 def make_plan(query: Query, how: How, known: Known) -> Plan:
-    """Return the plan of a question, made before any layer runs; `how` wins over what the question says. Raises InvalidQuery."""
+    """Return a question's plan; `how` wins over its words. Raises InvalidQuery if it is empty, ConfigError for bad bounds."""
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     now_ms = known.now_ms if how.as_of is None else how.as_of
@@ -252,10 +252,7 @@ def _routed(
 
 
 def _mode(how: How, seen: Question) -> tuple[Mode, str]:
-    """Return how the layers are run, and why: the caller's mode, parallel for a beam above 1, hybrid for an unsure intent.
-
-    Sequential otherwise.
-    """
+    """Return how the layers run, and why: the caller's mode, parallel for a beam above 1, hybrid if unsure, else sequential."""
     beam = how.bounds.get("beam_width") or 1
     if how.mode is not None:
         return how.mode, "named by the caller"

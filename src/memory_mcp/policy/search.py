@@ -101,7 +101,7 @@ class Search:
         """Run the search and return the full list of results; `before` is what earlier pages of the same question listed.
 
         Earlier hits come first, unchanged. `offset` decides only which notice an empty page has. Call it
-        once. Raises as `Execution.run`.
+        once. Raises InvalidQuery, NotFound or StorageError that a layer raised.
         """
         plan = self._plan
         # If none of the judged words is stored, the words that ask for patterns are left out: alone they answer nothing.

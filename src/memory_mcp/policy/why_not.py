@@ -207,7 +207,7 @@ class _Tries:
         """Return the change with about the least number that these arguments may all have; `low` does not show the target."""
 
         def having(number: int) -> _Change:
-            """Return the change with a number for these arguments."""
+            """Return the change with this number for each of `names`."""
             return _Change({**change.values, **dict.fromkeys(names, number)}, change.reasons)
 
         place = self.place(change)
@@ -332,7 +332,7 @@ def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]
         """Return the function that adds `other` arguments, a floor of 0 if `low`, and wide bounds if `wide`."""
 
         def apply(change: _Change) -> _Change:
-            """Add to a change what was chosen."""
+            """Return a change with these arguments, the floor and the bounds added, each with its reason."""
             if other:
                 change = change.plus("the layers that were asked do not name it, others do", **other)
             change = change.plus(floor, bounds__min_confidence=0) if low else change

@@ -75,7 +75,7 @@ def _hurried(found: Found) -> Deadline:
 def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> list[Deadline]:
     """Return the deadline that the duration with this unit sets: one or none.
 
-    None for a duration without an amount, of 0, or of 10 minutes and more, and for one that is all a closing question
+    None for a duration without an amount, of 0, or of over 10 minutes, and for one that is all a closing question
     asks about.
     """
     start, amount = _amount(text, query, unit, terms)
@@ -170,7 +170,7 @@ def _is_a_least(before: tuple[str, ...], terms: Deadlines) -> bool:
 def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | None:
     """Return where, in the words before a duration, a limit begins that is added to a demand in the same clause.
 
-    As in "list the threads but stop after 1 s". None where there is none.
+    As in "list the threads but stop after 1 s". None for none; the number of these words for a limit behind the duration.
     """
     before, usual = clause.before, terms.limits | terms.company
     if clause.last != len(query) or not {*clause.after} <= usual | terms.next:
@@ -188,7 +188,7 @@ def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | No
 
 
 def _opening(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> set[str]:
-    """Return the words that say what kind of sentence it is: the first, and the one behind "can you"."""
+    """Return the words that say what kind of sentence it is: the query's first, that of `told`, and the one after "can you"."""
     is_polite = bool(terms.polar & {*told[:1]} and terms.you & {*told[1:2]})
     return {query[0].key, *told[:1], *(told[2:3] if is_polite else ())}
 
@@ -202,7 +202,7 @@ def _is_demand(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -
 
 
 def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -> bool:
-    """Return whether a limit is inserted into a demand: "let me know in 2 s which port it is"."""
+    """Return whether the limit in `tight` (first place, place after it) is inside a demand: "tell me in 2 s which port it is"."""
     told = {*clause.before[: tight[0] - clause.first]}
     limits = {*clause.before[tight[0] - clause.first :]}
     usual = terms.limits | terms.company | terms.asks
@@ -222,9 +222,9 @@ def _run(keys: Iterable[str], terms: Deadlines) -> int:
 
 
 def _reply(before: tuple[str, ...], terms: Deadlines) -> int | None:
-    """Return the place of a demand to reply from which only words of limits lead to the duration.
+    """Return the index in `before` of a demand to reply that up to 6 words, all of limits, separate from the duration.
 
-    None where there is none, or where it stands directly before the duration.
+    None where there is none, or where it is directly before the duration.
     """
     allowed = terms.limits | terms.company | terms.after
     for i in range(len(before) - 1, max(-1, len(before) - 2 - _MOST_BETWEEN), -1):
@@ -257,7 +257,7 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines)
 def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
     """Return whether a clause before the question is about a limit: "don't think longer than 1 s, what ...".
 
-    Some strange words are let pass: one, or one in three.
+    One other word, or one in three, is allowed.
     """
     before, after = clause.before, clause.after
     usual = terms.limits | terms.company
@@ -273,10 +273,7 @@ def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
 
 
 def _is_company(query: Sequence[Word], at: int, terms: Deadlines) -> bool:
-    """Return whether the clause that ends at `at` has only words that go with a limit: "please be quick".
-
-    Its last words are looked at, 7 at most.
-    """
+    """Return whether the last 7 words of the clause that ends at `at` all go with a limit: "please be quick"."""
     clause = [word.key for word in query[max(0, at - _MOST_BETWEEN) : at + 1] if word.clause == query[at].clause]
     return {*clause} <= terms.limits | terms.company
 

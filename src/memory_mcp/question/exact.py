@@ -116,7 +116,7 @@ def pieces(text: str) -> list[Piece]:
 
 
 def _code_in(text: str, start: int, end: int) -> list[Piece]:
-    """Return the pieces of code in a part of a text; HTTP statuses such as HTTP 404, which hold a blank, come first."""
+    """Return the pieces of code in a part of a text, in reading order; an HTTP status such as HTTP 404 is one piece."""
     found: list[Piece] = []
     for match in _STATUS.finditer(text, start, end):
         found += _chunks(text, start, match.start())

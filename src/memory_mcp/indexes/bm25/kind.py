@@ -42,7 +42,7 @@ class Body:
 
 
 class Bm25:
-    """See Kind."""
+    """The kind of the keyword index, whose bodies are postings and copies; a `Kind`."""
 
     name = "bm25"
     reads_words = True

@@ -237,7 +237,7 @@ class TopicGraph:
     def links(self, topic_id: str, view: View, limit: int, offset: int = 0, text: str = "") -> tuple[list[Link], int]:
         """Return a page of a topic's segments, most relevant (to a text, if not blank) first, and the number of all.
 
-        `relevance` of each is that to the topic, whatever the text. Raises as `topic`.
+        `relevance` of each is that to the topic, whatever the text. Raises NotFound for no such topic in the view.
         """
         level, place, shares = self._find(topic_id, view)
         own = np.flatnonzero(shares.rows.topic == place)
@@ -303,10 +303,7 @@ class TopicGraph:
         return found
 
     def by_week(self, topic_id: str, view: View) -> list[tuple[int, int]]:
-        """Return a pair for each week with mentions, ascending: the proleptic ordinal of its Monday, and their number.
-
-        Raises as `topic`.
-        """
+        """Return (proleptic ordinal of Monday, mentions) of each week with mentions, ascending. Raises NotFound as `topic`."""
         _, place, shares = self._find(topic_id, view)
         mondays, counts = np.unique((shares.rows.days[shares.rows.topic == place] - 1) // 7 * 7 + 1, return_counts=True)
         return list(zip(mondays.tolist(), counts.tolist(), strict=True))

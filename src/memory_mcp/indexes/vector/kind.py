@@ -46,7 +46,7 @@ class Body:
 
 
 class Vector:
-    """See Kind."""
+    """The kind of the vector index, whose bodies are rows of one embedding model; a `Kind`."""
 
     name = "vector"
     reads_words = False
@@ -61,7 +61,7 @@ class Vector:
         """Create the kind of one model; a table of an improved part gets a graph from `graph_from` rows (0: default).
 
         `reuse` is the folder of an index whose rows are taken for equal texts instead of embedding them;
-        `opened` opens a former model by its folder. Raises as `fingerprint` with `reuse`.
+        `opened` opens a former model by its folder. With `reuse`, raises LayerUnavailable without the model.
         """
         self.embedder = embedder
         self._graph_from = graph_from or GRAPH_FROM

@@ -34,7 +34,7 @@ _WEEK = dt.timedelta(days=7)
 
 
 class Scan:
-    """See Scanner."""
+    """Searches the events of the store by slices of time, or in the segments that an index names; a `Scanner`."""
 
     def __init__(self, storage: Storage, tree: Tree, holding: Holder) -> None:
         """Create the scanner; `holding` returns the segments that hold some terms, or None if it cannot tell."""
@@ -139,5 +139,5 @@ def _place(text: str, words: Sequence[str]) -> int:
 
 
 def _scope(query: Query) -> Scope:
-    """Return the scope of a query."""
+    """Return the project, agent, window, role and speaker of a query as a scope."""
     return Scope(query.project, query.agent, query.window, query.role, query.speaker)

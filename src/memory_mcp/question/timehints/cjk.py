@@ -153,7 +153,7 @@ def _hours(m: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _ago(m: re.Match[str], on: Windows) -> TimeWindow | None:
-    """Return the time of 三天前 or 2週間前; None for 3日前 in a text without kana, in which it is "before the 3rd"."""
+    """Return the whole day or period of 三天前, the time around 2時間前; None for 3日前 without kana ("before the 3rd")."""
     unit = _UNITS[m["u"] or m["mu"]]
     if m["u"] == "日" and not _KANA.search(m.string):
         return None

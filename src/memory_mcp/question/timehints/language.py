@@ -58,7 +58,7 @@ class Form:
 
 @cache
 def matching(text: str) -> Callable[[str, int], re.Match[str] | None]:
-    """Return a function that matches a form at a place of a text; None where it does not match.
+    """Return a function of text and place that returns the match of a form there, None where it does not match.
 
     Compiled once, on first use, as all forms take a tenth of a second.
     """

@@ -165,7 +165,7 @@ class Points(ABC):
         return self._on.nth_day(int(re.sub(r"\D", "", m["d"]))) if lead in {"on", "since"} else None
 
     def _third(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the time of "early 2025" or "the end of last month"; of "before the end" up to its last day; else None."""
+        """Return the time of "early 2025" or "the end of May", after "before" its last day; None if no whole period follows."""
         whole, which = self._inner(m.end(), lead), self._words.thirds[(m["third"] or m["of"]).lower()]
         window = self._on.third(whole.window, which) if whole else None
         dates = self._on.dates(window) if window else None
@@ -256,7 +256,7 @@ class Points(ABC):
         return self._on.months(year, 1, 12) if is_led and year <= self._on.today.year else None
 
     def _season(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the season of "summer 2025"; without a year the latest begun. A winter has the year it begins in."""
+        """Return the season of "summer 2025"; of "in summer" the latest begun; else None. A winter has the year it begins in."""
         name = (m["s"] or m["bare"]).lower()
         month = self._words.seasons[name]
         if m["s"]:
@@ -346,7 +346,7 @@ class Points(ABC):
         return self._on.period(self._words.units[m["u"].lower()], 0) if lead in INSIDE else None
 
     def _shift(self, words: str) -> int:
-        """Return how many periods back words such as "last" or "this" mean."""
+        """Return how many periods back words such as "last" (1) or "this" (0) mean. Raises KeyError for other words."""
         return self._words.shifts[" ".join(words.lower().split())]
 
     def _count(self, text: str) -> int:
@@ -363,7 +363,7 @@ class Points(ABC):
         return bool(side) and self._has_the(m)
 
     def _has_the(self, m: re.Match[str]) -> bool:
-        """Return whether an article stands before a match."""
+        """Return whether an article of `the_before` is directly before a match; False in a language without these."""
         return bool(self._words.the_before.search(self._text[max(0, m.start() - BACK) : m.start()]))
 
 

@@ -129,6 +129,6 @@ class Reader(Points):
         return known
 
     def _behind_article(self, i: int) -> int:
-        """Return the place behind an article, if one stands at the place, else the place itself."""
+        """Return the place behind the article that is at a place; the place itself where there is none."""
         article = self._words.articles.match(self._text, i)
         return article.end() if article else i
