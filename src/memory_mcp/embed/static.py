@@ -119,7 +119,7 @@ class Static:
         return [self._known(ids, text, self.unknown) for ids, text in zip(encoded, prepared, strict=True)]
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the numbers of each text's tokens, unknown ones included."""
+        """Return the numbers of each text's tokens in order, unknown ones included, cut at the model's longest text."""
         return [e.ids for e in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _known(self, ids: list[int], text: str, unknown: int) -> list[int]:

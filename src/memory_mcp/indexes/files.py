@@ -121,11 +121,11 @@ class Contents:
         return self._views[name]
 
     def json_of(self, name: str) -> Any:
-        """Return one file parsed as JSON."""
+        """Return one file parsed as JSON. Raises KeyError for one that was not read, ValueError for no JSON."""
         return json.loads(bytes(self.bytes_of(name)))
 
     def array(self, name: str) -> Array:
-        """Return the array in a file of numpy's format."""
+        """Return the first array in a file of numpy's format, a read-only view. Raises KeyError for a file that was not read."""
         return self._read(name, 0)[0]
 
     def arrays(self, name: str, names: Iterable[str]) -> dict[str, Array]:

@@ -87,6 +87,7 @@ class Home:
     """The folder of one index."""
 
     def __init__(self, directory: Path) -> None:
+        """Use a folder, which may be missing; nothing is read or created before it is needed."""
         self.directory = directory
         self.parts = directory / _PARTS
         #: Prefixes of parts that are being made, which `sweep` spares.

@@ -191,7 +191,7 @@ class LiveIndex(Merging[B]):
         self._health, self._reason = Health.HEALTHY, ""
 
     def _tail_part(self) -> Part[B]:
-        """Return the write buffer as a part in memory, without name and files."""
+        """Return the write buffer as a new part in memory, without name and files; the buffer stays."""
         held = list(self._tail.values())
         return part_of(self.kind, [u for u, _ in held], [p for _, p in held])
 

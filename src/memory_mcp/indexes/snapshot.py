@@ -34,7 +34,7 @@ class Snapshot(Generic[B]):
         return cls(parts, position, counts)
 
     def __iter__(self) -> Iterator[LivePart[B]]:
-        """Iterate over the parts."""
+        """Iterate over the parts, oldest first."""
         return iter(self.parts)
 
 

@@ -275,7 +275,7 @@ class Layer(Protocol):
     name: LayerName
 
     def status(self) -> LayerStatus:
-        """Return whether the layer can be used now. Never raises."""
+        """Return whether the layer can be used now, its count, and else the reason and what enables it. Never raises."""
         ...
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:

@@ -213,7 +213,7 @@ class Budget:
         return left if self.parent is None else min(left, self.parent._own_ms_left(now))
 
     def _is_released(self) -> bool:
-        """Return whether the limits of this attempt were lifted by a find."""
+        """Return whether the limits of this attempt are lifted: it is one until something is found, and something was."""
         return self.own is not None and self.own.until_found and self.spent.satisfied
 
     def limit(self, name: str) -> int:
@@ -322,7 +322,7 @@ class Budget:
         return min(nodes, self.own.nodes - self.own.nodes_used), min(calls, self.own.calls - self.own.calls_used)
 
     def _use(self, nodes: int, calls: int) -> None:
-        """Count nodes and calls for the attempts this path is part of."""
+        """Count nodes and calls as used in every share that this path is part of, up to the first budget that is `apart`."""
         if self.own is not None:
             self.own.nodes_used += nodes
             self.own.calls_used += calls

@@ -160,7 +160,7 @@ def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
 
 
 def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
-    """Return the first hits that the token budget has room for, counting their tokens; the first that does not fit ends it."""
+    """Return the first hits that fit into the token budget, and count their tokens there; the first that does not fit ends it."""
     kept = []
     for hit in hits:
         if not budget.spend(" ".join((hit.quote, hit.title, hit.node_id, *hit.grip_ids, hit.session_id, hit.project))):

@@ -77,6 +77,7 @@ class _Scan:
     """A scan at work: the slices for its threads, and what they found."""
 
     def __init__(self, scanner: Scanner, query: Query, words: Sequence[str], budget: Budget) -> None:
+        """Prepare a scan for events that hold all of `words`; nothing is read before `start`."""
         self._scanner = scanner
         self._query = query
         self._words = words

@@ -325,7 +325,7 @@ def _with_themes(run: Run) -> Run:
 def _lags(paths: Sequence[_Path], strong: _Path) -> bool:
     """Return whether the paths still at work need not be waited for: all but the walk have had their time of grace.
 
-    That is 50 ms from a path's start, or three times what `strong` took where that is more. Nobody waits for the walk.
+    That is 50 ms from a path's start, or three times what `strong` took where that is more. The walk is never waited for.
     Accelerators of about the same speed are waited for, so that the order in which they end does not matter.
     """
     grace = max(_GRACE, _FAR_LONGER * strong.ms)

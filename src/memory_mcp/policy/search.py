@@ -79,6 +79,7 @@ class Search:
     """The state of answering one question."""
 
     def __init__(self, parts: Parts, execution: Execution, plan: Plan, asked: Query, question: str, budget: Budget) -> None:
+        """Prepare one answer: `asked` is the query to run by the plan, `question` its text as typed; nothing is run yet."""
         self._parts = parts
         self._execution = execution
         self._plan = plan
@@ -136,7 +137,7 @@ class Search:
         return bool(self._plan.text) and is_echo(self._question, hit, self._parts.clock.now_ms())
 
     def _run(self, query: Query, budget: Budget) -> Run:
-        """Run the plan for a query and collect the layers' notices, each once."""
+        """Run the plan for a query, add the layers' notices to those of the answer, each once, and return the run."""
         run = self._execution.run(self._plan, query, budget, self._judge)
         for answer in run.answers.values():
             self._notices += [n for n in answer.notices if n not in self._notices]

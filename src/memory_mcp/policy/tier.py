@@ -22,7 +22,7 @@ class Tier(IntEnum):
 
 
 def detect(statuses: Sequence[LayerStatus]) -> Tier:
-    """Return the tier that follows from which layers are usable: topics count only where keyword and vector index are both."""
+    """Return the tier of the usable layers: FULL with topics, vector, BM25, HYBRID without topics, SEMANTIC, KEYWORD, AGENTIC."""
     usable = {s.name for s in statuses if s.usable}
     topics, vector, bm25 = (n in usable for n in (LayerName.TOPICS, LayerName.VECTOR, LayerName.BM25))
     if vector and bm25:

@@ -134,7 +134,7 @@ def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
 def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: Deadlines) -> tuple[int, int] | None:
     """Return the deadline's first place and the one after its last; None if the duration sets none.
 
-    It takes in the demand or limit that sets it: a demand to reply, a clause of its own, a granted time, an added limit,
+    It includes the demand or limit that sets it: a demand to reply, a clause of its own, a granted time, an added limit,
     or a limit at the query's edge. None for durations that are past, a minimum, known already, or asked about by yes or
     no.
     """

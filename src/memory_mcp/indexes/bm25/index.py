@@ -60,7 +60,7 @@ class Bm25Index:
         return holding(self.keeper.index.snapshot, terms, project)
 
     def scale(self, text: str) -> float:
-        """Return the query's highest possible raw score with `calibrate.SLACK` added. Raises IndexUnreadable."""
+        """Return the query's highest possible raw score with `calibrate.SLACK` (8) added. Raises IndexUnreadable."""
         return weigh(self.keeper.index.snapshot, query_terms(text)).total + SLACK
 
     def improve(self, goes_on: Callable[[], bool]) -> int:

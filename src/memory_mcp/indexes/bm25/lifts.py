@@ -23,6 +23,7 @@ class Zeros(threading.local):
     """Arrays of zeros that a thread uses again and again: whoever takes one leaves it zero."""
 
     def __init__(self) -> None:
+        """Start without arrays; called once in each thread that uses it."""
         self._held: dict[str, Array] = {}
 
     def take(self, name: str, size: int) -> Array:

@@ -255,7 +255,7 @@ class TopicGraph:
         """Return up to `limit` related topics: parent or children, then similar and co-occurring ones, strongest first.
 
         The strength of a parent or child is the share of the area that the topic is. Each is listed once, as what it is
-        most. Weak relations, and old topics other than parent and children, are left out. Raises as `topic`.
+        most. Weak relations, and old topics other than parent and children, are left out. Raises NotFound as `topic`.
         """
         level, place, shares = self._find(topic_id, view)
         there = (shares.mentions > 0) & ~level.left_out(view)
@@ -292,7 +292,7 @@ class TopicGraph:
         """Return the number of a topic's mentions in each of `count` weeks, Monday to Sunday, oldest first; 0 for none.
 
         The last is the current week, or that of the view's newest mention of anything if that is `count` weeks ago or
-        more. Raises as `topic`.
+        more. Raises NotFound for no such topic in the view.
         """
         _, place, shares = self._find(topic_id, view)
         week = (shares.rows.days[shares.rows.topic == place] - 1) // 7

@@ -216,7 +216,7 @@ class TopicKeeper:
         return {"format": FORMAT, "version": VERSION, "documents": DOCUMENT_VERSION, "embedder": by}
 
     def _segments(self) -> int:
-        """Return the number of segments in the store."""
+        """Return the number of segments in the store, of all days and projects, grouped or not."""
         return sum(count for _, count in self._storage.toc.segments_by_day())
 
     def _why_none(self) -> str:
@@ -386,7 +386,7 @@ class TopicKeeper:
             yield self._documents(ids[start : start + READ])
 
     def _documents(self, ids: Sequence[NodeId]) -> list[Document]:
-        """Return the documents of those segments that exist, in no particular order."""
+        """Return the documents of those of these segments that have a node and a record in the store, in no particular order."""
         nodes = self._storage.toc.nodes(ids)
         segments = self._storage.toc.segments([key for i in nodes if (key := segment_key_of(i)) is not None])
         pairs = ((node, segments.get(segment_key_of(i) or 0)) for i, node in nodes.items())

@@ -136,7 +136,7 @@ class Vector:
         return Body(nodes, grips, self.embedder)
 
     def write(self, body: Body, directory: Path) -> None:
-        """Write the rows of both tables, with graphs of large ones if the body is improved, and which model made them."""
+        """Write the rows of both tables, with graphs of large ones if the body is improved, and their model. Raises OSError."""
         for table in TABLES:
             stored.write(body.table(table), directory, table, self._graph_from if body.improved else None)
         (directory / _MADE_BY).write_text(json.dumps(identity(self.embedder.fingerprint())), encoding="utf-8")
