@@ -55,7 +55,7 @@ class Model:
 
     @property
     def here(self) -> bool:
-        """Whether all of its files exist."""
+        """Whether all three of its files exist in its folder; they are not read."""
         return all((self.folder / name).is_file() for name in FILES)
 
 

@@ -142,7 +142,7 @@ class Static:
 
     @cached_property
     def _vocabulary(self) -> frozenset[str]:
-        """The tokens in lower case, without marks of spaces."""
+        """The distinct tokens in lower case, without marks of spaces; computed once."""
         return frozenset(t.strip(_SPACES).lower() for t in self.tokens)
 
     @cached_property

@@ -64,7 +64,7 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """The name of the generation in CURRENT."""
+        """The name of the generation in CURRENT, and of its file before ".json": "gen-000007"."""
         return f"gen-{self.number:06d}"
 
 

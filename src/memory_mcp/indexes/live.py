@@ -95,7 +95,7 @@ class LiveIndex(Merging[B]):
 
     @property
     def tail_size(self) -> int:
-        """Number of documents in the write buffer."""
+        """Number of documents in the write buffer, which are not on disk yet."""
         return sum(u.size for u, _ in self._tail.values())
 
     def status(self, behind: int = 0, building: int | None = None) -> IndexStatus:
@@ -166,7 +166,7 @@ class LiveIndex(Merging[B]):
 
     @property
     def outdated(self) -> bool:
-        """Whether it was made by another kind than is wanted: a rebuild is due."""
+        """Whether it can be searched but was made by another kind than is wanted, so that a rebuild is due."""
         return self._snapshot is not None and self.kind is not self.wanted
 
     def _lose(self, health: Health, reason: str) -> None:
@@ -385,7 +385,7 @@ class LiveIndex(Merging[B]):
         return gone
 
     def _count(self, added: int, deleted: int) -> None:
-        """Add to the metrics of added and deleted documents; nothing for 0."""
+        """Add to the metrics of added and deleted documents, named by the kind of index; nothing for 0."""
         for op, number in (("add", added), ("delete", deleted)):
             if number:
                 metrics.count(f"{self.kind.name}_index_operations_total", number, op=op)

@@ -59,7 +59,7 @@ def findable(live: LivePart[B], table: DocType, filters: Filters) -> Array | Non
 
 
 def sorted_keys(keys: list[int]) -> Array:
-    """Return unit keys as a sorted array, `(n,)` uint64."""
+    """Return unit keys as a new sorted array, `(n,)` uint64; equal ones stay."""
     return np.sort(np.array(keys, dtype=np.uint64))
 
 

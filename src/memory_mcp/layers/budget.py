@@ -160,22 +160,22 @@ class Budget:
 
     @property
     def nodes_visited(self) -> int:
-        """Number of nodes compared so far."""
+        """Number of nodes compared so far by all paths of the search."""
         return self.spent.nodes_visited
 
     @property
     def rpc_calls(self) -> int:
-        """Number of calls made so far."""
+        """Number of calls made so far by all paths of the search."""
         return self.spent.rpc_calls
 
     @property
     def depth(self) -> int:
-        """The deepest level reached; years are 1."""
+        """The deepest level that any path of the search reached; years are 1, 0 is none."""
         return self.spent.depth
 
     @property
     def tokens(self) -> int:
-        """Number of tokens in the answer so far."""
+        """Estimated number of tokens in the answer so far."""
         return self.spent.tokens
 
     @property
@@ -199,7 +199,7 @@ class Budget:
         return self.parent is not None and self.parent.is_cancelled()
 
     def elapsed_ms(self) -> int:
-        """Return the whole milliseconds since the search began."""
+        """Return the whole milliseconds since the search began: since the call arrived, if that is known."""
         return int((self.clock.monotonic() - self.started) * 1000)
 
     def left_ms(self) -> float:
@@ -307,11 +307,11 @@ class Budget:
             return len(names)
 
     def nodes_left(self) -> int:
-        """Return the number of nodes that may still be compared."""
+        """Return how many nodes may still be compared: what the search and the shares of this path both have left, 0 at least."""
         return int(max(0, min(self.limit("max_nodes_visited") - self.nodes_visited, self._own_left()[0])))
 
     def calls_left(self) -> int:
-        """Return the number of calls that may still be made."""
+        """Return how many calls may still be made: what the search and the shares of this path both have left, 0 at least."""
         return int(max(0, min(self.limit("max_rpc_calls") - self.rpc_calls, self._own_left()[1])))
 
     def _own_left(self) -> tuple[float, float]:

@@ -344,7 +344,7 @@ def matches_of(found: Candidates, score: Array) -> list[Match]:
 
 
 def best_tool(statuses: Sequence[LayerStatus]) -> str:
-    """Return the tool of the best usable layer; search_children if none is."""
+    """Return the name of the tool of the best usable layer: of hybrid, BM25, vector in this order; search_children if none is."""
     usable = {status.name for status in statuses if status.usable}
     return next((tool for name, tool in TOOLS.items() if name in usable), _ALWAYS)
 

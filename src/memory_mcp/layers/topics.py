@@ -190,7 +190,7 @@ def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
     wanted = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
 
     def worth(bullet: TocBullet) -> float:
-        """Return the summed weight of a bullet's terms."""
+        """Return the summed weight of the wanted terms that a bullet holds, each once."""
         return sum(wanted.get(term, 0.0) for term in terms_of(bullet.text))
 
     return sorted((b for b in node.bullets if b.grip_ids), key=worth, reverse=True)

@@ -100,7 +100,7 @@ class _Scan:
                 self._working.add(thread.ident or 0)
 
     def working(self) -> list[int]:
-        """Return the identities of the threads still at work."""
+        """Return the identities of the threads still at work (as `threading.get_ident`), in a new list."""
         return list(self._working)
 
     def stop(self, interrupt: Interrupt) -> None:

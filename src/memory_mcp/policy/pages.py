@@ -53,7 +53,7 @@ class Pages:
                 self._lists.popitem(last=False)
 
     def forget(self) -> None:
-        """Drop all lists."""
+        """Drop all lists, so that further pages are searched anew."""
         with self._lock:
             self._lists.clear()
 

@@ -105,7 +105,7 @@ class Plan:
 
     @property
     def looks_up(self) -> bool:
-        """Whether a keyword index is asked."""
+        """Whether a keyword index may be asked: the order has the BM25 or the hybrid layer."""
         return not {LayerName.BM25, LayerName.HYBRID}.isdisjoint(self.order)
 
     @property

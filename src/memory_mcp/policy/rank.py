@@ -160,7 +160,7 @@ def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
     named: set[int] = set()
 
     def name(at: int) -> None:
-        """Place a hit, and then all that waited for it."""
+        """Append the index of a hit to `done`, and after it those of all that waited for it, which wait no more."""
         done.append(at)
         named.add(at)
         for later in waiting.pop(at, ()):

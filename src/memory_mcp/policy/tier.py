@@ -17,7 +17,7 @@ class Tier(IntEnum):
 
     @property
     def label(self) -> str:
-        """The tier's name as people read it, such as "Keyword"."""
+        """The tier's name as people read it: Full, Hybrid, Semantic, Keyword or Agentic."""
         return self.name.capitalize()
 
 

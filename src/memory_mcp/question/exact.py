@@ -91,7 +91,7 @@ class _Common:
 
 @cache
 def _common() -> _Common:
-    """Return the lists of common words, read once from signals/common.toml."""
+    """Return the lists of common words, read from signals/common.toml at the first call; the same object afterwards."""
     data = tomllib.loads((files("memory_mcp.question") / "signals" / "common.toml").read_text(encoding="utf-8"))
     words = {key: frozenset(value.split()) for key, value in data.items()}
     return _Common(words["names"], words["folders"], words["standards"], words["file_names"], words["short_endings"])

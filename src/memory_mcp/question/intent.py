@@ -108,7 +108,7 @@ def last_of(text: str) -> str | None:
 
 
 def _overlaps(found: Found, deadline: Deadline | None) -> bool:
-    """Return whether a phrase shares a word with the deadline."""
+    """Return whether a phrase shares a word of the query with the deadline; False without a deadline."""
     return deadline is not None and any(deadline.start <= i < deadline.end for i in found.at)
 
 

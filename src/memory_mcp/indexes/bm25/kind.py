@@ -37,7 +37,7 @@ class Body:
     copies: Copies
 
     def table(self, doc_type: DocType) -> Postings:
-        """Return the postings of one table."""
+        """Return the postings of nodes for NODE, else those of grips."""
         return self.nodes if doc_type is DocType.NODE else self.grips
 
 

@@ -215,7 +215,7 @@ def _kept(items: Sequence[Item], before: str) -> list[Item]:
 
 
 def _covered(parts: Iterable[Item]) -> frozenset[int]:
-    """Return the documents that name one of some terms."""
+    """Return the documents that name at least one of some terms; empty for no terms."""
     return frozenset[int]().union(*(part.docs for part in parts))
 
 

@@ -41,7 +41,7 @@ class Body:
     improved: bool = False
 
     def table(self, doc_type: DocType) -> Rows:
-        """Return the rows of one table."""
+        """Return the rows of nodes for NODE, else those of grips."""
         return self.nodes if doc_type is DocType.NODE else self.grips
 
 

@@ -65,7 +65,7 @@ class Weighted:
 
     @property
     def wanted(self) -> frozenset[str]:
-        """The terms themselves."""
+        """The query's distinct terms."""
         return frozenset(self.weights)
 
     @property

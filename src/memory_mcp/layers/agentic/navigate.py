@@ -235,7 +235,7 @@ class AgenticLayer:
         return allowed == len(ids)
 
     def _nodes_left(self, walk: _Walk) -> int:
-        """Return how many nodes the walk may still compare."""
+        """Return how many nodes the walk may still compare, without those reserved for scanning; 0 at least."""
         return max(0, walk.budget.nodes_left() - walk.kept_nodes)
 
     def _visit(self, walk: _Walk, count: int) -> int:

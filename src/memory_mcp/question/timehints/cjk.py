@@ -121,7 +121,7 @@ def _season(m: re.Match[str], on: Windows) -> TimeWindow | None:
 
 
 def _whole_year(m: re.Match[str], on: Windows) -> TimeWindow | None:
-    """Return the year, or its third, of 2025年 or 去年; None for a future year."""
+    """Return the year, or its third, of 2025年 or 去年; None for a future year, or without a year."""
     year = _year(m, on)
     return _third(on.months(year, 1, 12), m, on) if year and year <= on.today.year else None
 
@@ -141,7 +141,7 @@ def _back_month(m: re.Match[str], on: Windows) -> TimeWindow | None:
 
 
 def _named(m: re.Match[str], on: Windows) -> TimeWindow:
-    """Return the day, or its part, of 昨天 or 今朝."""
+    """Return the day of 昨天, or the part of it that the word itself (今朝) or one behind it names."""
     word = m["word"]
     part = next((hours for name, hours in _PARTS.items() if word.endswith(name)), None)
     return on.day(on.today - dt.timedelta(days=_DAYS_BACK[word]), part or _hours(m))
@@ -161,7 +161,7 @@ def _ago(m: re.Match[str], on: Windows) -> TimeWindow | None:
 
 
 def _rolling(m: re.Match[str], on: Windows) -> TimeWindow:
-    """Return the window of the last days, weeks or hours, as in 最近三天."""
+    """Return the window of the last days, weeks or hours up to today or now, as in 最近三天; see `Windows.rolling`."""
     return on.rolling(_UNITS[m["u"] or m["mu"]], _number(m["n"]))
 
 

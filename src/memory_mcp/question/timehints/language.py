@@ -37,7 +37,7 @@ def expand(template: str, pieces: Mapping[str, str] | None = None) -> str:
 
 
 def compiled(template: str, pieces: Mapping[str, str] | None = None) -> re.Pattern[str]:
-    """Return a template, expanded, as a pattern that ignores case."""
+    """Return a template, expanded (see `expand`), as a pattern that ignores case. Raises KeyError for an unknown piece."""
     return re.compile(expand(template, pieces), re.I)
 
 
@@ -176,7 +176,7 @@ class Language:
 
 
 def by_head(forms: Iterable[Form]) -> dict[str, tuple[Form, ...]]:
-    """Return by each word the forms that may begin with it, in their order."""
+    """Return by each head the forms that may begin with it, in the order given; a form with several heads is under each."""
     found: dict[str, tuple[Form, ...]] = {}
     for one in forms:
         for head in one.heads:

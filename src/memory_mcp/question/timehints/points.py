@@ -42,12 +42,12 @@ class Found:
 
     @property
     def first_ms(self) -> int:
-        """Beginning of a range that begins with this, UTC milliseconds."""
+        """Beginning of a range that begins with this: its instant if it names one, else that of the window; UTC milliseconds."""
         return self.window.start_ms if self.at_ms is None else self.at_ms
 
     @property
     def last_ms(self) -> int:
-        """End of a range that ends with this, UTC milliseconds."""
+        """End of a range that ends with this: its instant if it names one, else that of the window; UTC milliseconds."""
         return self.window.end_ms if self.at_ms is None else self.at_ms
 
 
@@ -124,7 +124,7 @@ class Points(ABC):
         return Found(TimeWindow(at, at + length), m.start(), m.end(), at_ms=at)
 
     def _iso(self, m: re.Match[str], _lead: str) -> TimeWindow:
-        """Return the window of 2026-01-30, 2026-W04, 2026-W04-2 or 2026-01."""
+        """Return the day, week or month of 2026-01-30, 2026-W04, 2026-W04-2 or 2026-01. ValueError for an impossible one."""
         year, part = int(m["iso"]), m["part"]
         if part[:1] in "wW":
             week = self._on.week(year, int(part[1:3]))
@@ -207,7 +207,7 @@ class Points(ABC):
         return self._on.months(year, month, 3)
 
     def _half(self, m: re.Match[str], _lead: str) -> TimeWindow:
-        """Return the half year of "H1 2025"."""
+        """Return the half year of "H1 2025", or of "H1 last year"."""
         return self._on.months(self._year_number(m["fixed"]), int(m["h"]) * 6 - 5, 6)
 
     def _week(self, m: re.Match[str], _lead: str) -> TimeWindow:
