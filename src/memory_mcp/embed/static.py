@@ -47,7 +47,7 @@ class Static:
 
         Args:
             found: Arrays by name: "embeddings", `(rows, dimensions)`, and for some models "weights" and "mapping", `(tokens,)`.
-            tokenizer: The model's tokenizer.
+            tokenizer: The model's tokenizer; its truncation and padding are changed.
             config: The model's settings.
 
         Raises:

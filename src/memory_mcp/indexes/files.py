@@ -117,7 +117,7 @@ class Contents:
         self._views = {name: view[at : at + size] for name, (at, size) in places.items()}
 
     def bytes_of(self, name: str) -> memoryview:
-        """Return a view of the bytes of one file. Raises KeyError for one that was not read."""
+        """Return a view of the bytes of one file, by its path in the folder. Raises KeyError for one that was not read."""
         return self._views[name]
 
     def json_of(self, name: str) -> Any:

@@ -78,7 +78,7 @@ class Keeper:
             self.index.give_up(f"it cannot be loaded: {error}")
 
     def load_once(self) -> None:
-        """Load the index from disk if it was not yet and the keeper is not closed."""
+        """Load the index as `load` does, if it was never loaded (its health is LOADING) and the keeper is not closed."""
         if self.index.health is Health.LOADING and not self._ended:
             self.load()
 

@@ -217,7 +217,7 @@ class Words(Protocol):
         ...
 
     def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, frozenset[str]]:
-        """Return the query terms that each node's whole text, its segments' events included, holds."""
+        """Return by node the query terms that its whole text, its segments' events included, holds; empty for an unknown node."""
         ...
 
 

@@ -85,7 +85,7 @@ class Engine:
     def search(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Answer:
         """Answer a question with a page of `query.limit` hits; works without any index, since agentic search always runs.
 
-        A further page is cut from the list of the first, if that is cached and long enough. May wait 3
+        A further page is cut from the list of the first, which is cached, if that is long enough. May wait 3
         seconds for indexes after a start. Raises InvalidQuery for an empty or impossible question,
         StorageError when the store cannot be read; layers that fail are only explained.
         """

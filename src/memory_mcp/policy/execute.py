@@ -92,7 +92,7 @@ class _Path:
     thread: threading.Thread | None = None
 
     def start(self) -> "_Path":
-        """Start the search in a thread of its own, with the caller's context; return itself."""
+        """Start the search in a new daemon thread, with the caller's context, without waiting; return itself."""
         context = contextvars.copy_context()
         self.thread = threading.Thread(target=context.run, args=(self._work,), name=f"{LAYER}{self.name}", daemon=True)
         self.thread.start()

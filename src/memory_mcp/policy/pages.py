@@ -36,7 +36,7 @@ class Pages:
     def find(self, query: Query, how: How) -> Listed | None:
         """Return the list that a further page continues; None for a first page, or one whose list is gone.
 
-        It may be too short.
+        It may be too short for that page, and is not copied.
         """
         if not how.offset:
             return None

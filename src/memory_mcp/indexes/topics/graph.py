@@ -270,7 +270,7 @@ class TopicGraph:
         return [*family, *sorted(told.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
 
     def _family(self, level: Level, place: int, view: View) -> list[Related]:
-        """Return the area of a topic, or the topics of an area in the view, those with most segments first."""
+        """Return the area of a topic as PARENT, or an area's topics in the view as CHILD, those with most segments first."""
         small, large = self.topics.seen(view).mentions, self.areas.seen(view).mentions
         if level is self.topics:
             area = self.area_of[place]

@@ -179,7 +179,7 @@ class _Labels:
 def _chosen(items: Sequence[Item]) -> list[Item]:
     """Return the terms of a label, at most three: the best, then those that cover most other segments and fit in.
 
-    A phrase that most segments have stands alone. Empty without items.
+    A phrase that most segments have is the whole label. Empty without items.
     """
     parts = list(items[:1])
     while parts and len(parts) < _MOST_TERMS:

@@ -78,7 +78,7 @@ def _compiled(template: str) -> re.Pattern[str]:
 
 
 def _number(text: str) -> int:
-    """Return the number that 12, 十二, 二十三 or 二〇二三 stands for. Raises KeyError or ValueError for another text."""
+    """Return the number written as 12, 十二, 二十三 or 二〇二三. Raises KeyError or ValueError for another text."""
     if text.isdigit() and text.isascii():
         return int(text)
     if "十" in text:
