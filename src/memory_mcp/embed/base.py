@@ -23,7 +23,7 @@ class Embedder(Protocol):
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything a vector depends on, and the model's folder; plain JSON, for `Model2Vec` as there.
+        """Return what a vector depends on, and the model's folder, as plain JSON: name, version, folder, digest and dimensions.
 
         Indexes compare it to see whether their vectors are still valid. Raises LayerUnavailable if there is no model.
         """

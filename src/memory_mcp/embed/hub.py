@@ -68,7 +68,7 @@ def fetch(model: Model, on_progress: OnProgress | None = None) -> int:
 
 
 def _download(name: str, staged: Path, cache: Path, on_progress: OnProgress | None) -> None:
-    """Download a model's files into `staged`; raises InvalidQuery, LayerUnavailable and OSError as `fetch`."""
+    """Download a model's files into `staged`. Raises InvalidQuery if not public, OSError of the disk, else LayerUnavailable."""
     from huggingface_hub import errors, snapshot_download
 
     try:

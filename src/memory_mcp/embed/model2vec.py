@@ -43,7 +43,7 @@ _LOADED: WeakValueDictionary[tuple[Path, str], _Loaded] = WeakValueDictionary()
 
 
 class Model2Vec:
-    """An embedder of the model2vec model in a folder; models are loaded at the first text and shared in the process."""
+    """Embeds texts with the model2vec model of one folder; an `Embedder`."""
 
     name = "model2vec"
 
@@ -106,7 +106,7 @@ class Model2Vec:
 
 
 def _load(folder: Path) -> Any:
-    """Return the model of a folder; raises LayerUnavailable, with the reason, when it cannot be loaded."""
+    """Return the model of a folder; LayerUnavailable, with the reason, for any error. Sets TOKENIZERS_PARALLELISM to false."""
     # Must be set before the import: the tokenizer may not start threads.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     from memory_mcp.embed.static import load

@@ -55,7 +55,7 @@ class Model:
 
     @property
     def here(self) -> bool:
-        """Whether all of its files exist."""
+        """Whether all three of its files exist in its folder; they are not read."""
         return all((self.folder / name).is_file() for name in FILES)
 
 
@@ -90,7 +90,7 @@ def hub_name(name: str) -> str:
 def located(name: str, home: Path | None) -> Model:
     """Return the model as `named` does; raises LayerUnavailable, with what to do, if a hub's model is not downloaded.
 
-    Whether the files of the bundled one or of a folder exist is not checked. Raises InvalidQuery as `named`.
+    Whether the files of the bundled one or of a folder exist is not checked. Raises InvalidQuery for what is no name.
     """
     found = named(name, home)
     if found.kind == "hub" and not found.here:

@@ -47,7 +47,7 @@ class Static:
 
         Args:
             found: Arrays by name: "embeddings", `(rows, dimensions)`, and for some models "weights" and "mapping", `(tokens,)`.
-            tokenizer: The model's tokenizer.
+            tokenizer: The model's tokenizer; its truncation and padding are changed.
             config: The model's settings.
 
         Raises:
@@ -119,7 +119,7 @@ class Static:
         return [self._known(ids, text, self.unknown) for ids, text in zip(encoded, prepared, strict=True)]
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the numbers of each text's tokens, unknown ones included."""
+        """Return the numbers of each text's tokens in order, unknown ones included, cut at the model's longest text."""
         return [e.ids for e in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _known(self, ids: list[int], text: str, unknown: int) -> list[int]:
@@ -142,7 +142,7 @@ class Static:
 
     @cached_property
     def _vocabulary(self) -> frozenset[str]:
-        """The tokens in lower case, without marks of spaces."""
+        """The distinct tokens in lower case, without marks of spaces; computed once."""
         return frozenset(t.strip(_SPACES).lower() for t in self.tokens)
 
     @cached_property

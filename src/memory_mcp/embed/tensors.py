@@ -29,7 +29,7 @@ def head(path: Path) -> tuple[dict[str, Any], int]:
 def tensors(path: Path, mapped: bool) -> dict[str, NDArray[Any]]:
     """Return the arrays of a safetensors file by name: views of the mapped file, or of a copy in memory if not `mapped`.
 
-    Raises ValueError or KeyError for another format or an unsupported type, and as `head`.
+    Raises ValueError or KeyError for another format or an unsupported type, struct.error or OSError as `head`.
     """
     told, start = head(path)
     raw = np.asarray(np.memmap(path, dtype=np.uint8, mode="r")) if mapped else np.fromfile(path, dtype=np.uint8)

@@ -325,13 +325,13 @@ class Accelerators:
         return all(keeper.at_rest for keeper in self.keepers.values())
 
     def settle(self) -> None:
-        """Bring every index up to date, built if necessary, while the caller waits. Raises as `Keeper.settle`."""
+        """Bring every index up to date, built if necessary, while the caller waits. Raises IndexNotReady during a build."""
         with self._following:
             for keeper in self.keepers.values():
                 keeper.settle()
 
     def purge(self, name: str) -> None:
-        """Remove all bytes of replaced and dropped documents from one index, and wait. Raises as `keeper` and `Keeper.purge`."""
+        """Remove all bytes of replaced and dropped documents from one index, and wait. Raises as `keeper`, and IndexNotReady."""
         keeper = self.keeper(name)
         with self._following:
             keeper.purge()
@@ -362,15 +362,15 @@ class Accelerators:
     def rebuild(self, name: str, on_progress: Callable[[int], None] = lambda _: None) -> "Rebuilt":
         """Rebuild one index from the store and return the result. Documents dropped by age come back until retention runs.
 
-        `on_progress` is called with the number of documents so far. Raises as `keeper` and `Keeper.rebuild`.
+        `on_progress` is called with the number of documents so far. Raises as `keeper`, IndexNotReady if it is being built.
         """
         return self.keeper(name).rebuild(on_progress, keep_cutoffs=False)
 
     def prune_due(self) -> dict[str, dict[str, int]]:
         """Drop documents older than the settings allow.
 
-        Return their number by level for each searchable index, {} if none is due. Committed on return. Raises as
-        `LiveIndex.prune`.
+        Return their number by level for each searchable index, {} if none is due. Committed on return. Raises
+        OSError when one cannot be written.
         """
         pruned, settings = {}, self._settings.bm25
         for name, keeper in self.keepers.items():
@@ -383,8 +383,8 @@ class Accelerators:
     def prune(self, name: str, age_days: int, level: str) -> Mapping[str, int]:
         """Drop documents older than `age_days` from one index, whatever the settings say; return their number by level.
 
-        `level` is segment, day, week or all. Raises InvalidQuery for another level or an age below 1, and as `keeper` and
-        `LiveIndex.prune`.
+        `level` is segment, day, week or all. Raises InvalidQuery for another level or name or an age below 1, LayerUnavailable
+        when the index is off, IndexUnreadable when it is unusable, OSError when it cannot be written. Committed on return.
         """
         cutoffs = retention.by_hand(age_days, level, self._clock.now_ms())
         return self.keeper(name).index.prune(cutoffs)

@@ -181,12 +181,12 @@ class IndexStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether it can be searched."""
+        """Whether it can be searched: its health is HEALTHY."""
         return self.health is Health.HEALTHY
 
     @property
     def documents(self) -> int:
-        """Number of all documents."""
+        """Number of all documents, nodes and grips."""
         return sum(self.counts.values())
 
 

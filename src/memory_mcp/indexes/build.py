@@ -74,7 +74,7 @@ class Workshop:
 
     @contextmanager
     def _child(self, kind: Kind[Any], cutoffs: Mapping[str, int], reuse: Path | None = None) -> Iterator[Child]:
-        """Start a child process for a kind of index, ended with the block; `reuse` is a folder whose vectors it may reuse."""
+        """Yield a new child process for a kind of index, ended with the block; `reuse` is a folder whose vectors it may reuse."""
         options = {**self._options, **kind.options(reuse)}
         with self._hello(kind, options, cutoffs) as hello, Child("memory_mcp.indexes.child", hello) as child:
             yield child

@@ -40,7 +40,7 @@ class Names:
         self._codes = {s: i for i, s in enumerate(self.strings)}
 
     def code(self, text: str) -> int:
-        """Return the code of a string, a new one if it is unknown."""
+        """Return the code of a string; an unknown one is appended and gets the next code."""
         code = self._codes.setdefault(text, len(self.strings))
         if code == len(self.strings):
             self.strings.append(text)
@@ -116,7 +116,7 @@ class Columns:
         return cls(**{n: np.concatenate([getattr(t, n) for t in tables]) for n in NAMES})
 
     def arrays(self) -> dict[str, Array]:
-        """Return the columns by name, in the form they are written."""
+        """Return all columns by name, as they are written; not copied."""
         return {n: getattr(self, n) for n in NAMES}
 
     def mask(self, filters: Filters, strings: Sequence[str]) -> Array:
@@ -124,7 +124,7 @@ class Columns:
 
         Without a project, projects' shares of periods are hidden; with one, only its documents pass, and what
         mixes projects is hidden. Agents match exactly, speakers in any case. Rows must lie in the window, but
-        segments may cross its edges (see `partly`).
+        segments may cross its edges (see `partly`). Raises ValueError for an unknown role.
         """
         hidden = Visible.SCOPED if filters.project is None else Visible.UNSCOPED
         mask: Array = self.seen != hidden

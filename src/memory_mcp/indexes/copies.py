@@ -133,7 +133,7 @@ class Copies:
         return cls(nodes, quotes, **picked, codes=np.concatenate(codes), strings=tuple(names.strings))
 
     def write(self, directory: Path) -> None:
-        """Write the copies as four files in an existing folder, replacing files of these names; not synced."""
+        """Write the copies as four files in an existing folder, replacing files of these names; not synced. Raises OSError."""
         held = (self.nodes.ends, self.quotes.ends, self.event_hi, self.event_lo, self.hash, self.codes)
         write_arrays(directory / _COLUMNS, dict(zip(_ARRAYS, held, strict=True)))
         (directory / _STRINGS).write_text(json.dumps(self.strings), encoding="utf-8")

@@ -102,7 +102,7 @@ class Contents:
     def _copy(self, directory: Path, files: Mapping[str, Checked], sink: Any) -> None:
         """Copy all files into one file or buffer, each at a multiple of 64 bytes, verified, and view them there.
 
-        Raises IndexUnreadable as `_copy` of the module.
+        Raises IndexUnreadable if one is missing, cannot be read or has changed.
         """
         places: dict[str, tuple[int, int]] = {}
         at = 0
@@ -117,15 +117,15 @@ class Contents:
         self._views = {name: view[at : at + size] for name, (at, size) in places.items()}
 
     def bytes_of(self, name: str) -> memoryview:
-        """Return a view of the bytes of one file. Raises KeyError for one that was not read."""
+        """Return a view of the bytes of one file, by its path in the folder. Raises KeyError for one that was not read."""
         return self._views[name]
 
     def json_of(self, name: str) -> Any:
-        """Return one file parsed as JSON."""
+        """Return one file parsed as JSON. Raises KeyError for one that was not read, ValueError for no JSON."""
         return json.loads(bytes(self.bytes_of(name)))
 
     def array(self, name: str) -> Array:
-        """Return the array in a file of numpy's format."""
+        """Return the first array in a file of numpy's format, a read-only view. Raises KeyError for a file that was not read."""
         return self._read(name, 0)[0]
 
     def arrays(self, name: str, names: Iterable[str]) -> dict[str, Array]:

@@ -64,7 +64,7 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """The name of the generation in CURRENT."""
+        """The name of the generation in CURRENT, and of its file before ".json": "gen-000007"."""
         return f"gen-{self.number:06d}"
 
 
@@ -87,6 +87,7 @@ class Home:
     """The folder of one index."""
 
     def __init__(self, directory: Path) -> None:
+        """Use a folder, which may be missing; nothing is read or created before it is needed."""
         self.directory = directory
         self.parts = directory / _PARTS
         #: Prefixes of parts that are being made, which `sweep` spares.

@@ -78,7 +78,7 @@ class Keeper:
             self.index.give_up(f"it cannot be loaded: {error}")
 
     def load_once(self) -> None:
-        """Load the index from disk if it was not yet and the keeper is not closed."""
+        """Load the index as `load` does, if it was never loaded (its health is LOADING) and the keeper is not closed."""
         if self.index.health is Health.LOADING and not self._ended:
             self.load()
 
@@ -275,7 +275,7 @@ class Keeper:
 
 
 def _being_built(name: str) -> IndexNotReady:
-    """Return the error that an index is being built already."""
+    """Return the error, for callers to raise, that the index `name` is being built already."""
     return IndexNotReady(f"the {name} index is being built already", "It is built in the background: retry in a few seconds.")
 
 

@@ -49,7 +49,7 @@ def node_of(high: int, low: int) -> NodeId:
 
 
 def grip_of(high: int, low: int) -> GripId:
-    """Return the grip id of a key."""
+    """Return the grip id of the high and low 64 bits of a key."""
     return ids.grip_id_from(high << 64 | low)
 
 

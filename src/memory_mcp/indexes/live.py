@@ -73,7 +73,7 @@ class LiveIndex(Merging[B]):
 
     @property
     def health(self) -> Health:
-        """The state of the index."""
+        """The state of the index: loading, healthy, building (there are no files yet) or unhealthy."""
         return self._health
 
     @property
@@ -95,7 +95,7 @@ class LiveIndex(Merging[B]):
 
     @property
     def tail_size(self) -> int:
-        """Number of documents in the write buffer."""
+        """Number of documents in the write buffer, which are not on disk yet."""
         return sum(u.size for u, _ in self._tail.values())
 
     def status(self, behind: int = 0, building: int | None = None) -> IndexStatus:
@@ -166,7 +166,7 @@ class LiveIndex(Merging[B]):
 
     @property
     def outdated(self) -> bool:
-        """Whether it was made by another kind than is wanted: a rebuild is due."""
+        """Whether it can be searched but was made by another kind than is wanted, so that a rebuild is due."""
         return self._snapshot is not None and self.kind is not self.wanted
 
     def _lose(self, health: Health, reason: str) -> None:
@@ -191,7 +191,7 @@ class LiveIndex(Merging[B]):
         self._health, self._reason = Health.HEALTHY, ""
 
     def _tail_part(self) -> Part[B]:
-        """Return the write buffer as a part in memory, without name and files."""
+        """Return the write buffer as a new part in memory, without name and files; the buffer stays."""
         held = list(self._tail.values())
         return part_of(self.kind, [u for u, _ in held], [p for _, p in held])
 
@@ -296,7 +296,7 @@ class LiveIndex(Merging[B]):
         """Commit, unless under 200 documents wait and the oldest for less than an hour; return whether there was anything.
 
         A commit writes two dozen small files whatever the number of documents; following again costs less.
-        Raises as `commit`.
+        Raises OSError when it cannot be written.
         """
         with self._lock:
             waits = 0 < self.tail_size < FEW and 0 <= self._clock.now_ms() - self._dirty_ms < FEW_MS
@@ -385,7 +385,7 @@ class LiveIndex(Merging[B]):
         return gone
 
     def _count(self, added: int, deleted: int) -> None:
-        """Add to the metrics of added and deleted documents; nothing for 0."""
+        """Add to the metrics of added and deleted documents, named by the kind of index; nothing for 0."""
         for op, number in (("add", added), ("delete", deleted)):
             if number:
                 metrics.count(f"{self.kind.name}_index_operations_total", number, op=op)

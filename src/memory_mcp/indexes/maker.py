@@ -98,7 +98,7 @@ class Maker:
             self._units, self._prepared, self._characters = [], [], 0
 
     def _write(self, part: Part[Any]) -> None:
-        """Write a part under the next name of this maker and note its entry."""
+        """Write a part into a new folder under the next name of this maker and append its entry to `_made`. Raises OSError."""
         self._count += 1
         name = f"{self._token}-{self._count}"
         self._made.append(PartEntry(name, write_part(self._kind, part, self._parts / name)))

@@ -36,14 +36,16 @@ class Merging(ABC, Generic[B]):
 
     @abstractmethod
     def verify(self) -> bool:
-        """Return whether it is healthy and its files are unchanged; see LiveIndex."""
+        """Return whether it is healthy and its files are unchanged; else it becomes unhealthy; as `LiveIndex.verify`."""
 
     @abstractmethod
     def commit(self) -> bool:
-        """Write all changes to disk; return whether there were any; see LiveIndex."""
+        """Write all changes to disk; return False when closed, unsearchable or without any; as `LiveIndex.commit`."""
 
     @abstractmethod
-    def _commit(self, verified: bool = False) -> None: ...
+    def _commit(self, verified: bool = False) -> None:
+        """Write all changes to disk; nothing if files were changed from outside, unless `verified`; as `LiveIndex._commit`."""
+        ...
 
     def merge(self, thoroughly: bool = False, improve: bool = False) -> bool:
         """Merge one group of parts if due, or with `thoroughly` wherever possible; return whether there was a group.

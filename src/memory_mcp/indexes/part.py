@@ -59,7 +59,7 @@ class Kind(Protocol[B]):
         ...
 
     def body_of(self, prepared: Sequence[Any]) -> B:
-        """Return the body of a new part of prepared units."""
+        """Return the body of a new part: the rows of all prepared units, in their order."""
         ...
 
     def joined(self, bodies: Sequence[B], kept: Sequence[tuple[Array, Array]]) -> B:
@@ -67,7 +67,7 @@ class Kind(Protocol[B]):
         ...
 
     def write(self, body: B, directory: Path) -> None:
-        """Write a body as files into a directory that has only the tables."""
+        """Write a body as files into a directory that has only the tables. Raises OSError."""
         ...
 
     def read(self, contents: Contents) -> B:
@@ -94,7 +94,7 @@ class Part(Generic[B]):
     maps: tuple[mmap, ...] = ()
 
     def table(self, doc_type: DocType) -> Columns:
-        """Return one of its tables."""
+        """Return the table of nodes for NODE, else that of grips."""
         return self.nodes if doc_type is DocType.NODE else self.grips
 
     @property

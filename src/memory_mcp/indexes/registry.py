@@ -23,14 +23,14 @@ def _vector(options: Mapping[str, Any]) -> Kind[Any]:
 
 
 def _bm25_searcher(keeper: Keeper) -> Searcher:
-    """Return the searcher of a keyword index."""
+    """Return the searcher of the keyword index that `keeper` maintains, importing its engine (ImportError without it)."""
     from memory_mcp.indexes.bm25.index import Bm25Index
 
     return Bm25Index(keeper)
 
 
 def _vector_searcher(keeper: Keeper) -> Searcher:
-    """Return the searcher of a vector index."""
+    """Return the searcher of the vector index that `keeper` maintains, importing its engine (ImportError without it)."""
     from memory_mcp.indexes.vector.index import VectorIndex
 
     return VectorIndex(keeper)

@@ -70,5 +70,5 @@ class Shelf:
 
 
 def entry_of(live: LivePart[B]) -> PartEntry:
-    """Return the manifest entry of a part."""
+    """Return the manifest entry of a part on disk: its name, its files with checksums, and its dead units."""
     return PartEntry(live.part.name, live.part.files or {}, tuple(live.dead()))

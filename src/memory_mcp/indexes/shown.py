@@ -56,7 +56,7 @@ class Shown:
         self._last_event = last_event
 
     def is_whole(self) -> bool:
-        """Return whether the keyword index is on, can be searched, and leaves out nothing by age."""
+        """Return whether the keyword index is on, healthy, and never left out a document by age (it has no cutoffs)."""
         searcher = self._index()
         return searcher is not None and searcher.keeper.index.health is Health.HEALTHY and not searcher.keeper.index.cutoffs
 

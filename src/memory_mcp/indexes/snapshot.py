@@ -34,7 +34,7 @@ class Snapshot(Generic[B]):
         return cls(parts, position, counts)
 
     def __iter__(self) -> Iterator[LivePart[B]]:
-        """Iterate over the parts."""
+        """Iterate over the parts, oldest first."""
         return iter(self.parts)
 
 
@@ -59,7 +59,7 @@ def findable(live: LivePart[B], table: DocType, filters: Filters) -> Array | Non
 
 
 def sorted_keys(keys: list[int]) -> Array:
-    """Return unit keys as a sorted array, `(n,)` uint64."""
+    """Return unit keys as a new sorted array, `(n,)` uint64; equal ones stay."""
     return np.sort(np.array(keys, dtype=np.uint64))
 
 

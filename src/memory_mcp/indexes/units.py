@@ -59,5 +59,5 @@ def frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source]]:
 
 
 def is_segment(node_id: NodeId) -> bool:
-    """Return whether a node is a segment."""
+    """Return whether an id is that of a segment, not of a period; the store is not asked."""
     return level_of(node_id) is TocLevel.SEGMENT

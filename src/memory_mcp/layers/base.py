@@ -204,7 +204,7 @@ class Weighed:
     events: int = 0
 
     def share(self, terms: Collection[str]) -> float:
-        """Return the share of the query's weight that `terms` hold, 0..1, other terms ignored; 0 for a query without terms."""
+        """Return the share of the query's weight that `terms` hold, 0..1; 0 for a query without terms."""
         total = sum(self.weights.values())
         return sum(self.weights[t] for t in self.weights.keys() & terms) / total if total else 0.0
 
@@ -217,7 +217,7 @@ class Words(Protocol):
         ...
 
     def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, frozenset[str]]:
-        """Return the query terms that each node's whole text, its segments' events included, holds."""
+        """Return by node the query terms that its whole text, its segments' events included, holds; empty for an unknown node."""
         ...
 
 
@@ -275,7 +275,7 @@ class Layer(Protocol):
     name: LayerName
 
     def status(self) -> LayerStatus:
-        """Return whether the layer can be used now, and if not, why and the setting that enables it. Never raises."""
+        """Return whether the layer can be used now, its count, and else the reason and what enables it. Never raises."""
         ...
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:

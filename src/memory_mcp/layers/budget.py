@@ -175,12 +175,12 @@ class Budget:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens in the answer so far."""
+        """Estimated number of tokens in the answer so far."""
         return self.spent.tokens
 
     @property
     def hit(self) -> list[str]:
-        """Names of the bounds that were reached, in that order: the list itself, which all paths of the search share."""
+        """Names of the bounds that were reached, in that order: the list itself, which callers add to."""
         return self.spent.hit
 
     @property
@@ -189,7 +189,7 @@ class Budget:
         return self._begun
 
     def cancel(self) -> None:
-        """Cancel this path and every budget made from it, for good; others of the search go on."""
+        """Cancel this path and every budget made from it: all are out of time from now on, for good."""
         self._cancelled.set()
 
     def is_cancelled(self) -> bool:
@@ -199,7 +199,7 @@ class Budget:
         return self.parent is not None and self.parent.is_cancelled()
 
     def elapsed_ms(self) -> int:
-        """Return the whole milliseconds since the search began: since its call arrived, if that is known."""
+        """Return the whole milliseconds since the search began: since the call arrived, if that is known."""
         return int((self.clock.monotonic() - self.started) * 1000)
 
     def left_ms(self) -> float:
@@ -213,7 +213,7 @@ class Budget:
         return left if self.parent is None else min(left, self.parent._own_ms_left(now))
 
     def _is_released(self) -> bool:
-        """Return whether the limits of this attempt were lifted by a find."""
+        """Return whether the limits of this attempt are lifted: it is one until something is found, and something was."""
         return self.own is not None and self.own.until_found and self.spent.satisfied
 
     def limit(self, name: str) -> int:
@@ -307,11 +307,11 @@ class Budget:
             return len(names)
 
     def nodes_left(self) -> int:
-        """Return the number of nodes that this path may still compare, by the search's bound and those of its attempts."""
+        """Return how many nodes may still be compared: what the search and the shares of this path both have left, 0 at least."""
         return int(max(0, min(self.limit("max_nodes_visited") - self.nodes_visited, self._own_left()[0])))
 
     def calls_left(self) -> int:
-        """Return the number of calls that this path may still make, by the search's bound and those of its attempts."""
+        """Return how many calls may still be made: what the search and the shares of this path both have left, 0 at least."""
         return int(max(0, min(self.limit("max_rpc_calls") - self.rpc_calls, self._own_left()[1])))
 
     def _own_left(self) -> tuple[float, float]:
@@ -322,7 +322,7 @@ class Budget:
         return min(nodes, self.own.nodes - self.own.nodes_used), min(calls, self.own.calls - self.own.calls_used)
 
     def _use(self, nodes: int, calls: int) -> None:
-        """Count nodes and calls for the attempts this path is part of (not in `spent`); a budget apart is part of none."""
+        """Count nodes and calls as used in every share that this path is part of, up to the first budget that is `apart`."""
         if self.own is not None:
             self.own.nodes_used += nodes
             self.own.calls_used += calls

@@ -20,7 +20,7 @@ _DEPTH = 100
 
 
 class HybridLayer:
-    """The layer that fuses the keyword and the vector index; it answers from one of them, marked, if the other cannot."""
+    """The keyword and the vector layer fused; a `Layer`."""
 
     name = LayerName.HYBRID
 
@@ -30,9 +30,9 @@ class HybridLayer:
         self._vector = vector
 
     def status(self) -> LayerStatus:
-        """Return the status: enabled and healthy only if both sides are, else the first unusable one is the reason.
+        """Return the status: healthy only if both sides are usable, else with the first that is not as the reason.
 
-        Its count is the smaller one of both.
+        Its count is the smaller one.
         """
         sides = (self._bm25.status(), self._vector.status())
         lacking = next((s for s in sides if not s.usable), None)
@@ -112,7 +112,10 @@ class HybridLayer:
         return Found(tuple(matches), tuple(unfiled), total, 0.0, bm25.notices or vector.notices)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return the best messages of both sides, or of one, for one call; raises LayerUnavailable if neither can answer."""
+        """Return the best messages of both sides, or of one, at the cost of one call.
+
+        Raises LayerUnavailable if neither can answer.
+        """
         return as_layer(query, budget, self.messages)
 
 

@@ -23,7 +23,7 @@ _NOTHING = "a^"
 
 
 class Successors:
-    """Finds in the store what replaced superseded statements, and the latest decisions; as `policy.search.Successors`."""
+    """Finds what supersedes a statement, and the latest decisions, in the store; as `policy.search.Successors`."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

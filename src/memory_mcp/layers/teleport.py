@@ -150,7 +150,7 @@ class TeleportLayer:
         return found
 
     def teleport(self, query: IndexQuery) -> Teleported:
-        """Return the best `query.limit` documents for a text, best first, events not indexed yet included.
+        """Return the best documents for a text, events not indexed yet included.
 
         Raises InvalidQuery for an empty text and LayerUnavailable when the index cannot answer.
         """
@@ -282,7 +282,7 @@ class TeleportLayer:
         weights = KEYWORDS if self.name is LayerName.BM25 else MEANING
 
         def jump(asked: IndexQuery) -> Teleported:
-            """Search the index for messages and rank them by its side alone."""
+            """Return the best messages of this index alone, at most `asked.limit`, chosen from its best 120."""
             none = np.zeros(0, dtype=np.uint64)
             with span(_SPANS[self.name]):
                 return self.listed({self.name: self.side(replace(asked, limit=DEPTH), none)}, weights, asked)
@@ -344,7 +344,7 @@ def matches_of(found: Candidates, score: Array) -> list[Match]:
 
 
 def best_tool(statuses: Sequence[LayerStatus]) -> str:
-    """Return the name of the tool of the best usable layer (hybrid, bm25, vector); "search_children" if none of them is."""
+    """Return the name of the tool of the best usable layer: of hybrid, BM25, vector in this order; search_children if none is."""
     usable = {status.name for status in statuses if status.usable}
     return next((tool for name, tool in TOOLS.items() if name in usable), _ALWAYS)
 

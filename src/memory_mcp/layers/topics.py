@@ -34,7 +34,7 @@ NOT_ENABLED = "Topic graph not enabled"
 
 
 class TopicsLayer:
-    """The layer of topics: answers with themes, never with hits; also labels, pins and rebuilds the topic graph."""
+    """Layer 5: answers with topics and never with hits; a `Layer`."""
 
     name = LayerName.TOPICS
 
@@ -108,7 +108,7 @@ class TopicsLayer:
     def label(self, topic_id: str, label: str, project: str | None, by: str) -> Topic:
         """Store a topic's label for viewers of a project, or of all for None; "" removes it. Return the topic as it is then.
 
-        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, and as `graph`.
+        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, LayerUnavailable, IndexNotReady for no graph.
         """
         found = self.graph().topic(topic_id, self.view(project))
         self.keeper.label([TopicLabel(found.topic_id, project, label, by, self._clock.now_ms())])
@@ -117,7 +117,7 @@ class TopicsLayer:
     def pin(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:
         """Pin or unpin a topic; a pinned one is listed first and however old it is. Return the topic as it is then.
 
-        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, and as `graph`.
+        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, LayerUnavailable, IndexNotReady for no graph.
         """
         found = self.graph().topic(topic_id, self.view(project))
         self._storage.toc.set_pin(found.topic_id, on, by)
@@ -135,8 +135,8 @@ class TopicsLayer:
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """Return at most ten themes and no hits, at the cost of one call and the nodes read.
 
-        Nothing for a query by role or speaker, which topics do not know, or without a call left. Raises as
-        `graph`.
+        Nothing for a query by role or speaker, which topics do not know, or without a call left. Raises
+        LayerUnavailable when the layer is off, IndexNotReady when the graph cannot be read.
         """
         graph = self.graph()
         if query.role is not None or query.speaker is not None or not budget.call():
@@ -190,7 +190,7 @@ def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
     wanted = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
 
     def worth(bullet: TocBullet) -> float:
-        """Return the sum of the weights in `wanted` of a bullet's terms."""
+        """Return the summed weight of the wanted terms that a bullet holds, each once."""
         return sum(wanted.get(term, 0.0) for term in terms_of(bullet.text))
 
     return sorted((b for b in node.bullets if b.grip_ids), key=worth, reverse=True)

@@ -77,7 +77,7 @@ class Engine:
         return known if time.monotonic() - at < _STATUS_AGE else self.statuses()
 
     def plan(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Plan:
-        """Return the plan of a question without running it; `bounds` are those of the settings. Raises as `make_plan`."""
+        """Return the plan of a question, not run; `bounds` are those of the settings. Raises InvalidQuery and ConfigError."""
         parts = self._parts
         known = Known(self._lately(), bounds, parts.clock.now_ms(), parts.calendar, dict(self._usual_ms))
         return make_plan(query, how, known)
@@ -85,10 +85,9 @@ class Engine:
     def search(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Answer:
         """Answer a question with a page of `query.limit` hits; works without any index, since agentic search always runs.
 
-        A further page is cut from the list of the first, if that is cached and long enough. May wait 3
-        seconds for indexes after a start. Keeps the list for further pages, and the layers' times for later plans.
-        Raises InvalidQuery for an empty or impossible question, ConfigError for a bound out of range, NotFound as a
-        layer does, StorageError when the store cannot be read; other errors of layers are only explained.
+        A further page is cut from the list of the first, which is cached, if that is long enough. May wait 3
+        seconds for indexes after a start. Raises InvalidQuery for an empty or impossible question,
+        StorageError when the store cannot be read; layers that fail are only explained.
         """
         with span("intelligent_search"):
             plan = self._ready_plan(query, bounds, how)
@@ -119,7 +118,7 @@ class Engine:
         return answer
 
     def forget_pages(self) -> None:
-        """Drop the lists that further pages would be cut from: what they show may be gone."""
+        """Drop the cached lists that further pages are cut from, as what they show may be gone; such pages are searched anew."""
         self._pages.forget()
 
     def _ready_plan(self, query: Query, bounds: StopConditions, how: How) -> Plan:
@@ -150,7 +149,7 @@ def _status(layer: Layer) -> LayerStatus:
 def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
     """Return one page of a list, at most `limit` hits from `offset` on and as many as the token budget has room for.
 
-    Themes come with the first page only.
+    Themes come with the first page only. The tokens of the hits are counted in `budget`.
     """
     good = listed.hits[offset:]
     kept = within(good[:limit], budget)
@@ -161,7 +160,7 @@ def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
 
 
 def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
-    """Return the first hits that the token budget has room for, counting their tokens; the first that does not fit ends it."""
+    """Return the first hits that fit into the token budget, and count their tokens there; the first that does not fit ends it."""
     kept = []
     for hit in hits:
         if not budget.spend(" ".join((hit.quote, hit.title, hit.node_id, *hit.grip_ids, hit.session_id, hit.project))):

@@ -77,6 +77,7 @@ class _Scan:
     """A scan at work: the slices for its threads, and what they found."""
 
     def __init__(self, scanner: Scanner, query: Query, words: Sequence[str], budget: Budget) -> None:
+        """Prepare a scan for events that hold all of `words`; nothing is read before `start`."""
         self._scanner = scanner
         self._query = query
         self._words = words
@@ -99,7 +100,7 @@ class _Scan:
                 self._working.add(thread.ident or 0)
 
     def working(self) -> list[int]:
-        """Return the identities of the threads still at work."""
+        """Return the identities of the threads still at work (as `threading.get_ident`), in a new list."""
         return list(self._working)
 
     def stop(self, interrupt: Interrupt) -> None:

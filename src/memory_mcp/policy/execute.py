@@ -92,7 +92,7 @@ class _Path:
     thread: threading.Thread | None = None
 
     def start(self) -> "_Path":
-        """Start the search in a thread of its own, with the caller's context; return itself."""
+        """Start the search in a new daemon thread, with the caller's context, without waiting; return itself."""
         context = contextvars.copy_context()
         self.thread = threading.Thread(target=context.run, args=(self._work,), name=f"{LAYER}{self.name}", daemon=True)
         self.thread.start()
@@ -177,9 +177,9 @@ class Execution:
         return _with_themes(run)
 
     def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
-        """Run all paths at once and merge their hits (see `merge`); one with enough evidence cancels those that lag.
+        """Run all paths at once and merge their hits; one with enough evidence stops the slow ones.
 
-        If nothing was found and time is left, the plan's last layer is asked after them, unless it is one of them.
+        If no path has a hit, the last layer of the plan follows, unless it was a path or the time is up.
         """
         run = Run()
         verdicts: dict[LayerName, Verdict] = {}
@@ -272,7 +272,7 @@ class Execution:
         return paths
 
     def _stop(self, paths: Sequence[_Path], woken: threading.Condition) -> None:
-        """Stop the paths still at work, by cancelling their budgets and interrupting their reads; does not wait."""
+        """Stop the paths still at work: cancel their budgets, and interrupt their reads in the background; does not wait."""
         late = [p for p in paths if not p.done]
         for path in late:
             path.budget.cancel()
@@ -311,7 +311,10 @@ class Execution:
 
 
 def _with_themes(run: Run) -> Run:
-    """Return the same run, with the themes that layers found; those layers count as used, first. Unchanged without themes."""
+    """Return the run, changed, with the themes that layers found; those layers count as used, before others.
+
+    Without themes it stays as it is.
+    """
     tellers = tuple(name for name, answer in run.answers.items() if answer.themes)
     if tellers:
         run.themes = tuple(theme for name in tellers for theme in run.answers[name].themes)
@@ -322,7 +325,7 @@ def _with_themes(run: Run) -> Run:
 def _lags(paths: Sequence[_Path], strong: _Path) -> bool:
     """Return whether the paths still at work need not be waited for: all but the walk have had their time of grace.
 
-    That is 50 ms from a path's start, or three times what `strong` took where that is more. Nobody waits for the walk.
+    That is 50 ms from a path's start, or three times what `strong` took where that is more. The walk is never waited for.
     Accelerators of about the same speed are waited for, so that the order in which they end does not matter.
     """
     grace = max(_GRACE, _FAR_LONGER * strong.ms)

@@ -62,10 +62,9 @@ def arbitration(found: Mapping[LayerName, Sequence[Hit]]) -> str:
 
 
 def by_time(ranked: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
-    """Return the hits inside the time that a question names, and those outside it, both in order.
+    """Return the hits inside the time that a question names, and those marked as `outside` it, both in order.
 
-    Those outside are marked so. What holds now in the place of one inside goes with that one, whenever it was
-    said.
+    What holds now in the place of one inside goes with that one, whenever it was said.
     """
     successors = {h.superseded_by for h in ranked if not h.outside} - {""}
     inside = [h for h in ranked if not h.outside or not successors.isdisjoint((h.grip_id, *h.grip_ids))]

@@ -34,7 +34,10 @@ class Pages:
         self._lock = threading.Lock()
 
     def find(self, query: Query, how: How) -> Listed | None:
-        """Return the list that a further page continues, which may be too short; None for a first page, or if it is gone."""
+        """Return the list that a further page continues; None for a first page, or one whose list is gone.
+
+        It may be too short for that page, and is not copied.
+        """
         if not how.offset:
             return None
         with self._lock:
@@ -50,12 +53,15 @@ class Pages:
                 self._lists.popitem(last=False)
 
     def forget(self) -> None:
-        """Drop all lists."""
+        """Drop all lists, so that further pages are searched anew."""
         with self._lock:
             self._lists.clear()
 
 
 def _key(query: Query, how: How) -> object:
-    """Return everything of a request but the page and the limits of time and tokens: requests with equal keys share a list."""
+    """Return everything of a request but the page: requests with equal keys share a list.
+
+    Limits of time and tokens are left out.
+    """
     bounds = tuple(sorted((name, value) for name, value in how.bounds.items() if name not in ("timeout_ms", "max_token_budget")))
     return replace(query, limit=0), how.intent, how.mode, bounds, how.min_confidence, how.without, how.as_of

@@ -105,7 +105,7 @@ class Plan:
 
     @property
     def looks_up(self) -> bool:
-        """Whether a keyword index is asked."""
+        """Whether a keyword index may be asked: the order has the BM25 or the hybrid layer."""
         return not {LayerName.BM25, LayerName.HYBRID}.isdisjoint(self.order)
 
     @property
@@ -132,10 +132,7 @@ class Known:
 
 
 def make_plan(query: Query, how: How, known: Known) -> Plan:
-    """Return the plan of a question, made before any layer runs; what `how` names wins over what the question says.
-
-    But of two deadlines the shorter counts. Raises InvalidQuery for an empty text, ConfigError for a bound out of range.
-    """
+    """Return a question's plan; `how` wins over its words. Raises InvalidQuery if it is empty, ConfigError for bad bounds."""
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     now_ms = known.now_ms if how.as_of is None else how.as_of
@@ -186,7 +183,10 @@ def pool_of(limit: int, offset: int) -> int:
 
 
 def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
-    """Return the layers with these names, to leave out; raises InvalidQuery unless each is bm25, vector, hybrid or topics."""
+    """Return layers by name.
+
+    Raises InvalidQuery for a name that no layer has, and for the agentic layer, which cannot be left out.
+    """
     known = [n.value for n in LayerName if n not in (LayerName.TOC, LayerName.AGENTIC)]
     for name in names:
         if name not in known:
@@ -195,7 +195,7 @@ def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
 
 
 def _without(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus:
-    """Return the status unchanged, or a copy that is disabled, with a reason, if the layer or one it is made of is left out."""
+    """Return the status of a layer, disabled with a reason if it, or one that it is made of, is left out."""
     if status.name in left_out:
         return replace(status, enabled=False, reason=_LEFT_OUT)
     missing = sorted(MADE_OF.get(status.name, frozenset()) & left_out)
@@ -252,10 +252,7 @@ def _routed(
 
 
 def _mode(how: How, seen: Question) -> tuple[Mode, str]:
-    """Return how the layers are run, and why: the caller's mode, parallel for a beam above 1, hybrid for an unsure intent.
-
-    Sequential otherwise.
-    """
+    """Return how the layers run, and why: the caller's mode, parallel for a beam above 1, hybrid if unsure, else sequential."""
     beam = how.bounds.get("beam_width") or 1
     if how.mode is not None:
         return how.mode, "named by the caller"

@@ -162,7 +162,7 @@ def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
     named: set[int] = set()
 
     def name(at: int) -> None:
-        """Place a hit, and then all that waited for it."""
+        """Append the index of a hit to `done`, and after it those of all that waited for it, which wait no more."""
         done.append(at)
         named.add(at)
         for later in waiting.pop(at, ()):
@@ -249,10 +249,7 @@ def _says_the_same(better: Hit, theirs: frozenset[str], hit: Hit, own: frozenset
 
 
 def _runs(quote: str) -> frozenset[str]:
-    """Return every run of three words, or of eight characters in scripts without spaces, whatever the case.
-
-    None for a quotation of fewer than two runs' length.
-    """
+    """Return all runs of 3 words (8 characters in scripts without spaces), case folded; empty below 6 words (16 characters)."""
     words = quote.casefold().split()
     unparted = sum(map(len, words)) > _LONG_WORDS * len(words)
     pieces, sep, run = (list("".join(words)), "", _RUN_UNPARTED) if unparted else (words, " ", _RUN)

@@ -50,7 +50,7 @@ class Evidence:
 
 
 def evidence(weighed: Weighed, hits: Sequence[Hit], covered: Mapping[NodeId, Collection[str]], literal: bool) -> Evidence:
-    """Return what the first five hits show; `covered` names the terms that a hit's whole segment holds, as far as known.
+    """Return what the first five hits show; `covered` maps nodes to the terms of their whole text, as far as known.
 
     `literal` is whether a hit holds what the question names literally.
     """

@@ -79,6 +79,7 @@ class Search:
     """The state of answering one question."""
 
     def __init__(self, parts: Parts, execution: Execution, plan: Plan, asked: Query, question: str, budget: Budget) -> None:
+        """Prepare one answer: `asked` is the query to run by the plan, `question` its text as typed; nothing is run yet."""
         self._parts = parts
         self._execution = execution
         self._plan = plan
@@ -101,7 +102,7 @@ class Search:
         """Run the search and return the full list of results; `before` is what earlier pages of the same question listed.
 
         Earlier hits come first, unchanged. `offset` decides only which notice an empty page has. Call it
-        once. Raises as `Execution.run`.
+        once. Raises InvalidQuery, NotFound or StorageError that a layer raised.
         """
         plan = self._plan
         # If none of the judged words is stored, the words that ask for patterns are left out: alone they answer nothing.
@@ -132,11 +133,11 @@ class Search:
         return not self._budget.hit and not any(t.outcome in (Outcome.TIMED_OUT, Outcome.FAILED) for t in run.tried)
 
     def _repeats_the_question(self, hit: Hit) -> bool:
-        """Return whether a hit is only the question itself, which clients record before they ask; False for one without words."""
+        """Return whether a hit is only the question itself, which clients record before they ask."""
         return bool(self._plan.text) and is_echo(self._question, hit, self._parts.clock.now_ms())
 
     def _run(self, query: Query, budget: Budget) -> Run:
-        """Run the plan for a query, add the layers' notices to those of the search, each once, and return the run."""
+        """Run the plan for a query, add the layers' notices to those of the answer, each once, and return the run."""
         run = self._execution.run(self._plan, query, budget, self._judge)
         for answer in run.answers.values():
             self._notices += [n for n in answer.notices if n not in self._notices]
@@ -145,8 +146,7 @@ class Search:
     def _run_in_time(self) -> Run:
         """Run the plan, inside the time given with the question, or with the time that it names preferred.
 
-        The latter runs it twice, over all time and inside; only over all time with less than .3 s left. A list of what
-        happened keeps inside either time; see `_outside` for an empty one.
+        The latter runs it twice, over all time and inside; only over all time with less than .3 s left.
         """
         plan, window = self._plan, self._plan.window
         if window is None or plan.browses or not plan.window_words:
@@ -232,7 +232,10 @@ class Search:
         return relevance.sureness(found) >= self._plan.min_confidence and relevance.confidence(found) is Confidence.STRONG
 
     def _literally(self, hits: Sequence[Hit]) -> str:
-        """Return the question's first literal piece that a hit's title or quotation holds, whatever the case; "" for none."""
+        """Return the first literal piece of the question that the title or quotation of some hit holds; "" for none.
+
+        Case does not matter.
+        """
         shown = [f"{hit.title}\n{hit.quote}".lower() for hit in hits]
         return next((wanted for wanted in self._plan.exact if any(wanted.lower() in text for text in shown)), "")
 

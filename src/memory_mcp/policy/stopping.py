@@ -34,7 +34,7 @@ class _Abandoned:
     until: float
 
     def interrupted(self) -> bool:
-        """Interrupt the threads once; return False if none was left, or after `_GIVE_UP` seconds."""
+        """Interrupt the threads at work once; return whether to do it again: False if none was left, or after 5 seconds."""
         with self.woken:
             threads = self.working()
             for thread in threads:
@@ -46,6 +46,7 @@ class _Stopping:
     """One thread that ends others: starting a thread takes more than a millisecond, which a late search does not have."""
 
     def __init__(self) -> None:
+        """Start without a thread: the first `add` starts it."""
         self._new: queue.SimpleQueue[_Abandoned | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None

@@ -207,7 +207,7 @@ class _Tries:
         """Return the change with about the least number that these arguments may all have; `low` does not show the target."""
 
         def having(number: int) -> _Change:
-            """Return a copy of the change with this number for each of `names`."""
+            """Return the change with this number for each of `names`."""
             return _Change({**change.values, **dict.fromkeys(names, number)}, change.reasons)
 
         place = self.place(change)
@@ -306,7 +306,7 @@ def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
 
 
 def _is_outside(target: Target, window: TimeWindow | None) -> bool:
-    """Return whether a target is outside a window; a period always is, and nothing is where the window is None."""
+    """Return whether a target is outside a window; a period always is."""
     return window is not None and (target.is_period or not window.contains(target.timestamp))
 
 
@@ -332,7 +332,7 @@ def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]
         """Return the function that adds `other` arguments, a floor of 0 if `low`, and wide bounds if `wide`."""
 
         def apply(change: _Change) -> _Change:
-            """Return a copy of a change with what was chosen added."""
+            """Return a change with these arguments, the floor and the bounds added, each with its reason."""
             if other:
                 change = change.plus("the layers that were asked do not name it, others do", **other)
             change = change.plus(floor, bounds__min_confidence=0) if low else change

@@ -73,9 +73,10 @@ def _hurried(found: Found) -> Deadline:
 
 
 def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> list[Deadline]:
-    """Return the deadline that the duration with the unit at word `unit` sets, as a list of one; [] if it sets none.
+    """Return the deadline that the duration with this unit sets: one or none.
 
-    [] also without an amount, for 0, for more than 10 minutes, and where it alone is the last of several clauses, before a "?".
+    None for a duration without an amount, of 0, or of over 10 minutes, and for one that is all a closing question
+    asks about.
     """
     start, amount = _amount(text, query, unit, terms)
     ms = round(amount * terms.units[query[unit].key]) if amount < _LONGEST_MS else 0
@@ -89,9 +90,9 @@ def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> l
 
 
 def _amount(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> tuple[int, float]:
-    """Return the place of the first word of the amount before a unit, and the amount: up to 5 words, number words multiplied.
+    """Return where the amount before a unit begins, and the amount: a number, or the product of up to 5 number words.
 
-    Without an amount these are the place of the unit itself and 1.0.
+    The place is that of the unit itself where no amount is before it.
     """
     amount, start, i = 1.0, unit, unit - 1
     while i >= max(0, unit - _MOST_NUMBERS) and query[i].clause == query[unit].clause:
@@ -133,7 +134,7 @@ def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
 def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: Deadlines) -> tuple[int, int] | None:
     """Return the deadline's first place and the one after its last; None if the duration sets none.
 
-    It takes in the demand or limit that sets it: a demand to reply, a clause of its own, a granted time, an added limit,
+    It includes the demand or limit that sets it: a demand to reply, a clause of its own, a granted time, an added limit,
     or a limit at the query's edge. None for durations that are past, a minimum, known already, or asked about by yes or
     no.
     """
@@ -169,8 +170,7 @@ def _is_a_least(before: tuple[str, ...], terms: Deadlines) -> bool:
 def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | None:
     """Return where, in the words before a duration, a limit begins that is added to a demand in the same clause.
 
-    As in "list the threads but stop after 1 s". `len(clause.before)` where only words after the duration make the limit, None
-    where there is none.
+    As in "list the threads but stop after 1 s". None for none; the number of these words for a limit behind the duration.
     """
     before, usual = clause.before, terms.limits | terms.company
     if clause.last != len(query) or not {*clause.after} <= usual | terms.next:
@@ -188,7 +188,7 @@ def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | No
 
 
 def _opening(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> set[str]:
-    """Return the words that tell the kind of sentence: the first of the query and of `told`, and the one behind "can you"."""
+    """Return the words that say what kind of sentence it is: the query's first, that of `told`, and the one after "can you"."""
     is_polite = bool(terms.polar & {*told[:1]} and terms.you & {*told[1:2]})
     return {query[0].key, *told[:1], *(told[2:3] if is_polite else ())}
 
@@ -202,7 +202,7 @@ def _is_demand(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -
 
 
 def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -> bool:
-    """Return whether a limit is inserted into a demand: "let me know in 2 s which port it is"."""
+    """Return whether the limit in `tight` (first place, place after it) is inside a demand: "tell me in 2 s which port it is"."""
     told = {*clause.before[: tight[0] - clause.first]}
     limits = {*clause.before[tight[0] - clause.first :]}
     usual = terms.limits | terms.company | terms.asks
@@ -222,7 +222,7 @@ def _run(keys: Iterable[str], terms: Deadlines) -> int:
 
 
 def _reply(before: tuple[str, ...], terms: Deadlines) -> int | None:
-    """Return the place, among the last 7 words, of a demand to reply with only words of limits between it and the duration.
+    """Return the index in `before` of a demand to reply that up to 6 words, all of limits, separate from the duration.
 
     None where there is none, or where it is directly before the duration.
     """
@@ -257,7 +257,7 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines)
 def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
     """Return whether a clause before the question is about a limit: "don't think longer than 1 s, what ...".
 
-    Some strange words are let pass: one, or one in three.
+    One other word, or one in three, is allowed.
     """
     before, after = clause.before, clause.after
     usual = terms.limits | terms.company
@@ -273,10 +273,7 @@ def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
 
 
 def _is_company(query: Sequence[Word], at: int, terms: Deadlines) -> bool:
-    """Return whether the clause that ends at `at` has only words that go with a limit: "please be quick".
-
-    Its last words are looked at, 7 at most.
-    """
+    """Return whether the last 7 words of the clause that ends at `at` all go with a limit: "please be quick"."""
     clause = [word.key for word in query[max(0, at - _MOST_BETWEEN) : at + 1] if word.clause == query[at].clause]
     return {*clause} <= terms.limits | terms.company
 

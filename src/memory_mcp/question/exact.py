@@ -91,7 +91,7 @@ class _Common:
 
 @cache
 def _common() -> _Common:
-    """Return the lists of common words, read once from signals/common.toml; raises KeyError if one is missing."""
+    """Return the lists of common words, read from signals/common.toml at the first call; the same object afterwards."""
     data = tomllib.loads((files("memory_mcp.question") / "signals" / "common.toml").read_text(encoding="utf-8"))
     words = {key: frozenset(value.split()) for key, value in data.items()}
     return _Common(words["names"], words["folders"], words["standards"], words["file_names"], words["short_endings"])
@@ -116,7 +116,7 @@ def pieces(text: str) -> list[Piece]:
 
 
 def _code_in(text: str, start: int, end: int) -> list[Piece]:
-    """Return the pieces of code in a part of a text; HTTP statuses such as HTTP 404, which hold a blank, come first."""
+    """Return the pieces of code in a part of a text, in reading order; an HTTP status such as HTTP 404 is one piece."""
     found: list[Piece] = []
     for match in _STATUS.finditer(text, start, end):
         found += _chunks(text, start, match.start())
@@ -140,7 +140,10 @@ def _chunks(text: str, start: int, end: int) -> list[Piece]:
 
 
 def _trimmed(chunk: str) -> tuple[int, int]:
-    """Return start and end without the sentence's punctuation and a possessive 's; paired brackets stay: `flush()`."""
+    """Return start and end of a chunk without the sentence's punctuation and a possessive 's.
+
+    Paired brackets stay: `flush()`, `Vec<u8>`.
+    """
     a, b = 0, len(chunk)
     while a < b and chunk[a] in _LEFT:
         a += 1
@@ -156,9 +159,9 @@ def _trimmed(chunk: str) -> tuple[int, int]:
 
 
 def _exported(text: str, start: int, end: int) -> Piece | None:
-    """Return the text from `start` to `end` as an identifier if it is a package member such as `strings.Builder`, else None.
+    """Return a package member such as `strings.Builder` as a piece.
 
-    None also where the whole text has more than 4 words or 200 characters.
+    None for another text between the places, and in a text of more than 4 words or 200 characters.
     """
     if not _MEMBER.fullmatch(text, start, end) or len(text) > _MAX_CHUNK or len(text.split()) > _WORDS_BESIDE:
         return None

@@ -108,7 +108,7 @@ def last_of(text: str) -> str | None:
 
 
 def _overlaps(found: Found, deadline: Deadline | None) -> bool:
-    """Return whether a phrase shares a word with the deadline."""
+    """Return whether a phrase shares a word of the query with the deadline; False without a deadline."""
     return deadline is not None and any(deadline.start <= i < deadline.end for i in found.at)
 
 
@@ -132,7 +132,7 @@ def _scores(asked: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -
 
 
 def _is_command(text: str, query: Sequence[Word], literal: Sequence[Piece], reading: Table) -> bool:
-    """Return whether the query is a pasted command line: flags, and no word that only sentences have."""
+    """Return whether the query is a pasted command line: a flag, at least two words, and no word that only sentences have."""
     has_flag = any(piece.kind == "flag" for piece in literal) or _SHORT_FLAG.search(text)
     return bool(has_flag) and len(query) > 1 and reading.marks.isdisjoint(word.key for word in query)
 

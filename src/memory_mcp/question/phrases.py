@@ -217,7 +217,7 @@ def _split(row: str) -> frozenset[str]:
 
 
 def _phrases(row: str, group: str, weight: float, lists: Mapping[str, frozenset[str]]) -> list[Phrase]:
-    """Return the phrases that a row stands for: one for each choice of words that may be left out."""
+    """Return the phrases of a row: one for each choice of words that may be left out. Raises KeyError for an unknown list."""
     is_first, is_last = row.startswith("^"), row.endswith("$")
     choices: list[list[list[frozenset[str] | None]]] = []
     for part in row.strip("^$ ").split():

@@ -39,7 +39,7 @@ class Question:
 
     @property
     def asks_period(self) -> bool:
-        """Whether a period is asked for as such: "what did we do on 2 February"."""
+        """Whether the question names a time and nothing else in particular: "what did we do on 2 February"."""
         return self.is_general and self.window is not None
 
 

@@ -32,7 +32,7 @@ class Word(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """Return a text case folded, without accents, and with compatible forms such as full-width letters made plain."""
+    """Return a text case folded, without accents, and with compatibility forms such as full-width letters as plain ones."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())

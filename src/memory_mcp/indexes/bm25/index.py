@@ -26,7 +26,7 @@ def _terms_of(text: str) -> list[str]:
 
 
 class Bm25Index:
-    """See Searcher."""
+    """Searches the keyword index that a keeper maintains; a `Searcher`."""
 
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
@@ -46,7 +46,7 @@ class Bm25Index:
     def candidates(self, query: IndexQuery, also: Array) -> Candidates:
         """Return the best `query.limit` messages that hold a term, and those named in `also`, `(n,)` uint64.
 
-        All must pass the filters. Raises as `search`.
+        All must pass the filters. Raises InvalidQuery for a text without terms, IndexUnreadable when it cannot be searched.
         """
         terms = _terms_of(query.text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
@@ -60,7 +60,7 @@ class Bm25Index:
         return holding(self.keeper.index.snapshot, terms, project)
 
     def scale(self, text: str) -> float:
-        """Return the query's highest possible raw score with `calibrate.SLACK` added. Raises IndexUnreadable."""
+        """Return the query's highest possible raw score with `calibrate.SLACK` (8) added. Raises IndexUnreadable."""
         return weigh(self.keeper.index.snapshot, query_terms(text)).total + SLACK
 
     def improve(self, goes_on: Callable[[], bool]) -> int:

@@ -37,12 +37,12 @@ class Body:
     copies: Copies
 
     def table(self, doc_type: DocType) -> Postings:
-        """Return the postings of one table."""
+        """Return the postings of nodes for NODE, else those of grips."""
         return self.nodes if doc_type is DocType.NODE else self.grips
 
 
 class Bm25:
-    """See Kind."""
+    """The kind of the keyword index, whose bodies are postings and copies; a `Kind`."""
 
     name = "bm25"
     reads_words = True

@@ -20,9 +20,10 @@ NEIGHBOURS = (0.17, 0.12)
 
 
 class Zeros(threading.local):
-    """Arrays of zeros that a thread uses again and again: whoever takes one leaves it zero."""
+    """Arrays of zeros that a thread uses again and again: each user leaves them zero."""
 
     def __init__(self) -> None:
+        """Start without arrays; called once in each thread that uses it."""
         self._held: dict[str, Array] = {}
 
     def take(self, name: str, size: int) -> Array:

@@ -63,7 +63,7 @@ _hashes = _Hashes()
 
 
 def term_key(term: str) -> int:
-    """Return the 64-bit hash of a term."""
+    """Return the 64-bit hash of a term, cached for up to 200,000 terms; the same in every process."""
     return _hashes[term]
 
 
@@ -80,6 +80,7 @@ class _TermFrequencies(bm25s.BM25):  # type: ignore[misc]
     """The matrix and files of bm25s, with a fixed average length and without IDF."""
 
     def __init__(self, table: DocType) -> None:
+        """Set the parameters of a table of `FORMS`; the matrix comes with `build_index_from_ids` or from `scores`."""
         super().__init__(k1=FORMS[table].k1, b=FORMS[table].b, method="lucene", backend="numpy", csc_backend="numpy")
         self._table = table
         self.vocab_dict: dict[str, int] = {}

@@ -103,7 +103,7 @@ class _Scored:
     dense: Array
 
     def touched(self) -> Array:
-        """Return the rows that hold a term, `(n,)`, ascending."""
+        """Return the rows that hold a term, `(n,)`, ascending, whether or not they pass the filters."""
         return np.flatnonzero(self.dense) if self.rows is None else self.rows
 
 

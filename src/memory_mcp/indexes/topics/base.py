@@ -45,7 +45,7 @@ class Names:
 
     @property
     def by_scope(self) -> dict[str | None, Name]:
-        """Names by project, and by None for viewers of all."""
+        """Names by project, and by None, the first, for viewers of all; a new dict."""
         return dict([(None, self.whole), *self.by_project.items()])
 
 

@@ -116,7 +116,7 @@ def _names(
 
 
 def _former_label(names: Names, project: str) -> str:
-    """Return the label that a topic had in a project, "" for none."""
+    """Return the label of a topic's former name in a project; "" if it had none there."""
     own = names.by_project.get(project)
     return own.label if own else ""
 

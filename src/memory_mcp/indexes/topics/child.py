@@ -18,6 +18,7 @@ class Maker:
     """Collects documents and embeds each batch."""
 
     def __init__(self, hello: Hello) -> None:
+        """Start without documents; the model, if `hello` names one, is read with the first batch."""
         self._directory = Path(hello.directory)
         self._embedder = Model2Vec(hello.model) if hello.model else None
         self._documents: list[Document] = []
@@ -41,5 +42,5 @@ class Maker:
 
 
 def begin(hello: Hello) -> Callable[[object], object]:
-    """Load the model, if there is one; return the function that answers each message (see `Maker.answer`)."""
+    """Return the function that answers each message (see `Maker.answer`); the model is read with the first documents."""
     return Maker(hello).answer

@@ -41,7 +41,7 @@ class Document:
 
 
 def hashed(key: str) -> int:
-    """Return the 32-bit hash of a word's key."""
+    """Return the 32-bit hash (CRC-32) of a word's key, the same in every process."""
     return crc32(key.encode("utf-8", "surrogatepass"))
 
 

@@ -237,7 +237,7 @@ class TopicGraph:
     def links(self, topic_id: str, view: View, limit: int, offset: int = 0, text: str = "") -> tuple[list[Link], int]:
         """Return a page of a topic's segments, most relevant (to a text, if not blank) first, and the number of all.
 
-        `relevance` of each is that to the topic, whatever the text. Raises as `topic`.
+        `relevance` of each is that to the topic, whatever the text. Raises NotFound for no such topic in the view.
         """
         level, place, shares = self._find(topic_id, view)
         own = np.flatnonzero(shares.rows.topic == place)
@@ -255,7 +255,7 @@ class TopicGraph:
         """Return up to `limit` related topics: parent or children, then similar and co-occurring ones, strongest first.
 
         The strength of a parent or child is the share of the area that the topic is. Each is listed once, as what it is
-        most. Weak relations, and old topics other than parent and children, are left out. Raises as `topic`.
+        most. Weak relations, and old topics other than parent and children, are left out. Raises NotFound as `topic`.
         """
         level, place, shares = self._find(topic_id, view)
         there = (shares.mentions > 0) & ~level.left_out(view)
@@ -270,7 +270,7 @@ class TopicGraph:
         return [*family, *sorted(told.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
 
     def _family(self, level: Level, place: int, view: View) -> list[Related]:
-        """Return the area of a topic, or the topics of an area in the view, those with most segments first."""
+        """Return the area of a topic as PARENT, or an area's topics in the view as CHILD, those with most segments first."""
         small, large = self.topics.seen(view).mentions, self.areas.seen(view).mentions
         if level is self.topics:
             area = self.area_of[place]
@@ -292,7 +292,7 @@ class TopicGraph:
         """Return the number of a topic's mentions in each of `count` weeks, Monday to Sunday, oldest first; 0 for none.
 
         The last is the current week, or that of the view's newest mention of anything if that is `count` weeks ago or
-        more. Raises as `topic`.
+        more. Raises NotFound for no such topic in the view.
         """
         _, place, shares = self._find(topic_id, view)
         week = (shares.rows.days[shares.rows.topic == place] - 1) // 7
@@ -303,10 +303,7 @@ class TopicGraph:
         return found
 
     def by_week(self, topic_id: str, view: View) -> list[tuple[int, int]]:
-        """Return a pair for each week with mentions, ascending: the proleptic ordinal of its Monday, and their number.
-
-        Raises as `topic`.
-        """
+        """Return (proleptic ordinal of Monday, mentions) of each week with mentions, ascending. Raises NotFound as `topic`."""
         _, place, shares = self._find(topic_id, view)
         mondays, counts = np.unique((shares.rows.days[shares.rows.topic == place] - 1) // 7 * 7 + 1, return_counts=True)
         return list(zip(mondays.tolist(), counts.tolist(), strict=True))

@@ -211,7 +211,7 @@ class _Graph:
         return member
 
     def folded(self, member: Sequence[int]) -> "_Graph":
-        """Return the graph of the communities; `member` is that of each node, numbered from 0 without gaps."""
+        """Return the graph whose nodes are the communities; `member` is that of each node, numbered from 0 without gaps."""
         count = max(member) + 1
         links: Links = [{} for _ in range(count)]
         inside = [0.0] * count

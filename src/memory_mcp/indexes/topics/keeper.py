@@ -68,7 +68,7 @@ class TopicKeeper:
         embedder: Callable[[], Embedder | None],
         give_way: Callable[[], None] = lambda: None,
     ) -> None:
-        """Keep the graph in `directory`; `embedder` returns the embedder, None to use terms alone."""
+        """Keep the graph in `directory`; `embedder` returns None to use terms alone; `give_way` is called before each read."""
         self._storage = storage
         self._store_id = storage.stats(text=False).store_id
         self.home = Home(directory)
@@ -135,7 +135,7 @@ class TopicKeeper:
         )
 
     def label(self, given: Sequence[TopicLabel], unless: Callable[[TopicGraph], bool] = lambda _: False) -> bool:
-        """Store labels unless `unless` is true of the current graph; return whether they were stored. Raises as `graph`."""
+        """Store labels unless `unless` is true of the current graph; return whether they were. IndexUnreadable for no graph."""
         with self._lock:
             if unless(self.graph()):
                 return False
@@ -186,7 +186,7 @@ class TopicKeeper:
             self._health, self._reason = Health.HEALTHY, ""
 
     def _lose(self, reason: str) -> None:
-        """Log a reason, and answer with it from now on instead of a graph."""
+        """Log a reason, drop the graph, and answer with the reason in its place until it is read or grouped again."""
         log.warning("topic graph: %s", reason)
         self._health, self._reason, self._graph = Health.UNHEALTHY, reason, None
 
@@ -216,7 +216,7 @@ class TopicKeeper:
         return {"format": FORMAT, "version": VERSION, "documents": DOCUMENT_VERSION, "embedder": by}
 
     def _segments(self) -> int:
-        """Return the number of segments in the store."""
+        """Return the number of segments in the store, of all days and projects, grouped or not."""
         return sum(count for _, count in self._storage.toc.segments_by_day())
 
     def _why_none(self) -> str:
@@ -386,7 +386,7 @@ class TopicKeeper:
             yield self._documents(ids[start : start + READ])
 
     def _documents(self, ids: Sequence[NodeId]) -> list[Document]:
-        """Return the documents of those segments that exist, in no particular order."""
+        """Return the documents of those of these segments that have a node and a record in the store, in no particular order."""
         nodes = self._storage.toc.nodes(ids)
         segments = self._storage.toc.segments([key for i in nodes if (key := segment_key_of(i)) is not None])
         pairs = ((node, segments.get(segment_key_of(i) or 0)) for i, node in nodes.items())

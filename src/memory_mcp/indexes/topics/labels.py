@@ -42,7 +42,7 @@ def source_of(name: Name) -> str:
 
 @lru_cache(maxsize=_REMEMBERED)
 def holds(source: str, name: Name) -> bool:
-    """Return whether a name still has at least half of the words that `source_of` gave for an earlier one."""
+    """Return whether a name has, in label and all keywords, at least half of the words whose hashes `source_of` gave earlier."""
     wanted = [source[i : i + _DIGITS] for i in range(0, len(source), _DIGITS)]
     there = _hashes(name.label, name.keywords)
     return sum(one in there for one in wanted) >= _KEPT * len(wanted)

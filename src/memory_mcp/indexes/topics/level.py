@@ -44,7 +44,7 @@ class Level:
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Index of each topic by id."""
+        """Index in `names` of each topic by id; computed once."""
         return {names.topic_id: place for place, names in enumerate(self.names)}
 
     @cached_property
@@ -60,7 +60,7 @@ class Level:
 
     @cached_property
     def _remembered(self) -> dict[str, Shares]:
-        """Cache of the segments of projects."""
+        """Cache of `of_project` by project; starts empty, is never emptied."""
         return {}
 
     def of_project(self, project: str | None) -> Shares:

@@ -179,7 +179,7 @@ class _Labels:
 def _chosen(items: Sequence[Item]) -> list[Item]:
     """Return the terms of a label, at most three: the best, then those that cover most other segments and fit in.
 
-    A phrase that most segments have stands alone. Empty without items.
+    A phrase that most segments have is the whole label. Empty without items.
     """
     parts = list(items[:1])
     while parts and len(parts) < _MOST_TERMS:
@@ -215,7 +215,7 @@ def _kept(items: Sequence[Item], before: str) -> list[Item]:
 
 
 def _covered(parts: Iterable[Item]) -> frozenset[int]:
-    """Return the documents that name one of some terms."""
+    """Return the documents that name at least one of some terms; empty for no terms."""
     return frozenset[int]().union(*(part.docs for part in parts))
 
 

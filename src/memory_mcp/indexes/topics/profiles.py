@@ -131,7 +131,7 @@ def _blocks(rows: Rows) -> Iterator[Array]:
 
 
 def common_of(rows: Rows) -> Array:
-    """Return the mean of all rows' vectors but zeros, `(dimensions,)` float32; zeros if there are no others."""
+    """Return the mean of all rows' vectors without zero rows, `(dimensions,)` float32; zeros if all rows are zero."""
     known = rows.vectors.any(axis=1)
     if not known.any():
         return np.zeros(rows.vectors.shape[1], dtype=np.float32)

@@ -95,7 +95,7 @@ class Texts:
     """
 
     def __init__(self, docs: Sequence[Doc]) -> None:
-        """Read all documents."""
+        """Read all documents and compute the attributes; words are numbered in the order in which they are met."""
         self.shown, self._kinds, self._key_of = [""], [Kind.BREAK], [0]
         self._numbers: dict[str, int] = {"": 0}
         self._weights = [0.0]
@@ -178,7 +178,7 @@ class Texts:
         return named
 
     def _read(self, text: str) -> Iterator[int]:
-        """Yield the units of a text."""
+        """Yield the numbers of a text's units in order, 0 for a break; units not met before are added."""
         return chain.from_iterable(map(self._known.__getitem__, _PIECE.findall(text)))
 
     def _keys(self) -> Small:

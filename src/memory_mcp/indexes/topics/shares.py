@@ -34,12 +34,12 @@ class Shares:
 
     @cached_property
     def middles(self) -> Array:
-        """Mean vectors of topics less the common one, `(topics, dimensions)` of length 1."""
+        """Mean vectors of topics less the common one, `(topics, dimensions)` of length 1; zeros for a topic without segments."""
         return middles(self.rows, self.topics, self.common)
 
     @cached_property
     def common(self) -> Array:
-        """Mean vector of all segments, `(dimensions,)`."""
+        """Mean vector of the segments that have one, `(dimensions,)`; not of length 1."""
         return common_of(self.rows)
 
     @cached_property

@@ -58,7 +58,7 @@ def read(directory: Path, files: Mapping[str, Checked], scratch: Path) -> Stored
 
 
 def _told(name: Name) -> list[Any]:
-    """Return a name as a list for JSON: label, keywords."""
+    """Return a name as a list for JSON: its label, and the list of its keywords."""
     return [name.label, list(name.keywords)]
 
 

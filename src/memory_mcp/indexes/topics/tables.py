@@ -44,7 +44,7 @@ class Tables:
         return Rows.joined([made])
 
     def with_agent(self, agent: str) -> list[int]:
-        """Return the indices of the sets that contain an agent."""
+        """Return the indices in `agents` of the sets that contain an agent; empty for an unknown one."""
         return [place for place, names in enumerate(self.agents) if agent in names]
 
 

@@ -105,7 +105,7 @@ def save(codes: Array, path: Path, with_graph: bool) -> float | None:
 
 
 def rows_of(data: memoryview, dimensions: int) -> Array:
-    """Return the rows of a usearch index file, `(n, dimensions)` int8, mapped; raises ValueError for another layout.
+    """Return the distinct rows of a usearch index file, `(n, dimensions)` int8, mapped; raises ValueError for another layout.
 
     The file begins with their number and length, two uint32; the rows follow in order. usearch does not guarantee that: its
     metadata and some rows are compared.

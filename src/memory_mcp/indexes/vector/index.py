@@ -27,7 +27,7 @@ _REMEMBERED = 512
 
 
 class VectorIndex:
-    """See Searcher."""
+    """Searches the vector index that a keeper maintains; a `Searcher`."""
 
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
@@ -79,8 +79,8 @@ class VectorIndex:
     def candidates(self, query: IndexQuery, also: Array) -> Candidates:
         """Return the `query.limit` messages nearest to the query, best first, then those named in `also`, `(n,)` uint64.
 
-        Filters do not apply to the latter. Empty for an empty index; a blank text is not refused. Raises as
-        `search` otherwise.
+        Filters do not apply to the latter. Empty for an empty index; a blank text is not refused. Raises
+        IndexUnreadable when the index cannot be searched, LayerUnavailable without the model.
         """
         snapshot: Snapshot[Body] = self.keeper.index.snapshot
         embedder = _embedder(snapshot)
@@ -100,7 +100,7 @@ class VectorIndex:
         return asked[2]
 
     def scale(self, text: str) -> float:
-        """Return 1: no cosine similarity is higher."""
+        """Return 1 for every text: no cosine similarity is higher."""
         del text
         return 1.0
 

@@ -41,12 +41,12 @@ class Body:
     improved: bool = False
 
     def table(self, doc_type: DocType) -> Rows:
-        """Return the rows of one table."""
+        """Return the rows of nodes for NODE, else those of grips."""
         return self.nodes if doc_type is DocType.NODE else self.grips
 
 
 class Vector:
-    """See Kind."""
+    """The kind of the vector index, whose bodies are rows of one embedding model; a `Kind`."""
 
     name = "vector"
     reads_words = False
@@ -61,7 +61,7 @@ class Vector:
         """Create the kind of one model; a table of an improved part gets a graph from `graph_from` rows (0: default).
 
         `reuse` is the folder of an index whose rows are taken for equal texts instead of embedding them;
-        `opened` opens a former model by its folder. Raises as `fingerprint` with `reuse`.
+        `opened` opens a former model by its folder. With `reuse`, raises LayerUnavailable without the model.
         """
         self.embedder = embedder
         self._graph_from = graph_from or GRAPH_FROM
@@ -136,7 +136,7 @@ class Vector:
         return Body(nodes, grips, self.embedder)
 
     def write(self, body: Body, directory: Path) -> None:
-        """Write the rows of both tables, with graphs of large ones if the body is improved, and which model made them."""
+        """Write the rows of both tables, with graphs of large ones if the body is improved, and their model. Raises OSError."""
         for table in TABLES:
             stored.write(body.table(table), directory, table, self._graph_from if body.improved else None)
         (directory / _MADE_BY).write_text(json.dumps(identity(self.embedder.fingerprint())), encoding="utf-8")

@@ -55,7 +55,7 @@ class Rows:
 
     @classmethod
     def empty(cls, dimensions: int) -> "Rows":
-        """Return rows of no documents."""
+        """Return rows of no documents, with vectors of `dimensions` components."""
         return cls.of(np.zeros((0, dimensions), dtype=np.float32), np.zeros(0, dtype=np.uint64))
 
     @classmethod

@@ -65,7 +65,7 @@ class Weighted:
 
     @property
     def wanted(self) -> frozenset[str]:
-        """The query's distinct terms, as a set."""
+        """The query's distinct terms."""
         return frozenset(self.weights)
 
     @property

@@ -88,7 +88,7 @@ class _Walk:
 
 
 class AgenticLayer:
-    """The agentic layer, layer 2: finds cited messages by walking the tree; always usable, needs no index."""
+    """Layer 2 behind the layer contract."""
 
     name = LayerName.AGENTIC
     contract = CONTRACTS[LayerName.AGENTIC]
@@ -119,7 +119,7 @@ class AgenticLayer:
         """Walk from `start`, with time expressions of the text read relative to `now_ms` (UTC milliseconds, None: now).
 
         Unless the query has a window, they become it, and it is widened, with a notice, when nothing is found inside.
-        Raises InvalidQuery as `search`.
+        Raises InvalidQuery for a text that has no terms and names no time.
         """
         if query.window is not None:
             return self._measured(query, TimeHint(None, "", query.text), budget, start, widen=False)
@@ -128,7 +128,7 @@ class AgenticLayer:
         return self._measured(query, hint, budget, start, widen=True)
 
     def _measured(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool) -> LayerAnswer:
-        """Do the work of `_navigate` and record its time and visited nodes as metrics."""
+        """Return the answer of `_navigate`, and record the time it took and the nodes it visited as metrics."""
         before = budget.nodes_visited
         with span("agentic_search"), metrics.timed("agentic_search_latency_seconds"):
             answer = self._navigate(query, hint, budget, start, widen)
@@ -235,11 +235,11 @@ class AgenticLayer:
         return allowed == len(ids)
 
     def _nodes_left(self, walk: _Walk) -> int:
-        """Return how many nodes the walk may still compare, without those reserved for scanning events; 0 for none."""
+        """Return how many nodes the walk may still compare, without those reserved for scanning; 0 at least."""
         return max(0, walk.budget.nodes_left() - walk.kept_nodes)
 
     def _visit(self, walk: _Walk, count: int) -> int:
-        """Count up to `count` nodes as visited, none of the reserved ones; return how many may be compared."""
+        """Count up to `count` nodes as visited, but none of the reserved ones; return how many may be compared."""
         return walk.budget.visit(min(count, self._nodes_left(walk)) if walk.kept_nodes else count)
 
     def _sweep(self, walk: _Walk, node_id: NodeId) -> bool:

@@ -206,7 +206,7 @@ class Reader:
 
 
 def _unfiled(event: Event, grip: GripId, quote: str, score: float, coverage: float) -> Hit:
-    """Return the hit of an event without a node, with its coverage among the parts."""
+    """Return the hit of an event without a node; its only part is "coverage". Score and coverage get four decimals."""
     return replace(unfiled_hit(event, grip, quote, round(score, 4)), parts=(("coverage", round(coverage, 4)),))
 
 

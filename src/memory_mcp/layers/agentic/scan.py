@@ -34,7 +34,7 @@ _WEEK = dt.timedelta(days=7)
 
 
 class Scan:
-    """Finds the events that hold all of some words by comparing their stored texts; as `layers.base.Scanner`."""
+    """Searches the events of the store by slices of time, or in the segments that an index names; a `Scanner`."""
 
     def __init__(self, storage: Storage, tree: Tree, holding: Holder) -> None:
         """Create the scanner; `holding` returns the segments that hold some terms, or None if it cannot tell."""

@@ -31,7 +31,7 @@ class NodeResult:
 
 @dataclass(frozen=True, slots=True)
 class ChildrenResult:
-    """Nodes, best first, and the offset of the next page (None: no more)."""
+    """Nodes, best first, the offset of the next page (None: no more), and how many nodes were considered in all."""
 
     results: tuple[NodeResult, ...]
     next_offset: int | None

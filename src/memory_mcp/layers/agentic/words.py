@@ -11,7 +11,7 @@ from memory_mcp.toc.tree import Tree
 
 
 class TreeWords:
-    """Weighs a query's words, and finds them in nodes, by the term sets of the tree; as `layers.base.Words`."""
+    """Weighs a query's words by their frequencies in the tree; a `Words`."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree

@@ -78,7 +78,7 @@ def _compiled(template: str) -> re.Pattern[str]:
 
 
 def _number(text: str) -> int:
-    """Return the number that 12, 十二, 二十三 or 二〇二三 stands for. Raises KeyError or ValueError for another text."""
+    """Return the number written as 12, 十二, 二十三 or 二〇二三. Raises KeyError or ValueError for another text."""
     if text.isdigit() and text.isascii():
         return int(text)
     if "十" in text:
@@ -121,7 +121,7 @@ def _season(m: re.Match[str], on: Windows) -> TimeWindow | None:
 
 
 def _whole_year(m: re.Match[str], on: Windows) -> TimeWindow | None:
-    """Return the year, or its third, of 2025年 or 去年; None for a future year."""
+    """Return the year, or its third, of 2025年 or 去年; None for a future year, or without a year."""
     year = _year(m, on)
     return _third(on.months(year, 1, 12), m, on) if year and year <= on.today.year else None
 
@@ -141,7 +141,7 @@ def _back_month(m: re.Match[str], on: Windows) -> TimeWindow | None:
 
 
 def _named(m: re.Match[str], on: Windows) -> TimeWindow:
-    """Return the day, or its part, of 昨天 or 今朝."""
+    """Return the day of 昨天, or the part of it that the word itself (今朝) or one behind it names."""
     word = m["word"]
     part = next((hours for name, hours in _PARTS.items() if word.endswith(name)), None)
     return on.day(on.today - dt.timedelta(days=_DAYS_BACK[word]), part or _hours(m))
@@ -153,7 +153,7 @@ def _hours(m: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _ago(m: re.Match[str], on: Windows) -> TimeWindow | None:
-    """Return the time of 三天前 or 2週間前; None for 3日前 in a text without kana, in which it is "before the 3rd"."""
+    """Return the whole day or period of 三天前, the time around 2時間前; None for 3日前 without kana ("before the 3rd")."""
     unit = _UNITS[m["u"] or m["mu"]]
     if m["u"] == "日" and not _KANA.search(m.string):
         return None
@@ -161,7 +161,7 @@ def _ago(m: re.Match[str], on: Windows) -> TimeWindow | None:
 
 
 def _rolling(m: re.Match[str], on: Windows) -> TimeWindow:
-    """Return the window of the last days, weeks or hours, as in 最近三天."""
+    """Return the window of the last days, weeks or hours up to today or now, as in 最近三天; see `Windows.rolling`."""
     return on.rolling(_UNITS[m["u"] or m["mu"]], _number(m["n"]))
 
 

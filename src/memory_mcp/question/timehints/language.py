@@ -37,7 +37,7 @@ def expand(template: str, pieces: Mapping[str, str] | None = None) -> str:
 
 
 def compiled(template: str, pieces: Mapping[str, str] | None = None) -> re.Pattern[str]:
-    """Return a template, expanded, as a pattern that ignores case."""
+    """Return a template, expanded (see `expand`), as a pattern that ignores case. Raises KeyError for an unknown piece."""
     return re.compile(expand(template, pieces), re.I)
 
 
@@ -58,7 +58,7 @@ class Form:
 
 @cache
 def matching(text: str) -> Callable[[str, int], re.Match[str] | None]:
-    """Return a function that matches a form at a place of a text; None where it does not match.
+    """Return a function of text and place that returns the match of a form there, None where it does not match.
 
     Compiled once, on first use, as all forms take a tenth of a second.
     """
@@ -176,7 +176,7 @@ class Language:
 
 
 def by_head(forms: Iterable[Form]) -> dict[str, tuple[Form, ...]]:
-    """Return the forms, in their order, by each word (head) that they may begin with."""
+    """Return by each head the forms that may begin with it, in the order given; a form with several heads is under each."""
     found: dict[str, tuple[Form, ...]] = {}
     for one in forms:
         for head in one.heads:

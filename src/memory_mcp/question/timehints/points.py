@@ -42,12 +42,12 @@ class Found:
 
     @property
     def first_ms(self) -> int:
-        """Beginning of a range that begins with this, UTC milliseconds."""
+        """Beginning of a range that begins with this: its instant if it names one, else that of the window; UTC milliseconds."""
         return self.window.start_ms if self.at_ms is None else self.at_ms
 
     @property
     def last_ms(self) -> int:
-        """End of a range that ends with this, UTC milliseconds."""
+        """End of a range that ends with this: its instant if it names one, else that of the window; UTC milliseconds."""
         return self.window.end_ms if self.at_ms is None else self.at_ms
 
 
@@ -128,7 +128,7 @@ class Points(ABC):
         return Found(TimeWindow(at, at + length), m.start(), m.end(), at_ms=at)
 
     def _iso(self, m: re.Match[str], _lead: str) -> TimeWindow:
-        """Return the window of 2026-01-30, 2026-W04, 2026-W04-2 or 2026-01."""
+        """Return the day, week or month of 2026-01-30, 2026-W04, 2026-W04-2 or 2026-01. ValueError for an impossible one."""
         year, part = int(m["iso"]), m["part"]
         if part[:1] in "wW":
             week = self._on.week(year, int(part[1:3]))
@@ -169,7 +169,7 @@ class Points(ABC):
         return self._on.nth_day(int(re.sub(r"\D", "", m["d"]))) if lead in {"on", "since"} else None
 
     def _third(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the time of "early 2025" or "the end of last month"; of "before the end" up to its last day; else None."""
+        """Return the time of "early 2025" or "the end of May", after "before" its last day; None if no whole period follows."""
         whole, which = self._inner(m.end(), lead), self._words.thirds[(m["third"] or m["of"]).lower()]
         window = self._on.third(whole.window, which) if whole else None
         dates = self._on.dates(window) if window else None
@@ -211,7 +211,7 @@ class Points(ABC):
         return self._on.months(year, month, 3)
 
     def _half(self, m: re.Match[str], _lead: str) -> TimeWindow:
-        """Return the half year of "H1 2025"."""
+        """Return the half year of "H1 2025", or of "H1 last year"."""
         return self._on.months(self._year_number(m["fixed"]), int(m["h"]) * 6 - 5, 6)
 
     def _week(self, m: re.Match[str], _lead: str) -> TimeWindow:
@@ -260,7 +260,7 @@ class Points(ABC):
         return self._on.months(year, 1, 12) if is_led and year <= self._on.today.year else None
 
     def _season(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the season of "summer 2025"; without a year the latest begun. A winter has the year it begins in."""
+        """Return the season of "summer 2025"; of "in summer" the latest begun; else None. A winter has the year it begins in."""
         name = (m["s"] or m["bare"]).lower()
         month = self._words.seasons[name]
         if m["s"]:
@@ -350,7 +350,7 @@ class Points(ABC):
         return self._on.period(self._words.units[m["u"].lower()], 0) if lead in INSIDE else None
 
     def _shift(self, words: str) -> int:
-        """Return how many periods back words such as "last" or "this" mean."""
+        """Return how many periods back words such as "last" (1) or "this" (0) mean. Raises KeyError for other words."""
         return self._words.shifts[" ".join(words.lower().split())]
 
     def _count(self, text: str) -> int:
@@ -367,7 +367,7 @@ class Points(ABC):
         return bool(side) and self._has_the(m)
 
     def _has_the(self, m: re.Match[str]) -> bool:
-        """Return whether an article stands before a match."""
+        """Return whether an article of `the_before` is directly before a match; False in a language without these."""
         return bool(self._words.the_before.search(self._text[max(0, m.start() - BACK) : m.start()]))
 
 

@@ -34,14 +34,14 @@ class Reader(Points):
         self._known: dict[int, list[tuple[Resolver, re.Match[str]]]] = {}
 
     def read(self, i: int, head: str) -> Found | None:
-        """Return a range, else a bound, else a point at a place; `head` is the word there."""
+        """Return a range, else a bound, else a point at a place, whose head (see `head_of`) is `head`; None for none of these."""
         if head not in self._words.openers and not self._matches(self._behind_article(i)):
             return None
         self.effort += 4  # pair, bound, lead and article
         return self._range(i) or self._bound(i) or self._led(i)
 
     def _led(self, i: int) -> Found | None:
-        """Return a point after its leading word, or the range of two with "and" between them."""
+        """Return a point after its leading word, or the range of two with "and" between them; None without a point."""
         m = self._words.lead.match(self._text, i)
         lead = self._words.leads[m[1].lower()] if m else ""
         begin, lead = m.end() if m else i, "" if lead == "between" else lead
@@ -101,7 +101,7 @@ class Reader(Points):
         return self._read[i, lead]
 
     def _resolved(self, i: int, lead: str) -> Found | None:
-        """Return the first time that a form at a place stands for, after a leading word ("" for none); None for none.
+        """Return the first time that a form at a place gives, after a leading word ("" for none); None for none.
 
         A clock time behind a day is taken in; impossible dates are passed over.
         """
@@ -129,6 +129,6 @@ class Reader(Points):
         return known
 
     def _behind_article(self, i: int) -> int:
-        """Return the place behind an article, if one stands at the place, else the place itself."""
+        """Return the place behind the article that is at a place; the place itself where there is none."""
         article = self._words.articles.match(self._text, i)
         return article.end() if article else i
