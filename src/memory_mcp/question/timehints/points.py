@@ -81,11 +81,7 @@ class Points(ABC):
         return self._clock(m, self._on.calendar.local(day.window.start_ms).date(), day)
 
     def _clock(self, m: re.Match[str], date: dt.date, day: Found) -> Found:
-        """Return a copy of `day` with the window of a clock time on `date`, ending behind the clock time's words.
-
-        The window is a minute, an hour where no minute is said, an hour to each side for "around"; `at_ms` is set but for the
-        last.
-        """
+        """Return `day` narrowed to a clock time: a minute, an hour where no minute is said, an hour to each side for "around"."""
         text = (m["clock"] or m["hour"]).lower().replace(" ", "")
         hour, _, minute = re.sub("[^0-9:]", "", text).partition(":")
         hours = 12 if text in self._words.noons else int(hour)
