@@ -106,7 +106,7 @@ class Model2Vec:
 
 
 def _load(folder: Path) -> Any:
-    """Return the model of a folder; LayerUnavailable, with the reason, for any error. Sets TOKENIZERS_PARALLELISM to false."""
+    """Return the model of a folder. Raises LayerUnavailable, with the reason, on error. Sets TOKENIZERS_PARALLELISM to false."""
     # Must be set before the import: the tokenizer may not start threads.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     from memory_mcp.embed.static import load

@@ -325,7 +325,7 @@ class Accelerators:
         return all(keeper.at_rest for keeper in self.keepers.values())
 
     def settle(self) -> None:
-        """Bring every index up to date, built if necessary, while the caller waits. Raises IndexNotReady during a build."""
+        """Bring every index up to date, built if necessary, while the caller waits. IndexNotReady if such a build is running."""
         with self._following:
             for keeper in self.keepers.values():
                 keeper.settle()

@@ -213,7 +213,7 @@ class Budget:
         return left if self.parent is None else min(left, self.parent._own_ms_left(now))
 
     def _is_released(self) -> bool:
-        """Return whether the limits of this attempt are lifted: it is one until something is found, and something was."""
+        """Return whether the limits of this attempt are lifted: it has `until_found` ones, and something was found."""
         return self.own is not None and self.own.until_found and self.spent.satisfied
 
     def limit(self, name: str) -> int:
