@@ -177,10 +177,7 @@ class Execution:
         return _with_themes(run)
 
     def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
-        """Run all paths at once and merge their hits; one with enough evidence stops the slow ones.
-
-        If no path has a hit, the last layer of the plan follows, unless it was a path or the time is up.
-        """
+        """Run all paths at once and merge their hits; without any the plan's last layer follows, if no path and in time."""
         run = Run()
         verdicts: dict[LayerName, Verdict] = {}
 

@@ -133,7 +133,6 @@ class _Fitting:
         over: Superseded | None,
         is_pinned: bool,
     ) -> None:
-        """Prepare the response; `factor` scales token estimates, `over` is the record that supersedes the grip, None for none."""
         self._found = found
         self._calendar = calendar
         self._factor = factor

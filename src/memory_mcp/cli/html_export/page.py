@@ -75,7 +75,7 @@ def anchor(node_id: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return the SHA-256 of a text in base64, as a content policy names it."""
+    """Return the SHA-256 of a text in base64, without the prefix `sha256-` of a content policy."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
