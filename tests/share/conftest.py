@@ -63,13 +63,21 @@ class Laptop:
 Make = Callable[..., Laptop]
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    made = Server(tmp_path / "server")
-    made.folder.mkdir()
-    made.start()
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("server"))
     yield made
     made.kill()
+
+
+@pytest.fixture
+def server(process: Server) -> Server:
+    """The process, with nothing yet in the spaces of its team."""
+    process.team += 1
+    if not process.is_sound:
+        process.kill()
+        process.start()
+    return process
 
 
 @pytest.fixture
