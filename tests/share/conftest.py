@@ -9,7 +9,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import EventId
-from memory_mcp.requests import share
+from memory_mcp.requests import forget, share
 from memory_mcp.requests.scope import Caller
 from memory_mcp.sharing import run
 from memory_mcp.storage.settings import StorageSettings
@@ -47,6 +47,9 @@ class Laptop:
         assert done is not None
         self.app.derivation.run()
         return done
+
+    def forget(self, **what: str) -> None:
+        forget.forget(self.app, forget.Forget(dry_run=False, by=forget.PERSON, **what), ANYONE)
 
     def status(self) -> share.ShareState:
         return share.share_status(self.app, share.ShareStatus(), ANYONE)

@@ -12,7 +12,7 @@ import pytest
 from memory_mcp.team.who import Role
 from tests.daemon.http_client import Caller
 from tests.daemon.places import needs_proc
-from tests.team.servers import Server, Team, serving
+from tests.team.servers import Pair, Team, serving
 from tests.waiting import until
 
 pytestmark = needs_proc
@@ -33,7 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pair(root: Path, company: Team) -> Iterator[tuple[Server, Server]]:
+def pair(root: Path, company: Team) -> Iterator[Pair]:
     """Two servers, of which the second one keeps one memory open at a time."""
     one_at_a_time = MORE | {"MEMORY_MCP_TEAM__SERVER__OPEN_SPACES": "1"}
     with serving(root / "a", company.url, MORE) as first, serving(root / "b", company.url, one_at_a_time) as second:
@@ -110,7 +110,7 @@ def is_indexed(caller: Caller) -> bool:
 
 
 def test_what_is_forgotten_on_one_server_is_gone_from_every_file_and_answer_of_the_other(
-    root: Path, company: Team, pair: tuple[Server, Server]
+    root: Path, company: Team, pair: Pair
 ) -> None:
     key = company.member("acme", "ann", team=Role.ADMIN)
     here, there = (server.caller(key) for server in pair)
@@ -143,7 +143,7 @@ def test_what_is_forgotten_on_one_server_is_gone_from_every_file_and_answer_of_t
 
 
 def test_it_is_gone_from_files_of_memories_that_are_closed_or_whose_server_was_away(
-    root: Path, company: Team, pair: tuple[Server, Server]
+    root: Path, company: Team, pair: Pair
 ) -> None:
     key = company.member("shop", "ann", team=Role.ADMIN, project_shop=Role.ADMIN)
     caches = [root / name / "data" / "cache" for name in ("a", "b", "c")]

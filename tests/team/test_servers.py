@@ -20,7 +20,7 @@ from tests.daemon.inside import Inside
 from tests.daemon.places import needs_proc
 from tests.daemon.test_serve_http import serve, told
 from tests.postgres import Cluster
-from tests.team.servers import Server, Team, serving
+from tests.team.servers import Pair, Team, serving
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
@@ -28,7 +28,7 @@ TOKEN = "a long enough token"
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory, company: Team) -> Iterator[tuple[Server, Server]]:
+def pair(tmp_path_factory: pytest.TempPathFactory, company: Team) -> Iterator[Pair]:
     """Two servers; the metrics of the first one need a token."""
     root, more = tmp_path_factory.mktemp("pair"), {"MEMORY_MCP_TEAM__SERVER__METRICS_TOKEN": TOKEN}
     with serving(root / "a", company.url, more) as first, serving(root / "b", company.url) as second:
@@ -44,7 +44,7 @@ def told_of(answer: object, word: str) -> bool:
     return word in json.dumps(answer)
 
 
-def test_what_is_written_on_one_server_is_found_on_the_other_at_once(company: Team, pair: tuple[Server, Server]) -> None:
+def test_what_is_written_on_one_server_is_found_on_the_other_at_once(company: Team, pair: Pair) -> None:
     key = company.member("zebras", "ann", team=Role.WRITER)
     first, second = pair
     here, there = first.caller(key), second.caller(key)
@@ -58,7 +58,7 @@ def test_what_is_written_on_one_server_is_found_on_the_other_at_once(company: Te
     until(lambda: all(caller.ok("browse_toc").get("children") for caller in (here, there)), "for a year of the tree")
 
 
-def test_a_client_of_the_older_revision_is_answered_by_any_server(company: Team, pair: tuple[Server, Server]) -> None:
+def test_a_client_of_the_older_revision_is_answered_by_any_server(company: Team, pair: Pair) -> None:
     key = company.member("kiosks", "ann", team=Role.WRITER)
     first, second = pair
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
@@ -75,9 +75,7 @@ def test_a_client_of_the_older_revision_is_answered_by_any_server(company: Team,
     assert found(first.caller(key), "kiosk tulips") == ["The kiosk sells tulips."]
 
 
-def test_a_space_is_named_by_header_or_address_and_what_a_caller_may_not_see_does_not_exist(
-    company: Team, pair: tuple[Server, Server]
-) -> None:
+def test_a_space_is_named_by_header_or_address_and_what_a_caller_may_not_see_does_not_exist(company: Team, pair: Pair) -> None:
     ann = company.member("named", "ann", team=Role.WRITER, private_ann=Role.ADMIN, project_shop=Role.WRITER)
     bob = company.member("named", "bob", team=Role.READER)
     eve = company.member("others", "eve", team=Role.ADMIN)
@@ -122,7 +120,7 @@ def test_a_space_is_named_by_header_or_address_and_what_a_caller_may_not_see_doe
 
 
 def test_who_names_no_space_gets_the_projects_own_then_the_private_then_the_team_one_the_first_by_name(
-    company: Team, pair: tuple[Server, Server]
+    company: Team, pair: Pair
 ) -> None:
     keys = {
         "several": company.member("firm", "ann", Zoo=Role.READER, alpha=Role.WRITER, project_shop=Role.READER, beta=Role.ADMIN),
@@ -151,9 +149,7 @@ def test_who_names_no_space_gets_the_projects_own_then_the_private_then_the_team
         assert server.caller(keys[who]).error("get_events").startswith("NOT_FOUND: there is no such space")
 
 
-def test_a_hook_is_acknowledged_when_its_events_are_committed_and_sent_again_it_is_stored_once(
-    company: Team, pair: tuple[Server, Server]
-) -> None:
+def test_a_hook_is_acknowledged_when_its_events_are_committed_and_sent_again_it_is_stored_once(company: Team, pair: Pair) -> None:
     key = company.member("hooks", "ci", team=Role.WRITER)
     line = {"session_id": "s1", "role": "user", "text": "We chose oranges over apples."}
     payload = json.dumps({**line, "timestamp": "2026-01-02T03:04:05Z"}).encode()
@@ -170,7 +166,7 @@ def test_a_hook_is_acknowledged_when_its_events_are_committed_and_sent_again_it_
     assert second.caller("mmk_1_0_0").send("POST", "/hooks/json", payload)[0] == 401
 
 
-def test_health_tells_whether_the_server_can_serve_and_metrics_name_nobody(company: Team, pair: tuple[Server, Server]) -> None:
+def test_health_tells_whether_the_server_can_serve_and_metrics_name_nobody(company: Team, pair: Pair) -> None:
     key = company.member("tenantofacme", "ann", team=Role.ADMIN, private_ann=Role.ADMIN)
     server, open_one = pair
     assert server.get("/health/live") == (200, '{"status":"ok"}')
@@ -214,7 +210,7 @@ def test_a_team_needs_postgres(tmp_path: Path) -> None:
 
 
 def test_a_pause_in_a_shell_over_the_database_says_that_servers_go_on_recording(
-    tmp_path: Path, company: Team, pair: tuple[Server, Server]
+    tmp_path: Path, company: Team, pair: Pair
 ) -> None:
     key = company.member("operators", "ann", team=Role.WRITER)
     settings = {"ENGINE": "postgres", "URL": company.url, "TENANT": "operators", "SPACE": "team"}
@@ -260,7 +256,7 @@ def test_a_server_whose_database_never_answers_says_so_without_its_password(tmp_
             assert "hushhush" not in line
 
 
-def test_projects_are_shared_through_a_space_that_its_readers_search(company: Team, pair: tuple[Server, Server]) -> None:
+def test_projects_are_shared_through_a_space_that_its_readers_search(company: Team, pair: Pair) -> None:
     ann, eve = company.member("sharers", "ann", team=Role.WRITER), company.member("strangers", "eve", team=Role.ADMIN)
     server, _ = pair
     status, _, body = server.caller(ann).send("GET", "/share")

@@ -9,13 +9,13 @@ import pytest
 from memory_mcp.team.who import Role
 from tests.daemon.places import needs_proc
 from tests.team.provider import AUDIENCE, Provider, signer
-from tests.team.servers import Server, Team, serving
+from tests.team.servers import Pair, Team, serving
 
 pytestmark = needs_proc
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory, company: Team, provider: Provider) -> Iterator[tuple[Server, Server]]:
+def pair(tmp_path_factory: pytest.TempPathFactory, company: Team, provider: Provider) -> Iterator[Pair]:
     """Two servers with every tool, that take keys and tokens; they limit small and large tenants."""
     settings = {
         "MEMORY_MCP_TEAM__AUTH": "both",
@@ -33,7 +33,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory, company: Team, provider: Prov
 
 
 def test_a_client_without_a_token_is_led_to_the_provider_whose_token_then_counts(
-    company: Team, pair: tuple[Server, Server], provider: Provider
+    company: Team, pair: Pair, provider: Provider
 ) -> None:
     company.member("acme", "ann", team=Role.ADMIN)
     acme = company.admin.tenant("acme").tenant
@@ -59,7 +59,7 @@ def test_a_client_without_a_token_is_led_to_the_provider_whose_token_then_counts
     assert server.caller(provider.token(org="other")).send("POST", "/mcp", b"{}")[0] == 403
 
 
-def test_searches_and_events_of_a_tenant_are_limited_and_no_others(company: Team, pair: tuple[Server, Server]) -> None:
+def test_searches_and_events_of_a_tenant_are_limited_and_no_others(company: Team, pair: Pair) -> None:
     ann, bob = company.member("tides", "ann", team=Role.ADMIN), company.member("calm", "bob", team=Role.ADMIN)
     eve = company.member("first", "eve", team=Role.ADMIN)
     for name, size in (("tides", "small"), ("first", "large")):
@@ -82,7 +82,7 @@ def test_searches_and_events_of_a_tenant_are_limited_and_no_others(company: Team
 
 @pytest.mark.parametrize("how", ["key", "member"])
 def test_a_revoked_key_and_a_removed_member_count_no_more_at_the_next_call_and_nothing_stays_open(
-    company: Team, pair: tuple[Server, Server], how: str
+    company: Team, pair: Pair, how: str
 ) -> None:
     key = company.member(f"left {how}", "ann", team=Role.WRITER)
     number = company.admin.tenant(f"left {how}").tenant

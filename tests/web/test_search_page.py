@@ -373,9 +373,12 @@ def test_what_is_there_already_and_an_id_that_is_none_are_told(visitor: Visitor)
 
 
 def test_what_is_shown_can_be_saved_with_its_filters(visitor: Visitor) -> None:
-    page = visitor.page("search", q="ledger refunds", project=BILLING, role="assistant")
+    asked = {"q": "ledger & refunds", "project": BILLING, "role": "assistant", "since": "2026-01", "limit": "3"}
+    page = visitor.page("search", **asked, sort="none")
     saved = links(page, "export")
-    assert [one["form"] for one in saved] == ["markdown", "json"]
+    assert saved == [{"form": form, **asked} for form in ("markdown", "json")]
+    assert opens(page)
+    assert visitor.get(f"export?{urlencode(saved[1])}").status == 200
     text = visitor.get(f"export?{urlencode(saved[0])}").text
     assert all(one.removeprefix("grip/") in text for one in opens(page))
 
