@@ -37,13 +37,18 @@ def history() -> Iterator[App]:
     app.close()
 
 
-def test_a_healthy_history_has_no_findings(history: App) -> None:
+def test_a_healthy_history_has_no_findings_and_deriving_it_again_changes_nothing(history: App) -> None:
     assert findings(history) == []
     assert history.derivation.pending() == 0
+    before = [(n.node_id, n.version) for n in history.storage.toc.all_nodes()]
+    changes = len(history.storage.outbox.after(0, 100_000))
+    assert history.derivation.run().periods == 0
+    assert [(n.node_id, n.version) for n in history.storage.toc.all_nodes()] == before
+    assert len(history.storage.outbox.after(0, 100_000)) == changes
 
 
 @requirement("contract:layer-1", "contract:principle-toc-is-truth", "plan:link-children", "contract:disclosure-drill-down")
-def test_every_event_is_reached_by_going_down_from_the_root(history: App) -> None:
+def test_every_event_is_reached_by_going_down_from_the_root_and_those_of_different_streams_share_no_node(history: App) -> None:
     reached: set[str] = set()
     queue: list[NodeId] = [ROOT]
     while queue:
@@ -54,15 +59,13 @@ def test_every_event_is_reached_by_going_down_from_the_root(history: App) -> Non
             else:
                 queue.append(child)
     assert len(reached) == history.storage.events.last_seq() > 400
+    for cut in history.storage.toc.iter_cuts():
+        events = history.storage.events.in_segment(cut)
+        assert {(e.session_id, e.project, e.thread) for e in events} == {(cut.session_id, cut.project, cut.thread)}
 
 
-@requirement(
-    "plan:segment-toc",
-    "plan:segment-summary",
-    "plan:segment-time-range",
-    "plan:hierarchy-segment",
-    "contract:philosophy-grips-prove",
-)
+@requirement("plan:segment-toc", "plan:segment-summary", "plan:segment-time-range", "plan:hierarchy-segment")
+@requirement("contract:philosophy-grips-prove")
 def test_a_segment_says_when_and_what_and_every_bullet_names_its_proof(history: App) -> None:
     for node in history.storage.toc.all_nodes():
         assert node.title
@@ -77,11 +80,9 @@ def test_a_segment_says_when_and_what_and_every_bullet_names_its_proof(history: 
             assert all(g in quotes for b in node.bullets for g in b.grip_ids)
 
 
-@requirement(
-    "bm25:growth-day", "bm25:growth-week", "bm25:growth-month", "bm25:growth-year",
-    "plan:hierarchy-month", "plan:hierarchy-week", "plan:hierarchy-day",
-)  # fmt: skip
-def test_each_period_is_the_roll_up_of_its_own_days_and_no_others(history: App) -> None:
+@requirement("bm25:growth-day", "bm25:growth-week", "bm25:growth-month", "bm25:growth-year", "plan:hierarchy-month")
+@requirement("plan:hierarchy-week", "plan:hierarchy-day")
+def test_each_period_is_the_roll_up_of_its_own_days_and_no_others_and_newer_than_its_children(history: App) -> None:
     """Weeks do not nest in months: the week of the month's end hangs under both and is summed into neither."""
     nodes = {n.node_id: n for n in history.storage.toc.all_nodes()}
     days = {i: n for i, n in nodes.items() if n.level is TocLevel.DAY}
@@ -98,21 +99,9 @@ def test_each_period_is_the_roll_up_of_its_own_days_and_no_others(history: App) 
             assert {(b.text, b.grip_ids) for b in node.bullets} <= allowed
     assert nodes[NodeId("toc:week:2026-W05")].event_count > 0
     assert parents(NodeId("toc:week:2026-W05")) == ("toc:month:2026-01", "toc:month:2026-02")
-
-
-def test_parents_are_newer_than_their_children(history: App) -> None:
-    nodes = {n.node_id: n for n in history.storage.toc.all_nodes()}
     for node in nodes.values():
         if node.level is not TocLevel.SEGMENT:
             assert all(nodes[c].built < node.built for c in children_of(history.storage.toc, node.node_id))
-
-
-def test_deriving_again_changes_nothing(history: App) -> None:
-    before = [(n.node_id, n.version) for n in history.storage.toc.all_nodes()]
-    changes = len(history.storage.outbox.after(0, 100_000))
-    assert history.derivation.run().periods == 0
-    assert [(n.node_id, n.version) for n in history.storage.toc.all_nodes()] == before
-    assert len(history.storage.outbox.after(0, 100_000)) == changes
 
 
 def test_the_open_segment_is_published_again_as_it_grows(app: App) -> None:
@@ -139,7 +128,7 @@ def test_open_periods_always_have_a_roll_up(app: App) -> None:
     assert [p for p in rollup_targets(today) if app.storage.toc.find(p) is None] == []
 
 
-def test_a_late_event_makes_only_its_own_periods_stale(app: App) -> None:
+def test_a_late_event_makes_only_its_own_periods_stale_and_one_that_says_what_it_said_is_counted_anew_alone(app: App) -> None:
     app.write([*a_day_of_drafts("2026-01-12"), *a_day_of_drafts("2026-02-16")], "test")
     app.derivation.run()
     before = {n.node_id: n for n in app.storage.toc.all_nodes()}
@@ -149,15 +138,10 @@ def test_a_late_event_makes_only_its_own_periods_stale(app: App) -> None:
     periods = {i: n for i, n in after.items() if n != before.get(i) and level_of(i) is not TocLevel.SEGMENT}
     assert set(periods) == {"toc:day:2026-01-13", "toc:week:2026-W03", "toc:month:2026-01", "toc:year:2026"}
     assert findings(app) == []
-
-
-def test_a_period_that_says_what_it_said_is_counted_anew_and_no_new_version(app: App) -> None:
-    """Nobody is told of it: no entry of the outbox, so no index takes in the same words again."""
-    app.write([*a_day_of_drafts("2026-01-12"), *a_day_of_drafts("2026-02-16")], "test")
-    app.derivation.run()
+    # Nobody is told of it: no entry of the outbox, so no index takes in the same words again.
     before = {n.node_id: n for n in app.storage.toc.all_nodes()}
     changes = app.storage.toc.version()
-    app.write([draft("ok", at="2026-01-12 09:00:30", session="late")], "test")
+    app.write([draft("ok", at="2026-01-12 09:00:30", session="later")], "test")
     app.derivation.run(Depth.SEGMENTS)
     told = app.storage.toc.version()
     assert app.derivation.roll_up_touched() == 4
@@ -185,26 +169,12 @@ def test_a_tool_call_and_its_result_are_paired_across_batches_of_arrival(app: Ap
     assert list(app.evidence.quotes(pairs).values()) == ["make all\n⤷ built fine"]
 
 
-def test_events_of_different_streams_never_share_a_node(history: App) -> None:
-    for cut in history.storage.toc.iter_cuts():
-        events = history.storage.events.in_segment(cut)
-        assert {(e.session_id, e.project, e.thread) for e in events} == {(cut.session_id, cut.project, cut.thread)}
-
-
 # plan
 
 
-def test_the_plan_goes_from_fine_to_coarse_and_names_what_is_stale() -> None:
+def test_the_plan_goes_from_fine_to_coarse_and_names_what_is_stale_and_nothing_else() -> None:
     fresh = Freshness({"2026-01-12": 5, "2026-01-13": 9}, {NodeId("toc:day:2026-01-12"): 6})
-    assert plan(fresh) == [
-        ["toc:day:2026-01-13"],
-        ["toc:week:2026-W03"],
-        ["toc:month:2026-01"],
-        ["toc:year:2026"],
-    ]
-
-
-def test_nothing_is_due_when_every_period_is_newer() -> None:
+    assert plan(fresh) == [["toc:day:2026-01-13"], ["toc:week:2026-W03"], ["toc:month:2026-01"], ["toc:year:2026"]]
     periods = {p: i + 10 for i, p in enumerate(rollup_targets("2026-01-12"))}
     assert plan(Freshness({"2026-01-12": 5}, periods)) == [[], [], [], []]
     assert plan(Freshness({}, {})) == [[], [], [], []]
@@ -368,11 +338,8 @@ def test_a_segments_context_holds_the_end_of_its_own_session_before_it(app: App)
 @requirement("contract:disclosure-lateral")
 def test_siblings_are_the_neighbours_nearest_in_time(history: App) -> None:
     assert history.tree.siblings(NodeId("toc:day:2026-01-21"))[:2] == ["toc:day:2026-01-20", "toc:day:2026-01-22"]
-    assert set(history.tree.siblings(NodeId("toc:week:2026-W05"))) == {
-        "toc:week:2026-W04",
-        "toc:week:2026-W06",
-        "toc:week:2026-W07",
-    }
+    weeks = {f"toc:week:2026-W{number:02}" for number in (4, 6, 7)}
+    assert set(history.tree.siblings(NodeId("toc:week:2026-W05"))) == weeks
 
 
 @requirement("bm25:level-1-orientation")
@@ -446,7 +413,7 @@ print(hashlib.md5(repr(sorted(texts(memory(a_small_history(2)))["nodes"].items()
 def test_the_tree_says_the_same_in_every_process() -> None:
     """The order of a set differs from process to process; nothing that is derived may depend on it."""
     said = set()
-    for seed in ("1", "2", "3", "4"):
+    for seed in ("1", "2", "3"):
         env = {**os.environ, "PYTHONHASHSEED": seed}
         done = subprocess.run([sys.executable, "-c", SEED], env=env, capture_output=True, text=True, timeout=PATIENCE, check=True)
         said.add(done.stdout)

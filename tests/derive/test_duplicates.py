@@ -13,6 +13,7 @@ from memory_mcp.app import App
 from memory_mcp.layers.base import Query
 from memory_mcp.model.event import Event, EventDraft, EventType, Role
 from memory_mcp.storage.values import Scope
+from memory_mcp.text import term_hash, terms
 from tests.factories import BILLING, SHOP, draft, ms
 from tests.toc.helpers import findings, memory, rebuild, texts
 
@@ -148,7 +149,7 @@ def pair(one: EventDraft, other: EventDraft) -> int:
     return count
 
 
-def test_the_same_words_are_the_same_message_within_two_minutes_in_a_session() -> None:
+def test_a_message_is_the_same_by_its_words_within_two_minutes_in_a_session_and_by_its_tool_call_whenever() -> None:
     said = draft("Deploy it to staging.")
     at = said.timestamp or 0
     assert pair(said, replace(said, timestamp=at + 2 * MINUTE)) == 1
@@ -159,14 +160,14 @@ def test_the_same_words_are_the_same_message_within_two_minutes_in_a_session() -
     assert pair(said, replace(said, role=Role.ASSISTANT)) == 2
     assert pair(said, replace(said, thread="agent-1")) == 2
     assert pair(said, replace(said, text="Deploy it to production.")) == 2
-
-
-def test_the_same_tool_call_is_one_whatever_it_says_and_whenever() -> None:
     result = draft("ok", role=Role.TOOL, metadata={"tool_use_id": 'toolu_"1\\'})
     later = replace(result, text="other words", timestamp=(result.timestamp or 0) + 60 * MINUTE)
     assert pair(result, later) == 1
     assert pair(result, replace(result, metadata={"tool_use_id": "toolu_2"})) == 2
     assert pair(result, replace(result, role=Role.ASSISTANT)) == 2
+    # A summary is one though the transcript introduces it.
+    note = draft("We fixed the queue.", role=Role.SYSTEM, metadata={"compact_summary": "true"})
+    assert pair(note, replace(note, text="This session continues another. Summary: We fixed the queue.")) == 1
 
 
 def test_the_same_id_of_the_source_is_one_message(app: App) -> None:
@@ -174,11 +175,6 @@ def test_the_same_id_of_the_source_is_one_message(app: App) -> None:
     app.write([draft("as it stands in the transcript, with more words", source_id="u-1")], TRANSCRIPT)
     sound(app)
     assert told(app) == ["as it stands in the transcript, with more words"]
-
-
-def test_a_summary_of_the_conversation_is_one_though_the_transcript_introduces_it() -> None:
-    note = draft("We fixed the queue.", role=Role.SYSTEM, metadata={"compact_summary": "true"})
-    assert pair(note, replace(note, text="This session continues another. Summary: We fixed the queue.")) == 1
 
 
 def test_two_sources_neither_of_which_is_a_hook_keep_their_events(app: App) -> None:
@@ -189,7 +185,7 @@ def test_two_sources_neither_of_which_is_a_hook_keep_their_events(app: App) -> N
     assert told(app).count("the same words everywhere") == 3
 
 
-def test_two_equal_prompts_shortly_after_another_are_two_messages() -> None:
+def test_equal_prompts_shortly_after_another_are_messages_of_their_own_also_where_only_one_source_tells_them() -> None:
     at = ms("2026-01-12 09:00")
     for sources in ((HOOKS, TRANSCRIPT), (TRANSCRIPT, HOOKS)):
         app = memory()
@@ -199,10 +195,6 @@ def test_two_equal_prompts_shortly_after_another_are_two_messages() -> None:
         assert told(app) == ["continue"] * 3
         assert {e.source for e in shown(app)} == {sources[0]}
         app.close()
-
-
-def test_a_prompt_that_only_one_of_them_tells_is_kept() -> None:
-    at = ms("2026-01-12 09:00")
     app = memory()
     app.write([draft("go on", at=at, source_id="h0")], HOOKS)
     app.write([draft("go on", at=at + 900 + i * 30_000, source_id=f"t{i}") for i in range(3)], TRANSCRIPT)
@@ -214,12 +206,15 @@ def test_a_prompt_that_only_one_of_them_tells_is_kept() -> None:
 # across segments
 
 
-def test_a_segment_all_of_whose_words_stand_elsewhere_at_greater_length_keeps_showing_them(app: App) -> None:
+def test_a_segment_whose_words_stand_elsewhere_at_greater_length_keeps_showing_them_and_they_are_found_there(app: App) -> None:
     hook = draft("osmium", role=Role.TOOL, metadata={"tool_use_id": "x"}, project=SHOP, source_id="h")
     app.write([hook], HOOKS)
     app.derivation.run()
     (old,) = app.storage.toc.iter_cuts()
     app.write([replace(hook, text="osmium and more of it", project=BILLING, source_id="t")], TRANSCRIPT)
+    app.derivation.run()
+    for _ in range(2):
+        assert [h.quote for h in app.ask(Query("osmium", 5)).hits] == ["osmium and more of it"]
     sound_though_shown_twice(app)
     assert [e.text for e in app.storage.events.in_segment(old)] == ["osmium"]
     assert told(app) == ["osmium and more of it"]
@@ -249,16 +244,6 @@ def test_a_longer_telling_takes_the_segment_of_the_shorter_though_it_is_full(app
     assert {e.source for e in shown(app)} == {TRANSCRIPT}
 
 
-def test_words_told_elsewhere_at_greater_length_are_found_there_alone(app: App) -> None:
-    hook = draft("osmium", role=Role.TOOL, metadata={"tool_use_id": "x"}, project=SHOP, source_id="h")
-    app.write([hook], HOOKS)
-    app.derivation.run()
-    app.write([replace(hook, text="osmium and more of it", project=BILLING, source_id="t")], TRANSCRIPT)
-    app.derivation.run()
-    for _ in range(2):
-        assert [h.quote for h in app.ask(Query("osmium", 5)).hits] == ["osmium and more of it"]
-
-
 def sound_though_shown_twice(app: App) -> None:
     app.derivation.run()
     assert findings(app) == []
@@ -271,16 +256,11 @@ def test_terms_that_no_segment_holds_any_more_leave_the_periods_too(app: App) ->
         app.write([draft(f"words of {day}", at=f"{day} 09:00", source_id=day)], "jsonl")
     app.write(a_turn(HOOKS, result="iridium"), HOOKS)
     app.derivation.run()
-    assert app.tree.frequencies().of(_hash("iridium"), SHOP) == 1
+    iridium = term_hash(terms("iridium")[0])
+    assert app.tree.frequencies().of(iridium, SHOP) == 1
     app.write(a_turn(TRANSCRIPT, result="a longer result"), TRANSCRIPT)
     sound(app)
-    assert app.tree.frequencies().of(_hash("iridium"), SHOP) == 0
-
-
-def _hash(word: str) -> int:
-    from memory_mcp.text import term_hash, terms
-
-    return term_hash(terms(word)[0])
+    assert app.tree.frequencies().of(iridium, SHOP) == 0
 
 
 # any order

@@ -49,12 +49,8 @@ def test_every_message_of_substance_has_a_grip_over_all_its_words(role: Role, ki
     said = event("We decided to keep the retry queue.", role=role, kind=kind)
     (grip,) = cut_grips(said, None, 7)
     assert quote(grip, said) == said.text
-    assert (grip.timestamp, grip.segment, grip.event_id_start, grip.event_id_end) == (
-        said.timestamp,
-        7,
-        said.event_id,
-        said.event_id,
-    )
+    assert (grip.timestamp, grip.segment) == (said.timestamp, 7)
+    assert grip.event_id_start == grip.event_id_end == said.event_id
 
 
 @pytest.mark.parametrize("text", ["", "  \n ", "?", ":-)", "1", "…"])
@@ -100,14 +96,11 @@ def test_no_excerpt_is_longer_than_the_bound_and_none_cuts_a_word_or_a_character
             assert len(piece.split()[-1]) >= MAX_EXCERPT // 2, "a word was cut that did not fill the excerpt"
 
 
-def test_a_long_message_is_cut_at_its_sentences() -> None:
+def test_a_long_message_is_cut_at_its_sentences_and_short_paragraphs_share_an_excerpt() -> None:
     text = " ".join(f"Sentence number {i} says that the queue is drained twice." for i in range(40))
     spans = spans_of(text)
     assert len(spans) > 2
     assert all(text[start:end].endswith("twice.") for start, end in spans)
-
-
-def test_short_paragraphs_share_an_excerpt_and_long_ones_do_not() -> None:
     assert spans_of("One two.\n\nThree four.") == [(0, 21)]
     text = ("a" * 10 + " ") * 40 + "\n\n" + ("b" * 10 + " ") * 40
     assert [text[s] for s, _ in spans_of(text)] == ["a", "b"]
@@ -137,28 +130,25 @@ def test_commands_and_changes_are_quoted_and_looking_around_is_not(metadata: dic
     assert [quote(g, call) for g in cut_grips(call, None, 1)] == (["src/app.py"] if wanted else [])
 
 
-def test_a_command_and_its_result_are_one_quotation() -> None:
+def test_a_command_and_its_result_are_one_quotation_of_a_long_result_the_beginning_and_also_of_an_empty_one() -> None:
     call, answer = bash("make test"), result("12 passed", command="make test")
     (grip,) = cut_grips(answer, call, 3)
     assert quote(grip, call, answer) == f"make test{JOINT}12 passed"
     assert (grip.event_id_start, grip.event_id_end, grip.timestamp) == (call.event_id, answer.event_id, call.timestamp)
-
-
-def test_a_long_result_is_quoted_by_its_beginning_only() -> None:
     call, answer = bash("make"), result("compiling module\n" * 500)
     (grip,) = cut_grips(answer, call, 3)
     assert len(quote(grip, call, answer)) <= MAX_EXCERPT
     assert quote(grip, call, answer).endswith("compiling module")
+    call, answer = bash("true"), result("")
+    (grip,) = cut_grips(answer, call, 3)
+    assert quote(grip, call, answer) == f"true{JOINT}"
 
 
-def test_error_lines_below_the_beginning_have_grips_of_their_own() -> None:
+def test_at_most_four_error_lines_below_the_beginning_have_grips_of_their_own() -> None:
     call = bash("make")
     answer = result("compiling\n" * 60 + "src/a.c:10: error: expected ';'\nok\nsrc/b.c:2: KeyError in table\n", exit_status="2")
     lines = [quote(g, call, answer) for g in cut_grips(answer, call, 3)][1:]
     assert lines == ["src/a.c:10: error: expected ';'", "src/b.c:2: KeyError in table"]
-
-
-def test_at_most_four_error_lines_of_a_result_are_quoted() -> None:
     answer = result("x\n" * 400 + "error: again\n" * 50, exit_status="1")
     assert len(cut_grips(answer, None, 3)) == 1 + 4
 
@@ -167,17 +157,8 @@ def test_a_failed_result_without_its_call_is_quoted_and_a_fine_one_is_not() -> N
     failed, fine = result("could not connect", is_error="true"), result("all fine here")
     assert [quote(g, failed) for g in cut_grips(failed, None, 1)] == ["could not connect"]
     assert cut_grips(fine, None, 1) == []
-
-
-@pytest.mark.parametrize("status", ["", "0"])
-def test_an_exit_status_of_nought_is_no_failure(status: str) -> None:
-    assert cut_grips(result("done", exit_status=status), None, 1) == []
-
-
-def test_an_empty_result_still_closes_the_quotation_of_its_command() -> None:
-    call, answer = bash("true"), result("")
-    (grip,) = cut_grips(answer, call, 3)
-    assert quote(grip, call, answer) == f"true{JOINT}"
+    for status in ("", "0"):
+        assert cut_grips(result("done", exit_status=status), None, 1) == []
 
 
 @pytest.mark.timeout(60)
@@ -193,16 +174,11 @@ def test_a_long_line_of_data_in_a_failed_result_is_read_in_time() -> None:
 
 @requirement("plan:link-events")
 @given(PROSE)
-def test_a_quote_is_derived_again_from_its_span_and_matches_its_hash(text: str) -> None:
+def test_a_quote_is_derived_again_from_its_span_matches_its_hash_and_is_cut_the_same_again_in_any_segment(text: str) -> None:
     said = event(text)
     for grip in cut_grips(said, None, 9):
         assert quote_hash(quote(grip, said)) == grip.quote_hash
         assert grip.grip_id.startswith(f"grip:{said.timestamp}:")
-
-
-@given(PROSE)
-def test_cutting_again_gives_the_same_grips_and_the_segment_is_no_part_of_their_ids(text: str) -> None:
-    said = event(text)
     assert cut_grips(said, None, 1) == cut_grips(said, None, 1)
     assert [g.grip_id for g in cut_grips(said, None, 1)] == [g.grip_id for g in cut_grips(said, None, 2)]
     ids = [g.grip_id for g in cut_grips(said, None, 1)]
@@ -215,16 +191,13 @@ def test_equal_words_in_two_events_are_two_grips() -> None:
     assert cut_grips(one, None, 1)[0].quote_hash == cut_grips(two, None, 1)[0].quote_hash
 
 
-def test_the_grip_that_covers_most_of_a_place_comes_first() -> None:
+def test_the_grip_that_covers_most_of_a_place_comes_first_and_a_pair_covers_both_of_its_events() -> None:
     said = event("word " * 400)
     grips = cut_grips(said, None, 1)
     second = grips[1]
     best = covering(grips, said, second.span_start + 5, second.span_end - 5)
     assert best[0] == second
     assert covering(grips, event("another one"), 0, 5) == []
-
-
-def test_a_pair_covers_both_of_its_events() -> None:
     call, answer = bash("make"), result("built fine")
     (pair,) = cut_grips(answer, call, 3)
     assert covering([pair], call, 0, 4) == [pair]

@@ -36,13 +36,18 @@ def refine(app: App, node_id: NodeId, title: str = "What the agent says", author
     app.storage.toc.publish(Build(nodes=(refined,)))
 
 
-def test_a_healthy_store_is_left_as_it_is(app: App) -> None:
+def test_a_healthy_store_is_left_as_it_is_and_a_node_with_nothing_below_it_is_dropped(app: App) -> None:
     before, versions = texts(app), one(app, "SELECT sum(version) FROM node")
     report = rebuild(app)
     assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
     assert report.nodes_checked == len(list(app.storage.toc.all_nodes()))
     assert texts(app) == before
     assert one(app, "SELECT sum(version) FROM node") == versions
+    assert findings(app) == []
+    [day] = app.storage.toc.nodes([NodeId("toc:day:2026-01-30")]).values()
+    app.storage.toc.publish(Build(nodes=(replace(day, node_id=NodeId("toc:day:1999-01-01"), version=1),)))
+    assert "has a node and nothing below it" in {f.detail for f in findings(app)}
+    assert rebuild(app).nodes_dropped == 1
     assert findings(app) == []
 
 
@@ -52,6 +57,7 @@ def test_an_empty_store_can_be_rebuilt() -> None:
     empty.close()
 
 
+MONTHS = "SELECT key FROM node WHERE level = 'month'"
 SABOTAGE = {
     "bullets gone": ["DELETE FROM bullet", "DELETE FROM bullet_grip"],
     "one title overwritten": ["UPDATE node SET title = 'x' WHERE level = 'week'"],
@@ -61,18 +67,8 @@ SABOTAGE = {
     "terms gone": ["DELETE FROM term_delta"],
     "wrong terms": ["UPDATE term_delta SET hashes = '\\x01\\x00\\x00\\x00'::BLOB"],
     "frequencies gone": ["DELETE FROM frequency"],
-    "all nodes gone": [
-        "DELETE FROM node",
-        "DELETE FROM bullet",
-        "DELETE FROM bullet_grip",
-        "DELETE FROM node_parent",
-        "DELETE FROM term_delta",
-    ],
-    "months gone": [
-        "DELETE FROM bullet_grip WHERE key IN (SELECT key FROM node WHERE level = 'month')",
-        "DELETE FROM bullet WHERE key IN (SELECT key FROM node WHERE level = 'month')",
-        "DELETE FROM node WHERE level = 'month'",
-    ],
+    "all nodes gone": [f"DELETE FROM {table}" for table in "node bullet bullet_grip node_parent term_delta".split()],
+    "months gone": [f"DELETE FROM {table} WHERE key IN ({MONTHS})" for table in ("bullet_grip", "bullet", "node")],
     "cut counts wrong": ["UPDATE segment_cut SET events = events + 3"],
     "children unlisted": ["DELETE FROM node_parent"],
     "windows wrong": ["UPDATE node SET start_ms = start_ms - 1 WHERE level = 'day'"],
@@ -95,16 +91,6 @@ def test_grips_that_are_gone_come_back_with_the_same_ids(app: App) -> None:
     run_sql(app, "DELETE FROM grip")
     rebuild(app)
     assert texts(app)["grips"] == before
-    assert findings(app) == []
-
-
-def test_a_node_with_nothing_below_it_is_dropped(app: App) -> None:
-    stray = replace(
-        app.storage.toc.nodes([NodeId("toc:day:2026-01-30")])[NodeId("toc:day:2026-01-30")], node_id=NodeId("toc:day:1999-01-01")
-    )
-    app.storage.toc.publish(Build(nodes=(replace(stray, version=1),)))
-    assert "has a node and nothing below it" in {f.detail for f in findings(app)}
-    assert rebuild(app).nodes_dropped == 1
     assert findings(app) == []
 
 
@@ -171,19 +157,14 @@ def test_in_another_zone_days_move_and_every_old_id_still_leads_to_its_segment(a
     assert (again.nodes_changed, again.nodes_dropped, again.terms_rewritten) == (0, 0, 0)
 
 
-def test_there_and_back_is_where_it_was(app: App) -> None:
+def test_there_and_back_is_where_it_was_and_a_refined_segment_moves_with_its_day(app: App) -> None:
     whole = texts(app)
     rebuild(app, "Pacific/Honolulu")
     assert texts(app) != whole
     rebuild(app, "Europe/Berlin")
     assert texts(app) == whole
     assert findings(app) == []
-
-
-def test_a_refined_segment_moves_with_its_day(app: App) -> None:
-    node_id = next(
-        c.node_id for c in app.storage.toc.iter_cuts() if c.start[0] == min(x.start[0] for x in app.storage.toc.iter_cuts())
-    )
+    node_id = min(app.storage.toc.iter_cuts(), key=lambda c: c.start[0]).node_id
     refine(app, node_id)
     app.derivation.run()
     rebuild(app, "Pacific/Honolulu")

@@ -73,14 +73,11 @@ def test_the_end_of_a_session_closes_its_segment_and_what_follows_starts_another
     assert [c.open for c in cuts] == [False, True]
 
 
-def test_only_the_last_segment_of_a_stream_is_open() -> None:
+def test_a_segment_knows_its_stream_and_its_day_and_only_the_last_of_a_stream_is_open() -> None:
     at = ms("2026-01-12 09:00")
     cuts = cut([event(str(i), at=at + i * 60 * MINUTE) for i in range(4)])
     assert [c.open for c in cuts] == [False, False, False, True]
     assert [c.cut_no for c in cuts] == [0, 1, 2, 3]
-
-
-def test_a_segment_knows_its_stream_and_its_day() -> None:
     late = event("near midnight", at="2026-01-12 23:50", session="s9", thread="t1", agent="codex")
     (one,) = cut([late, event("after it", at="2026-01-13 00:05", session="s9", thread="t1")])
     assert (one.session_id, one.project, one.thread, one.agent) == ("s9", SHOP, "t1", "codex")
@@ -89,13 +86,8 @@ def test_a_segment_knows_its_stream_and_its_day() -> None:
 
 
 def test_sessions_projects_and_threads_are_streams_of_their_own() -> None:
-    streams = {
-        event("x").stream,
-        event("x", session="s2").stream,
-        event("x", project="other").stream,
-        event("x", thread="sub").stream,
-    }
-    assert len(streams) == 4
+    others = [event("x", session="s2"), event("x", project="other"), event("x", thread="sub")]
+    assert len({event("x").stream, *(one.stream for one in others)}) == 4
     assert event("y", at="2026-05-01 10:00").stream == event("x").stream
 
 
@@ -114,29 +106,23 @@ def test_what_a_tool_is_told_and_prints_hardly_counts(kind: EventType) -> None:
     assert one.tokens == estimate_tokens("look at it") + 15 * 200 + estimate_tokens("done")
 
 
-def test_a_tool_belongs_to_whoever_asked_for_it_however_long_it_takes_and_however_much_was_said() -> None:
+def test_a_tool_belongs_to_whoever_asked_for_it_however_long_it_takes_also_behind_the_end_of_its_session() -> None:
     long = event("word " * 3190, at="2026-01-12 09:00")
     events = [long, tool("2026-01-12 09:01"), tool("2026-01-12 11:30"), event("and now?", at="2026-01-12 11:31")]
     assert members(cut(events), events) == [[0, 1, 2], [3]]
-
-
-def test_a_tool_ends_up_behind_the_end_of_its_session_too() -> None:
     end = event("bye", at="2026-01-12 09:01", kind=EventType.SESSION_END)
     events = [event("work", at="2026-01-12 09:00"), end, tool("2026-01-12 09:02")]
     (one,) = cut(events)
     assert (one.events, one.open) == (3, False)
 
 
-def test_no_stretch_grows_without_end_by_tools_alone() -> None:
+def test_no_stretch_grows_without_end_by_tools_alone_and_a_message_joins_one_of_them() -> None:
     events = [event("go on", at="2026-01-12 09:00"), *(tool(f"2026-01-12 {10 + m // 60}:{m % 60:02d}", 500) for m in range(200))]
     cuts = cut(events)
     assert len(cuts) == 3
     assert all(c.tokens <= 4 * 4000 for c in cuts)
     later = [events[0], tool("2026-01-13 09:01")]
     assert members(cut(later), later) == [[0], [1]]
-
-
-def test_a_session_of_tools_alone_is_one_stretch_that_a_message_joins() -> None:
     events = [tool("2026-01-12 09:00"), tool("2026-01-12 10:00"), event("what was that?", at="2026-01-12 10:05")]
     (one,) = cut(events)
     assert one.events == 3
@@ -172,18 +158,13 @@ def test_a_late_event_joins_the_segment_whose_time_it_falls_into_even_past_the_s
     assert grown.tokens > 4000
 
 
-def test_an_event_soon_after_a_middle_segment_joins_it() -> None:
+def test_an_event_soon_after_a_middle_segment_joins_it_and_one_in_the_middle_of_a_long_pause_opens_one_between() -> None:
     at = ms("2026-01-12 09:00")
     known = [event("a", at=at), event("b", at=at + 120 * MINUTE)]
     late = event("c", at=at + 10 * MINUTE)
     cuts = feed([known, [late]])
     assert members(cuts, [*known, late]) == [[0, 2], [1]]
     assert [c.open for c in cuts] == [False, True]
-
-
-def test_an_event_in_the_middle_of_a_long_pause_opens_a_segment_between() -> None:
-    at = ms("2026-01-12 09:00")
-    known = [event("a", at=at), event("b", at=at + 120 * MINUTE)]
     late = event("c", at=at + 60 * MINUTE)
     cuts = feed([known, [late]])
     assert members(cuts, [*known, late]) == [[0], [2], [1]]
@@ -282,13 +263,10 @@ def test_events_in_order_of_time_are_cut_alike_however_they_are_batched(moments:
     assert feed([events[:half], events[half:]]) == at_once
 
 
-def test_the_settings_have_ranges() -> None:
+def test_a_shorter_gap_and_a_smaller_size_cut_more_and_both_have_ranges() -> None:
     for wrong in ({"gap_minutes": 0}, {"max_tokens": 199}):
         with pytest.raises(ConfigError):
             SegmentSettings(**wrong)
-
-
-def test_a_shorter_gap_and_a_smaller_size_cut_more() -> None:
     events = run_of(10, step_s=120)
     assert len(cut(events, SegmentSettings(gap_minutes=1))) == 10
     assert len(cut(run_of(10, words=100), SegmentSettings(max_tokens=300))) > 3
@@ -319,30 +297,20 @@ def recap(at: int) -> Event:
     )
 
 
-def test_a_recap_ends_the_stretch_it_tells_of_however_large_it_is() -> None:
+def test_a_recap_ends_the_stretch_it_tells_of_however_large_it_is_and_stands_alone_without_anything_before_it() -> None:
     at = ms("2026-01-12 09:00")
     events = [event("a", at=at), event("b", at=at + MINUTE), recap(at + 2 * MINUTE), event("c", at=at + 3 * MINUTE)]
     cuts = cut(events)
     assert members(cuts, events) == [[0, 1, 2], [3]]
     assert not cuts[0].open
     assert feed([[e] for e in events]) == cuts
-
-
-def test_a_recap_without_anything_before_it_stands_alone() -> None:
-    at = ms("2026-01-12 09:00")
     events = [recap(at), event("c", at=at + MINUTE)]
     assert members(cut(events), events) == [[0], [1]]
 
 
 def test_a_stretch_is_told_of_by_the_first_recap_behind_its_beginning() -> None:
     at = ms("2026-01-12 09:00")
-    events = [
-        event("a", at=at),
-        recap(at + MINUTE),
-        event("b", at=at + 2 * MINUTE),
-        recap(at + 3 * MINUTE),
-        event("c", at=at + 4 * MINUTE),
-    ]
-    recaps = [events[1], events[3]]
-    assert [recap_of(c, recaps) for c in cut(events)] == [events[1], events[3], None]
+    recaps = [recap(at + MINUTE), recap(at + 3 * MINUTE)]
+    events = [event("a", at=at), recaps[0], event("b", at=at + 2 * MINUTE), recaps[1], event("c", at=at + 4 * MINUTE)]
+    assert [recap_of(c, recaps) for c in cut(events)] == [*recaps, None]
     assert recap_of(cut([event("d", at=at, session="other")])[0], recaps) is None

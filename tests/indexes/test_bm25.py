@@ -24,7 +24,7 @@ from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.keys import grip_doc, node_doc
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import LivePart, merged, part_of
-from memory_mcp.indexes.snapshot import Snapshot
+from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.text import iter_terms, query_terms
 from tests.examples import examples
@@ -123,7 +123,7 @@ def told(snapshot: Snapshot[Any], query: str, filters: Filters | None = None, li
 @requirement("bm25:FR-03.3")
 @examples(25)
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
-def test_scores_are_those_of_the_formula(seed: int, words: list[str]) -> None:
+def test_scores_are_those_of_the_formula_also_of_messages_of_several_grips(seed: int, words: list[str]) -> None:
     units = made_up(random.Random(seed).randrange(1, 30), seed)
     query = " ".join(words)
     total, best = told(in_parts(units, ()), query)
@@ -131,14 +131,9 @@ def test_scores_are_those_of_the_formula(seed: int, words: list[str]) -> None:
     assert by_key(best) == {key: pytest.approx(score, rel=1e-9) for key, score in wanted.items()}
     assert total == len(wanted)
     assert [m.raw for m in best if m.grip_id] == sorted((m.raw for m in best if m.grip_id), reverse=True)
-
-
-@examples(25)
-@given(st.integers(0, 2**32), st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
-def test_scores_of_messages_of_several_grips_are_those_of_the_formula(seed: int, words: list[str]) -> None:
     units = in_messages(made_up(random.Random(seed).randrange(1, 30), seed), seed)
-    total, best = told(in_parts(units, (7,)), " ".join(words))
-    wanted = Oracle(units).scores(" ".join(words))
+    total, best = told(in_parts(units, (7,)), query)
+    wanted = Oracle(units).scores(query)
     assert sorted(m.raw for m in best) == pytest.approx(sorted(wanted.values()), rel=1e-9)
     assert by_key(best) == {key: pytest.approx(score, rel=1e-9) for key, score in wanted.items()}
     assert total == len(wanted)
@@ -194,7 +189,7 @@ def test_dead_units_count_for_nothing_merged_or_not(seed: int, sizes: list[int],
     units = made_up(30, seed)
     keys = {units[i].key for i in dead}
     alive = in_parts([u for u in units if u.key not in keys], ())
-    parts = [p.without(_places(p, keys)) for p in in_parts(units, sizes)]
+    parts = [p.without(p.places(sorted_keys(list(keys)))) for p in in_parts(units, sizes)]
     marked = Snapshot.of(tuple(parts), Position())
     joined = Snapshot.of((LivePart(merged(Bm25(), parts)),), Position()) if any(p.size for p in parts) else marked
     assert marked.counts == alive.counts == joined.counts
@@ -202,12 +197,6 @@ def test_dead_units_count_for_nothing_merged_or_not(seed: int, sizes: list[int],
         wanted = told(alive, query)
         assert told(marked, query) == wanted
         assert told(joined, query) == wanted
-
-
-def _places(part: LivePart[Any], keys: set[int]) -> Any:
-    from memory_mcp.indexes.snapshot import sorted_keys
-
-    return part.places(sorted_keys(list(keys)))
 
 
 def test_the_same_through_files_commits_and_merges(tmp_path: Path) -> None:
@@ -250,7 +239,9 @@ def test_asking_for_more_than_there_is_gives_what_there_is(tmp_path: Path, limit
     assert best == found(index, "retry")[1][:limit]
 
 
-def test_a_term_that_nothing_holds_gives_nothing_instead_of_everything(tmp_path: Path) -> None:
+def test_queries_of_any_sort_are_answered_and_a_term_that_nothing_holds_gives_nothing_instead_of_everything(
+    tmp_path: Path,
+) -> None:
     index = filled(tmp_path, [made_up(20)])
     assert found(index, "absent") == (0, [])
     alone, beside = found(index, "invoice"), found(index, "invoice absent")
@@ -258,6 +249,10 @@ def test_a_term_that_nothing_holds_gives_nothing_instead_of_everything(tmp_path:
     for one in DocType:
         ids = [[(m.node_id, m.grip_id, m.raw) for m in matches if m.doc_type is one] for _, matches in (alone, beside)]
         assert ids[0] == ids[1]
+    odd = ["AND OR NOT", '"quoted', "a:b*~^2", "(", "retry\0queue", "\ud800retry", "retry " * 500, "x" * 4000, "OR 1=1 --", "%_"]
+    for query in odd:
+        total, best = found(index, query)
+        assert total == len(best)
 
 
 def test_a_term_that_only_replaced_documents_held_is_gone(tmp_path: Path) -> None:
@@ -308,14 +303,6 @@ def test_texts_of_any_sort_are_kept_and_found_again(tmp_path: Path, text: str, q
 def test_a_query_without_words_is_refused(keeper: Keeper, query: str) -> None:
     with pytest.raises(InvalidQuery, match="the query is empty"):
         Bm25Index(keeper).search(IndexQuery(query, Filters(), 5))
-
-
-def test_queries_of_any_sort_are_answered(tmp_path: Path) -> None:
-    index = filled(tmp_path, [made_up(20)])
-    odd = ["AND OR NOT", '"quoted', "a:b*~^2", "(", "retry\0queue", "\ud800retry", "retry " * 500, "x" * 4000, "OR 1=1 --", "%_"]
-    for query in odd:
-        total, best = found(index, query)
-        assert total == len(best)
 
 
 def test_a_raw_score_that_is_asked_for_at_least_is_kept_to(keeper: Keeper) -> None:

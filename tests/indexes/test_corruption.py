@@ -45,11 +45,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "delete": delete,
 }
 #: One damage of each sort that a disk does, each to another sort of file; the long form tries all on all.
-SAMPLE = {
-    "flip": "grip/data.csc.index.npy",
-    "truncate": "nodes.npys",
-    "delete": "CURRENT",
-}
+SAMPLE = {"flip": "grip/data.csc.index.npy", "truncate": "nodes.npys", "delete": "CURRENT"}
 
 
 def stored(directory: Path, weeks: int, seed: int) -> Path:
@@ -180,12 +176,14 @@ def renewed(place: Place) -> Callable[[], bool]:
     return watched
 
 
-@requirement("bm25:NFR-02.2", "bm25:risk-index-corruption")
-def test_files_damaged_under_questions_never_give_a_wrong_answer(place: Place) -> None:
+@requirement("bm25:NFR-02.2", "bm25:risk-index-corruption", "bm25:optional")
+def test_files_damaged_and_the_whole_folder_deleted_under_questions_never_give_a_wrong_answer(place: Place) -> None:
     async def work(asking: Asking) -> None:
         for damage, name in SAMPLE.items():
             path = next(p for p in files_of(home(place).directory) if p.as_posix().endswith(name))
             await asking.asked_through(lambda p=path, d=damage: DAMAGES[d](p), renewed(place))  # type: ignore[misc]
+        folder = home(place).directory
+        await asking.asked_through(lambda: shutil.rmtree(folder), lambda: folder.exists() and home(place).current() is not None)
 
     told = asked(place, work)
     assert told.right > 0
@@ -202,17 +200,6 @@ def test_every_file_damaged_in_turn_under_questions_never_gives_a_wrong_answer(p
             path = next(p for p in files_of(home(place).directory) if p.name.startswith(match))
             if path.stat().st_size:
                 await asking.asked_through(lambda p=path: DAMAGES[damage](p), renewed(place))  # type: ignore[misc]
-
-    asked(place, work)
-
-
-@requirement("bm25:optional")
-def test_the_whole_folder_deleted_under_questions_costs_nothing_but_time(place: Place) -> None:
-    async def work(asking: Asking) -> None:
-        def gone() -> None:
-            shutil.rmtree(home(place).directory)
-
-        await asking.asked_through(gone, lambda: home(place).directory.exists() and home(place).current() is not None)
 
     asked(place, work)
 

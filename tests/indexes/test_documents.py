@@ -64,7 +64,8 @@ def test_ids_of_spans_are_no_documents() -> None:
 
 
 @requirement("bm25:FR-02.1", "bm25:indexed-toc_node-text", "bm25:indexed-toc_node-level", "bm25:indexed-toc_node-doc_type")
-def test_a_segment_is_found_by_title_bullets_keywords_and_the_words_of_its_events(kept: App, keeper: Keeper) -> None:
+@requirement("bm25:FR-02.2")
+def test_a_segment_is_found_by_what_is_said_of_it_and_in_it_and_a_grip_by_its_excerpt(kept: App, keeper: Keeper) -> None:
     for one in kept.storage.toc.all_nodes():
         said = [one.title.split(" · ", 1)[-1], *(b.text for b in one.bullets), *one.keywords]
         for text in said[:4]:
@@ -73,28 +74,34 @@ def test_a_segment_is_found_by_title_bullets_keywords_and_the_words_of_its_event
     (cut, *_) = kept.storage.toc.iter_cuts()
     for own in kept.storage.events.in_segment(cut):
         assert cut.node_id in {m.node_id for m in found(keeper.index, own.text, Filters(level=TocLevel.SEGMENT))[1]}
-
-
-@requirement("bm25:FR-02.2")
-def test_a_grip_is_found_by_its_excerpt_and_points_to_its_segment(kept: App, keeper: Keeper) -> None:
     count = 0
     for batch in kept.storage.grips.iter_all():
-        for one in batch:
-            quote = kept.evidence.expand(one.grip_id).quote
-            match = next(m for m in found(keeper.index, quote, Filters(doc_type=DocType.GRIP))[1] if m.grip_id == one.grip_id)
-            assert match.start_ms == one.timestamp
+        for cited in batch:
+            quote = kept.evidence.expand(cited.grip_id).quote
+            match = next(m for m in found(keeper.index, quote, Filters(doc_type=DocType.GRIP))[1] if m.grip_id == cited.grip_id)
+            assert match.start_ms == cited.timestamp
             assert kept.storage.toc.find(match.node_id) is not None
             count += 1
     assert count == keeper.status().counts["grip"]
 
 
-def test_every_node_and_grip_of_the_store_is_one_document_and_periods_one_more_per_project(kept: App, keeper: Keeper) -> None:
+def test_every_node_and_grip_is_one_document_periods_one_more_per_project_and_nothing_of_another_is_found(
+    kept: App, keeper: Keeper
+) -> None:
     documents = [d for u in units_in(kept.storage) for d in (*u.nodes, *u.grips)]
     assert len({d.key for d in documents}) == len(documents) == keeper.status().documents
     whole = {node_of(*d.key) for d in documents if d.doc_type is DocType.NODE and d.visible is not Visible.SCOPED}
     assert whole == {n.node_id for n in kept.storage.toc.all_nodes()}
     grips = {g.grip_id for batch in kept.storage.grips.iter_all() for g in batch}
     assert {grip_of(*d.key) for d in documents if d.doc_type is DocType.GRIP} == grips
+    for project in (SHOP, BILLING, SITE):
+        own = {c.node_id for c in kept.storage.toc.iter_cuts() if c.project == project}
+        _, best = found(keeper.index, "ticket cause test Decimal invoices theme", Filters(project=project))
+        assert best
+        assert {m.node_id for m in best if m.node_id.startswith("toc:segment")} <= own
+        hits = layer_of(kept, keeper).teleport(IndexQuery("ticket cause invoices", Filters(project=project), 50)).hits
+        assert {h.project for h in hits if h.event_id} == {project}
+    assert found(keeper.index, "ticket", Filters(project="github.com/acme/none")) == (0, [])
 
 
 def test_a_period_of_two_projects_is_a_whole_and_a_share_of_each() -> None:
@@ -112,17 +119,6 @@ def test_a_period_of_two_projects_is_a_whole_and_a_share_of_each() -> None:
     (whole,) = [d for d in unit.nodes if d.visible is Visible.UNSCOPED]
     assert (whole.words[0], whole.words[-1]) == ("the retry queue", "retry queue")
     assert whole.words.count("retry queue") == 2, "keywords count twice"
-
-
-def test_nothing_of_another_project_is_found_and_no_mix_of_projects_is(kept: App, keeper: Keeper) -> None:
-    for project in (SHOP, BILLING, SITE):
-        own = {c.node_id for c in kept.storage.toc.iter_cuts() if c.project == project}
-        _, best = found(keeper.index, "ticket cause test Decimal invoices theme", Filters(project=project))
-        assert best
-        assert {m.node_id for m in best if m.node_id.startswith("toc:segment")} <= own
-        hits = layer_of(kept, keeper).teleport(IndexQuery("ticket cause invoices", Filters(project=project), 50)).hits
-        assert {h.project for h in hits if h.event_id} == {project}
-    assert found(keeper.index, "ticket", Filters(project="github.com/acme/none")) == (0, [])
 
 
 def test_each_filter_leaves_exactly_what_passes_it(kept: App, keeper: Keeper) -> None:

@@ -52,18 +52,7 @@ QUERIES = (
     *("err_timeout", "v1.2.3", "naive", "日本", "prefer tabs", "refined words", "u3 longer", "nothing-like-it"),
 )
 _CHANGING = ("append", "append", "append", "append late", "append into old", "append long", "tell twice", "derive", "derive")
-_OTHER = (
-    "refine",
-    "pin",
-    "rebuild toc",
-    "change timezone",
-    "drop nodes",
-    "commit",
-    "commit",
-    "merge",
-    "reload",
-    "prune",
-)
+_OTHER = ("refine", "pin", "rebuild toc", "change timezone", "drop nodes", "commit", "commit", "merge", "reload", "prune")
 STEPS = (*_CHANGING, *_OTHER, "follow", "follow", "follow in bulk", "rebuild")
 SEQUENCES = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2**32)), min_size=3, max_size=16)
 
@@ -335,7 +324,14 @@ def test_dropped_nodes_and_moved_segments_are_followed(tmp_path: Path) -> None:
     app.close()
 
 
-def test_a_batch_that_is_followed_twice_comes_to_the_same(kept: App, keeper: Keeper, tmp_path: Path) -> None:
+def test_following_again_without_news_changes_nothing_and_a_batch_that_is_followed_twice_comes_to_the_same(
+    kept: App, keeper: Keeper, tmp_path: Path
+) -> None:
+    followed(keeper, kept.storage)
+    snapshot = keeper.index.snapshot
+    assert not follow(kept.storage, Member(keeper.index, keeper.workshop))
+    assert keeper.index.snapshot is snapshot
+    assert not keeper.index.commit()
     before = keeper.index.position
     kept.write(a_day_of_drafts("2026-01-14"), "test")
     kept.derivation.run()
@@ -346,14 +342,6 @@ def test_a_batch_that_is_followed_twice_comes_to_the_same(kept: App, keeper: Kee
     followed(keeper, kept.storage)
     assert (keeper.index.position, keeper.index.snapshot.counts) == (after, counts)
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), QUERIES)
-
-
-def test_following_again_without_news_changes_nothing(kept: App, keeper: Keeper) -> None:
-    followed(keeper, kept.storage)
-    snapshot = keeper.index.snapshot
-    assert not follow(kept.storage, Member(keeper.index, keeper.workshop))
-    assert keeper.index.snapshot is snapshot
-    assert not keeper.index.commit()
 
 
 def test_the_events_counted_as_held_are_never_ahead_of_the_changes_read(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:

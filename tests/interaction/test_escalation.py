@@ -47,7 +47,9 @@ def client(app: App) -> Door:
     return Door(app, "auto", SHOP, server=build_server(app, SHOP))
 
 
-def test_a_part_of_a_word_in_quotes_is_found_by_reading_and_the_cost_is_said(client: Door) -> None:
+def test_a_part_of_a_word_in_quotes_is_found_by_reading_the_cost_is_said_and_its_grip_leads_to_the_exact_words(
+    client: Door,
+) -> None:
     told = client.ok("intelligent_search", query=f'"{PART}"', detail="full")
     assert ["reallocPagesNow" in r["quote"] for r in told["results"]] == [True]
     assert told["results"][0]["grip_ids"]
@@ -60,11 +62,7 @@ def test_a_part_of_a_word_in_quotes_is_found_by_reading_and_the_cost_is_said(cli
     assert scan["found"] == 1
     assert scan["why"]
     assert scan["ms"] >= 0
-
-
-def test_a_grip_of_what_was_read_leads_to_the_exact_words(client: Door) -> None:
-    [found] = client.full("intelligent_search", query=f'"{PART}"')["results"]
-    expanded = client.ok("expand_grip", grip_id=found["grip_ids"][0])
+    expanded = client.ok("expand_grip", grip_id=told["results"][0]["grip_ids"][0])
     assert PART in str(expanded)
 
 
@@ -82,17 +80,12 @@ def test_an_event_of_another_project_is_never_found(client: Door) -> None:
     assert found["project"] == BILLING
 
 
-def test_a_time_bounds_what_is_read(client: Door) -> None:
+def test_the_newest_comes_first_and_a_time_bounds_what_is_read(client: Door) -> None:
     whole = client.ok("intelligent_search", query=f'"{TWICE}"', detail="full")
-    assert len(whole["results"]) == 2
+    assert [r["when"][:7] for r in whole["results"]] == ["2026-02", "2026-01"]
     part = client.ok("intelligent_search", query=f'"{TWICE}"', since="2026-01-01", until="2026-01-31", detail="full")
     assert [r["when"][:7] for r in part["results"]] == ["2026-01"]
     assert part["explanation"]["scan"]["events"] < whole["explanation"]["scan"]["events"]
-
-
-def test_the_newest_comes_first(client: Door) -> None:
-    found = client.full("intelligent_search", query=f'"{TWICE}"')["results"]
-    assert [r["when"][:7] for r in found] == ["2026-02", "2026-01"]
 
 
 def test_a_time_boxed_question_is_never_answered_by_reading(client: Door) -> None:
@@ -193,14 +186,11 @@ def read(scanner: Slices, limit: int = 10, timeout_ms: int = 5000) -> tuple[list
     return [h.quote for h in hits], scan, budget
 
 
-def test_slices_are_read_side_by_side_and_told_in_order() -> None:
+def test_slices_are_read_side_by_side_and_told_in_order_also_where_an_older_one_is_done_sooner() -> None:
     scanner = Slices()
     quotes, _, _ = read(scanner)
     assert quotes == [f"said at {n}" for n in (3, 2, 1, 0)]
     assert scanner.most <= AT_ONCE
-
-
-def test_a_slice_that_takes_longer_than_an_older_one_keeps_its_place() -> None:
     quotes, _, _ = read(Slices(behind=threading.Event()), timeout_ms=60_000)
     assert quotes == [f"said at {n}" for n in (3, 2, 1, 0)]
 
@@ -221,12 +211,9 @@ def test_a_scan_that_is_cut_short_ends_with_its_time_and_gives_the_slices_it_has
     until(lambda: not at_work())
 
 
-def test_a_store_that_cannot_be_read_is_an_error_of_the_search() -> None:
+def test_a_store_that_cannot_be_read_is_an_error_of_the_search_and_any_other_failure_only_ends_the_scan() -> None:
     with pytest.raises(StorageError):
         read(Slices(broken=StorageError("the file is gone")))
-
-
-def test_any_other_failure_only_ends_the_scan() -> None:
     quotes, scan, _ = read(Slices(broken=ValueError("broken")))
     assert quotes == []
     assert scan.read == 0  # type: ignore[attr-defined]

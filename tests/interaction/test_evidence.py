@@ -23,13 +23,8 @@ def grip_of(door: Door) -> str:
     return str(door.ok("intelligent_search", query="single-use refresh tokens")["results"][0]["grip"])
 
 
-@requirement(
-    "plan:integration-expand-grip",
-    "plan:link-events",
-    "plan:link-grips",
-    "contract:disclosure-expand-grip",
-    "contract:philosophy-grips-prove",
-)
+@requirement("plan:integration-expand-grip", "plan:link-events", "plan:link-grips", "contract:disclosure-expand-grip")
+@requirement("contract:philosophy-grips-prove")
 def test_a_cited_grip_shows_its_words_checked_and_in_their_place(shop: Door) -> None:
     found = shop.ok("expand_grip", grip_id=grip_of(shop), before=1, after=1)
     assert found["origin"] == MARK
@@ -53,16 +48,16 @@ def test_a_grip_resolves_by_its_bare_id_and_by_a_span(shop: Door) -> None:
 
 
 @requirement("plan:goal-token-budget")
-@pytest.mark.parametrize("budget", [300, 500, 1000])
-def test_context_gives_way_to_the_token_budget_and_the_quotation_does_not(own: Door, budget: int) -> None:
+def test_context_gives_way_to_the_token_budget_and_the_quotation_does_not(own: Door) -> None:
     long = "The collation was wrong and this sentence goes on about it for a while. " * 40
     base = {"session_id": "long", "role": "user"}
     events = [{**base, "timestamp": f"2026-02-18T09:0{i}:00Z", "text": f"{long} Part {i}."} for i in range(7)]
     event_ids = own.ok("ingest_events", events=events)["event_ids"]
-    found = own.ok("expand_grip", grip_id=span_grip_id(EventId(event_ids[3]), 0, 50), token_budget=budget)
-    assert found["grip"]["quote"] == long[:50]
-    assert found["truncated"] is True
-    assert estimate_tokens(json.dumps(found, ensure_ascii=False, separators=(",", ":"))) <= budget
+    for budget in (300, 500, 1000):
+        found = own.ok("expand_grip", grip_id=span_grip_id(EventId(event_ids[3]), 0, 50), token_budget=budget)
+        assert found["grip"]["quote"] == long[:50]
+        assert found["truncated"] is True
+        assert estimate_tokens(json.dumps(found, ensure_ascii=False, separators=(",", ":"))) <= budget
 
 
 def test_without_a_budget_the_default_one_holds(own: Door) -> None:
@@ -86,32 +81,25 @@ def test_what_is_no_grip_id_is_invalid(shop: Door, given: str) -> None:
     assert shop.error("expand_grip", grip_id=given).startswith("INVALID_ARGUMENT")
 
 
-def counting(door: Door) -> Door:
-    """The same memory with openings counted."""
-    door.app.settings = replace(door.app.settings, ranking=RankingSettings(usage=True))
-    return door
-
-
-def test_opening_a_grip_is_counted_only_where_the_settings_say_so(own: Door) -> None:
+def test_opening_a_grip_is_counted_only_where_the_settings_say_so_and_answered_where_it_cannot_be(
+    own: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stored = own.ok("remember", text="Zirconium goes first, always.")["grip_id"]
     own.ok("expand_grip", grip_id=stored)
     assert own.app.storage.usage.of([stored]) == {}
-    counting(own).ok("expand_grip", grip_id=stored)
+    own.app.settings = replace(own.app.settings, ranking=RankingSettings(usage=True))
+    own.ok("expand_grip", grip_id=stored)
     own.ok("expand_grip", grip_id=stored, token_budget=60)
     now = own.app.clock.now_ms()
     assert own.app.storage.usage.of([stored]) == {stored: Used((now, now))}
     own.ok("intelligent_search", query="zirconium")
     assert len(own.app.storage.usage.of([stored])[stored].times) == 2
 
-
-def test_an_opening_that_cannot_be_counted_is_answered_all_the_same(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = own.ok("remember", text="Zirconium goes first, always.")["grip_id"]
-
     def full(*_: object) -> None:
         raise StorageError("the disk is full", "Free some space.")
 
     monkeypatch.setattr(own.app.storage.usage, "record", full)
-    assert counting(own).ok("expand_grip", grip_id=stored)["grip"]["quote"] == "Zirconium goes first, always."
+    assert own.ok("expand_grip", grip_id=stored)["grip"]["quote"] == "Zirconium goes first, always."
 
 
 def test_a_result_that_was_superseded_says_so(own: Door) -> None:

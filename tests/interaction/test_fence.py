@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -110,9 +111,46 @@ async def every_answer(client: Client, app: App, bad: str) -> list[tuple[str, Ca
 
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(hostile)
-def test_no_field_ends_the_fence_of_any_tool(bad: str) -> None:
-    app = filled(bad)
-    try:
+def test_no_field_ends_the_fence_of_any_resource_prompt_or_tool(bad: str) -> None:
+    with closing(filled(bad)) as app:
+
+        async def read(client: Client) -> list[str]:
+            found = await client.call_tool("intelligent_search", {"query": WORD, "detail": "full"})
+            best = (found.structured_content or {})["results"][0]
+            texts = []
+            for uri in (
+                "memory://status",
+                "memory://toc/toc:root",
+                f"memory://toc/{node_of(app)}",
+                f"memory://grip/{best['grip_ids'][0]}",
+            ):
+                [contents] = (await client.read_resource(uri)).contents
+                assert isinstance(contents, TextResourceContents)
+                texts.append(contents.text)
+            assert WORD in texts[-1]
+            return texts
+
+        async def prompted(client: Client) -> list[str]:
+            texts = []
+            for name, arguments in (
+                ("recall", {"topic": f"{WORD} counter {bad}"}),
+                ("recall", {"topic": f"about {bad}"}),
+                ("what_did_we_decide", {"about": WORD}),
+                ("weekly_digest", {"week": "2026-W04"}),
+                ("continue_session", {}),
+            ):
+                [message] = (await client.get_prompt(name, arguments)).messages
+                assert isinstance(message.content, TextContent)
+                texts.append(message.content.text)
+            return texts
+
+        door = Door(app, "auto")
+        for text in door.run(read):
+            assert not any(map(tags, strings(json.loads(text))))
+        for text in door.run(prompted):
+            assert tags(text) in (0, 2)
+            assert tags(text) == 0 or (text.rstrip().endswith(f"\n{CLOSE}") and fenced_once(text[text.index(f"<{MARK}>") :]))
+        assert any(WORD in text and tags(text) == 2 for text in door.run(prompted))
         fenced = 0
         for name, result in Door(app, "auto").run(lambda client: every_answer(client, app, bad)):
             [block] = result.content
@@ -124,62 +162,12 @@ def test_no_field_ends_the_fence_of_any_tool(bad: str) -> None:
                 assert tags(block.text) == 0, (name, block.text)
             assert not any(map(tags, strings(result.structured_content or {}))), name
         assert fenced > 12
-    finally:
-        app.close()
-
-
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
-@given(hostile)
-def test_nor_of_any_resource_prompt_or_completion(bad: str) -> None:
-    app = filled(bad)
-
-    async def read(client: Client) -> list[str]:
-        found = await client.call_tool("intelligent_search", {"query": WORD, "detail": "full"})
-        best = (found.structured_content or {})["results"][0]
-        texts = []
-        for uri in (
-            "memory://status",
-            "memory://toc/toc:root",
-            f"memory://toc/{node_of(app)}",
-            f"memory://grip/{best['grip_ids'][0]}",
-        ):
-            [contents] = (await client.read_resource(uri)).contents
-            assert isinstance(contents, TextResourceContents)
-            texts.append(contents.text)
-        assert WORD in texts[-1]
-        return texts
-
-    async def prompted(client: Client) -> list[str]:
-        texts = []
-        for name, arguments in (
-            ("recall", {"topic": f"{WORD} counter {bad}"}),
-            ("recall", {"topic": f"about {bad}"}),
-            ("what_did_we_decide", {"about": WORD}),
-            ("weekly_digest", {"week": "2026-W04"}),
-            ("continue_session", {}),
-        ):
-            [message] = (await client.get_prompt(name, arguments)).messages
-            assert isinstance(message.content, TextContent)
-            texts.append(message.content.text)
-        return texts
-
-    try:
-        door = Door(app, "auto")
-        for text in door.run(read):
-            assert not any(map(tags, strings(json.loads(text))))
-        for text in door.run(prompted):
-            assert tags(text) in (0, 2)
-            assert tags(text) == 0 or (text.rstrip().endswith(f"\n{CLOSE}") and fenced_once(text[text.index(f"<{MARK}>") :]))
-        assert any(WORD in text and tags(text) == 2 for text in door.run(prompted))
-    finally:
-        app.close()
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(hostile)
 def test_nor_of_what_a_prompt_brings_back(bad: str) -> None:
-    app = filled(bad)
-    try:
+    with closing(filled(bad)) as app:
         text = recall_text(app, f"How is the {WORD} counter kept in the ledger?", f"p{bad}", "another")
         if not text:
             # What is stored is too little of a text for this prompt; the test below has one that is told.
@@ -191,8 +179,6 @@ def test_nor_of_what_a_prompt_brings_back(bad: str) -> None:
             assert line.startswith("- 2026-01-20 10:0")
             assert line.count("[grip:") == 1
             assert line.count('"') == 2
-    finally:
-        app.close()
 
 
 def test_a_hostile_quotation_is_told_with_its_own_citation_alone() -> None:

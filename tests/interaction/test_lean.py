@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from memory_mcp.app import App
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.ids import EventId, span_grip_id
 from memory_mcp.model.sentinel import CLOSE, OPEN
+from memory_mcp.storage.values import Scope
 from tests.factories import BILLING, SHOP, draft
 from tests.interaction.conftest import Door, open_app, tokens
 
@@ -90,21 +92,19 @@ def test_a_named_budget_holds_and_is_used(app: App, kind: str, budget: int) -> N
     assert found["results"] or budget == 200
 
 
-def test_a_citation_with_its_surroundings_costs_at_most_600_tokens(app: App, kind: str) -> None:
+def test_a_citation_with_its_surroundings_costs_at_most_600_tokens_and_more_shows_everything_that_was_shortened(
+    app: App, kind: str
+) -> None:
     door = Door(app, "auto")
-    for one in door.ok("intelligent_search", query=TEXTS[kind][1], bounds=NEAREST)["results"]:
+    results = door.ok("intelligent_search", query=TEXTS[kind][1], bounds=NEAREST)["results"]
+    for one in results:
         found = door.ok("expand_grip", grip_id=one["grip"])
         assert tokens(found) <= EXPANDED
         assert found["verified"] is True
         assert one["quote"].removeprefix("…").removesuffix("…") in found["grip"]["quote"]
         assert found["truncated"] is True
-
-
-def test_more_shows_everything_that_was_shortened(app: App, kind: str) -> None:
-    door = Door(app, "auto")
-    grip = door.ok("intelligent_search", query=TEXTS[kind][1], bounds=NEAREST)["results"][0]["grip"]
-    short = door.ok("expand_grip", grip_id=grip)
-    whole = door.ok("expand_grip", grip_id=grip, **short["more"])
+    short = door.ok("expand_grip", grip_id=results[0]["grip"])
+    whole = door.ok("expand_grip", grip_id=results[0]["grip"], **short["more"])
     assert not {"truncated", "more"} & set(whole)
     assert whole["grip"] == short["grip"]
     assert tokens(whole) <= short["more"]["token_budget"]
@@ -114,20 +114,17 @@ def test_more_shows_everything_that_was_shortened(app: App, kind: str) -> None:
 
 
 def test_the_nearest_neighbours_stay_longest_and_tool_output_is_shortened_hardest() -> None:
-    app = open_app(profile="full", days=None)
-    try:
+    with closing(open_app(profile="full", days=None)) as app:
         roles = (Role.USER, Role.TOOL, Role.USER, Role.ASSISTANT, Role.TOOL, Role.USER, Role.USER)
         texts = [f"{n} begins. {'The collation was wrong and nobody saw it. ' * 60}{n} ends." for n in range(7)]
         app.write(
             [draft(t, at=f"2026-02-18 09:0{n}", role=r) for n, (t, r) in enumerate(zip(texts, roles, strict=True))], "jsonl"
         )
         app.derivation.run()
-        events = app.storage.events.window(_everything(), None, 10)
+        events = app.storage.events.window(Scope(), None, 10)
         grip = span_grip_id(EventId(events[3].event_id), 0, 200)
         door = Door(app, "auto")
         shown = [door.ok("expand_grip", grip_id=grip, token_budget=budget) for budget in (300, 600, 900)]
-    finally:
-        app.close()
     for found in shown:
         before, after = (found[name] for name in ("events_before", "events_after"))
         assert found["grip"]["quote"] == texts[3][:200]
@@ -138,12 +135,6 @@ def test_the_nearest_neighbours_stay_longest_and_tool_output_is_shortened_hardes
         assert lengths.get("tool", 0) < lengths["user"]
     assert len(shown[0]["events_before"]) < 3
     assert re.search(r"0 begins\..*… \[[\d,]+ characters\] ….*0 ends\.", shown[2]["events_before"][0]["text"], re.S)
-
-
-def _everything() -> Any:
-    from memory_mcp.storage.values import Scope
-
-    return Scope()
 
 
 def test_a_quotation_that_does_not_fit_is_shortened_itself(own: Door) -> None:

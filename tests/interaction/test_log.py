@@ -14,7 +14,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if r.name == "memory_mcp.server.guard" and r.levelno == logging.INFO]
 
 
-def test_every_call_leaves_one_line_with_the_tool_the_outcome_and_the_milliseconds(
+def test_every_call_leaves_one_line_with_the_tool_the_outcome_and_the_milliseconds_and_no_words_of_the_caller(
     door: Door, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "memory_mcp"):
@@ -27,14 +27,11 @@ def test_every_call_leaves_one_line_with_the_tool_the_outcome_and_the_millisecon
         ("intelligent_search", "ok"),
         ("intelligent_search", "INVALID_ARGUMENT"),
     ]
-
-
-def test_no_line_holds_words_of_a_caller(door: Door, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "memory_mcp"):
         door.full("intelligent_search", query="the quokka ledger")
         door.error("search_the_quokka_ledger", query="quokka")
         door.error("expand_grip", grip_id="grip:quokka")
-    assert len(lines(caplog)) == 3
+    assert len(lines(caplog)) == 6
     assert "quokka" not in caplog.text
 
 

@@ -17,13 +17,8 @@ def size(value: Any) -> int:
     return estimate_tokens(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-@requirement(
-    "bm25:level-1-orientation",
-    "bm25:level-2-navigation",
-    "contract:disclosure-drill-down",
-    "plan:link-children",
-    "contract:philosophy-navigate",
-)
+@requirement("bm25:level-1-orientation", "bm25:level-2-navigation", "contract:disclosure-drill-down", "plan:link-children")
+@requirement("contract:philosophy-navigate")
 def test_browsing_leads_from_the_years_down_to_a_segment(shop: Door) -> None:
     page = shop.ok("browse_toc")
     assert [c["node_id"] for c in page["children"]] == ["toc:year:2026"]
@@ -35,6 +30,9 @@ def test_browsing_leads_from_the_years_down_to_a_segment(shop: Door) -> None:
     assert seen == LEVELS
     assert page["node"]["bullets"]
     assert all(b["grip_ids"] for b in page["node"]["bullets"])
+    found = shop.ok("get_toc_root")
+    assert found["node"]["level"] == "root"
+    assert [c["node_id"] for c in found["children"]] == ["toc:year:2026"]
 
 
 @requirement("contract:disclosure-lateral")
@@ -64,13 +62,8 @@ def test_every_accepted_form_of_an_id_opens_its_node(shop: Door, given: str) -> 
     assert shop.ok("browse_toc", node_id=given)["node"]["node_id"].replace("-", ":") == given.replace("-", ":")
 
 
-@requirement(
-    "plan:search-children-request",
-    "plan:search-children-response",
-    "plan:search-node-result",
-    "plan:search-match",
-    "plan:success-search-children",
-)
+@requirement("plan:search-children-request", "plan:search-children-response", "plan:search-node-result", "plan:search-match")
+@requirement("plan:success-search-children")
 def test_search_children_gives_the_specified_shapes(shop: Door) -> None:
     found = shop.ok(
         "search_children",
@@ -131,32 +124,18 @@ def test_search_children_keeps_to_its_token_budget(shop: Door, budget: int) -> N
 
 
 @requirement("plan:search-or-matching", "plan:algo-only-matching", "plan:algo-no-overlap")
-def test_one_word_is_enough_and_none_is_no_match(shop: Door) -> None:
+def test_one_word_is_enough_none_is_no_match_and_a_level_above_the_parent_is_refused(shop: Door) -> None:
     assert shop.ok("search_children", query="grace xylophone")["results"]
     found = shop.ok("search_children", query="xylophone")
     assert found["results"] == []
     assert found["has_more"] is False
     assert "scope='all'" in found["notices"][0]
-
-
-def test_a_level_above_the_parent_is_refused(shop: Door) -> None:
     text = shop.error("search_children", query="token", parent_id="toc:day:2026-01-21", child_level="month")
     assert text.startswith("INVALID_ARGUMENT: month is not below day")
 
 
-def test_get_toc_root_names_the_years(shop: Door) -> None:
-    found = shop.ok("get_toc_root")
-    assert found["node"]["level"] == "root"
-    assert [c["node_id"] for c in found["children"]] == ["toc:year:2026"]
-
-
-@requirement(
-    "plan:segment-position",
-    "plan:segment-overlap",
-    "plan:segment-time-range",
-    "plan:hierarchy-segment",
-    "plan:segment-toc",
-)
+@requirement("plan:segment-position", "plan:segment-overlap", "plan:segment-time-range", "plan:hierarchy-segment")
+@requirement("plan:segment-toc")
 def test_get_node_shows_a_segment_in_its_context(own: Door) -> None:
     """A message of 16,000 bytes ends a segment; what came two minutes before it is the next one's context."""
     long = {"session_id": "wide", "role": "assistant", "timestamp": "2026-02-17T09:03:00+01:00", "text": "Plan the index. " * 999}
@@ -174,7 +153,8 @@ def test_get_node_shows_a_segment_in_its_context(own: Door) -> None:
 
 
 @requirement("plan:search-node-request", "plan:search-node-response", "plan:success-search-node", "plan:algo-sorted-matches")
-def test_search_node_gives_the_specified_shape(shop: Door) -> None:
+@requirement("plan:goal-token-budget", "plan:algo-not-found")
+def test_search_node_gives_the_specified_shape_keeps_to_its_token_budget_and_refuses_an_unknown_node(shop: Door) -> None:
     found = shop.ok("search_node", node_id="toc:day:2026-01-21", query="refresh TOKEN", fields=["title", "bullets"], limit=2)
     assert set(found) == {"origin", "matched", "matches", "node_id", "level"}
     assert found["matched"] is True
@@ -185,21 +165,15 @@ def test_search_node_gives_the_specified_shape(shop: Door) -> None:
     assert scores == sorted(scores, reverse=True)
     nothing = shop.ok("search_node", node_id="toc:day:2026-01-21", query="xylophone")
     assert (nothing["matched"], nothing["matches"]) == (False, [])
-
-
-@requirement("plan:goal-token-budget")
-def test_search_node_keeps_to_its_token_budget(shop: Door) -> None:
     found = shop.ok("search_node", node_id="toc:month:2026-01", query="refresh token decided cause", token_budget=80)
     assert sum(size(m) for m in found["matches"]) <= 80
-
-
-@requirement("plan:algo-not-found")
-def test_search_node_of_an_unknown_node_is_not_found(shop: Door) -> None:
     assert shop.error("search_node", node_id="toc:day:1999-01-01", query="x1").startswith("NOT_FOUND: no node toc:day:1999-01-01")
 
 
 @requirement("bm25:level-4-evidence", "plan:hierarchy-events")
-def test_get_events_pages_through_a_session_in_order(shop: Door) -> None:
+def test_get_events_pages_through_a_session_in_order_reads_a_time_span_and_shortens_what_is_longer_than_the_budget(
+    shop: Door,
+) -> None:
     whole = shop.ok("get_events", session_id="auth")["events"]
     assert [e["when"] for e in whole] == ["2026-01-21T10:00:00+01:00", "2026-01-21T10:02:00+01:00", "2026-01-21T10:05:00+01:00"]
     assert {"event_id", "session_id", "when", "role", "type", "text"} <= set(whole[0])
@@ -207,33 +181,20 @@ def test_get_events_pages_through_a_session_in_order(shop: Door) -> None:
     rest = shop.ok("get_events", session_id="auth", limit=2, cursor=first["next_cursor"])
     assert first["events"] + rest["events"] == whole
     assert "next_cursor" not in rest
-
-
-def test_get_events_reads_a_time_span_of_the_scope(shop: Door) -> None:
     found = shop.ok("get_events", since="2026-01-20", until="2026-01-20", limit=100)
     assert found["scope"] == SHOP
     assert {e["session_id"] for e in found["events"]} == {"shop-2026-01-20"}
     every = shop.ok("get_events", since="2026-01-20", until="2026-01-20", limit=100, scope="all", token_budget=20000)
     assert {e["session_id"] for e in every["events"]} == {"shop-2026-01-20", "billing-2026-01-20"}
-
-
-def test_an_event_longer_than_the_budget_is_shortened_and_pages_go_on(shop: Door) -> None:
     found = shop.ok("get_events", session_id="auth", token_budget=50)
     assert len(found["events"]) == 1
     assert found["truncated"] is True
     assert shop.ok("get_events", session_id="auth", cursor=found["next_cursor"])["events"]
 
 
-@requirement(
-    "plan:loop-path-and-evidence",
-    "plan:loop-offer-expand",
-    "plan:success-explainable-path",
-    "plan:format-offer-expand",
-    "plan:format-evidence-segment",
-    "plan:format-evidence-grips",
-    "plan:success-find-x",
-)
-def test_navigate_shows_path_evidence_bounds_and_the_next_step(shop: Door) -> None:
+@requirement("plan:loop-path-and-evidence", "plan:loop-offer-expand", "plan:success-explainable-path", "plan:format-offer-expand")
+@requirement("plan:format-evidence-segment", "plan:format-evidence-grips", "plan:success-find-x")
+def test_navigate_shows_path_evidence_bounds_and_the_next_step_and_may_start_below_the_root(shop: Door) -> None:
     found = shop.ok("navigate", query="refresh token grace window", limit=3)
     assert found["query"] == "refresh token grace window"
     assert found["path"][0]["label"] == "Root"
@@ -247,6 +208,8 @@ def test_navigate_shows_path_evidence_bounds_and_the_next_step(shop: Door) -> No
     assert set(found["bounds"]) == counted | {"beam_width"}
     assert found["bounds"]["max_nodes_visited"]["limit"] == 100
     assert found["bounds"]["max_nodes_visited"]["used"] > 0
+    found = shop.ok("navigate", query="decided cause", node_id="toc:day:2026-02-10")
+    assert {r["when"][:10] for r in found["results"]} == {"2026-02-10"}
 
 
 @requirement("policy:bound-max_depth", "policy:bound-beam_width", "plan:loop-budget-exhausted")
@@ -256,11 +219,6 @@ def test_navigate_keeps_to_the_bounds_it_is_given(door: Door) -> None:
     assert found["bounds"]["beam_width"] == {"limit": 3}
     assert found["bounds_hit"] == ["max_nodes_visited"]
     assert any("there may be more" in n for n in found["notices"])
-
-
-def test_navigate_may_start_below_the_root(shop: Door) -> None:
-    found = shop.ok("navigate", query="decided cause", node_id="toc:day:2026-02-10")
-    assert {r["when"][:10] for r in found["results"]} == {"2026-02-10"}
 
 
 def test_browsing_as_another_project_shows_only_that_one(shop: Door) -> None:

@@ -190,12 +190,17 @@ def test_a_layer_that_fails_is_followed_by_the_next_and_the_failure_is_told(app:
     assert reasons == dict.fromkeys(failed, "failed: the disk is on fire")
 
 
-@requirement("policy:algorithm-insufficient-goes-on", "policy:algorithm-sufficient-stops")
-def test_layers_are_asked_until_one_suffices(app: App, door: Door) -> None:
+@requirement("policy:algorithm-insufficient-goes-on", "policy:algorithm-sufficient-stops", "contract:intent-locate")
+def test_layers_are_asked_until_one_suffices_and_locate_stops_at_the_first_match(app: App, door: Door) -> None:
     diary = play(app, bm25=nothing)
     told = why(door, intent="locate")
     assert diary.asked("search") == ["bm25", "hybrid"]
     assert [(t["layer"], t["outcome"]) for t in told["tried"]] == [("bm25", "nothing"), ("hybrid", "sufficient")]
+    diary = play(app)
+    told = why(door, '"single-use refresh tokens"')
+    assert told["intent"] == "locate"
+    assert diary.asked("search") == ["bm25"]
+    assert told["tried"][0]["reason"] == "holds single-use refresh tokens literally"
 
 
 @requirement("policy:chain-final-fallback")
@@ -234,32 +239,25 @@ def test_side_by_side_accelerators_are_at_work_at_the_same_time(app: App, door: 
     play(app, state=APART, bm25=work, vector=work)
     told = why(door, mode=mode)
     assert not meeting.broken
-    assert {t["layer"]: t["outcome"] for t in told["tried"] if t["layer"] != "agentic"} == {
-        "bm25": "nothing",
-        "vector": "nothing",
-    }
+    outcomes = {t["layer"]: t["outcome"] for t in told["tried"] if t["layer"] != "agentic"}
+    assert outcomes == {"bm25": "nothing", "vector": "nothing"}
 
 
 @requirement("policy:mode-sequential", "policy:mode-default")
 def test_in_turn_no_two_layers_are_at_work_at_the_same_time(app: App, door: Door) -> None:
-    at_work: list[int] = []
-    working = 0
-    lock = threading.Lock()
+    alone, turns = threading.Lock(), list[bool]()
 
     def work(query: Query, budget: Budget) -> LayerAnswer:
-        nonlocal working
-        with lock:
-            working += 1
-            at_work.append(working)
-        with lock:
-            working -= 1
+        turns.append(alone.acquire(blocking=False))
+        if turns[-1]:
+            alone.release()
         return LayerAnswer(())
 
     play(app, bm25=work, vector=work, hybrid=work)
     told = why(door, intent="locate")
     assert (told["mode"], told["why_mode"]) == ("sequential", "the default")
     assert told["bounds"]["beam_width"]["limit"] == 1
-    assert at_work == [1, 1]
+    assert turns == [True, True]
 
 
 @requirement("policy:FR-17", "policy:parallel-early-stopping", "policy:mode-hybrid", "policy:mode-parallel-settings")
@@ -390,15 +388,8 @@ def test_a_scan_that_is_cut_short_returns_what_the_slices_read_hold(app: App, do
     whole = why(door, PART)
     assert whole["scan"]["slices"] > 2
     calls = whole["rpc_calls"] - whole["scan"]["read"] + 1
-    found = door.ok(
-        "intelligent_search",
-        query=PART,
-        intent="locate",
-        scope="all",
-        detail="full",
-        timeout_ms=5000,
-        bounds={"max_rpc_calls": calls},
-    )
+    cut: dict[str, Any] = {"intent": "locate", "timeout_ms": 5000, "bounds": {"max_rpc_calls": calls}}
+    found = door.full("intelligent_search", query=PART, scope="all", **cut)
     scan = found["explanation"]["scan"]
     assert (scan["read"], scan["slices"]) == (1, whole["scan"]["slices"])
     assert found["explanation"]["bounds_hit"] == ["max_rpc_calls"]
@@ -499,15 +490,6 @@ def test_a_query_is_taken_for_what_its_words_ask(door: Door, query: str, intent:
     boxed = door.ok("classify_query", query=query, timeout_ms=400)
     assert (boxed["intent"], boxed["deadline_ms"]) == ("time_boxed", 400)
     assert boxed["signals"][0] == "time_boxed: timeout_ms=400"
-
-
-@requirement("contract:intent-locate")
-def test_locate_stops_at_the_first_match(app: App, door: Door) -> None:
-    diary = play(app)
-    told = why(door, '"single-use refresh tokens"')
-    assert told["intent"] == "locate"
-    assert diary.asked("search") == ["bm25"]
-    assert told["tried"][0]["reason"] == "holds single-use refresh tokens literally"
 
 
 @requirement("policy:FR-06", "contract:intent-time-boxed")

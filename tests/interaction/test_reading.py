@@ -58,7 +58,9 @@ def ids(several: list[dict[str, Any]]) -> list[str]:
 
 
 @requirement("plan:goal-token-budget")
-def test_every_page_of_a_crowded_day_costs_at_most_900_tokens(harbour: Door) -> None:
+def test_pages_of_a_crowded_day_cost_at_most_900_tokens_unless_larger_ones_are_asked_for_also_of_a_node_read_whole(
+    harbour: Door,
+) -> None:
     found = pages(harbour, DAY)
     assert len(found) > 1
     assert max(map(tokens, found)) <= 900
@@ -66,9 +68,19 @@ def test_every_page_of_a_crowded_day_costs_at_most_900_tokens(harbour: Door) -> 
     assert found[0]["node"]["bullets"]
     # What was shown with the first page is not shown again.
     assert all("bullets" not in page["node"] and "folded" not in page for page in found[1:])
+    whole = harbour.ok("browse_toc", node_id=DAY, limit=100)
+    assert (len(whole["children"]), "next_cursor" in whole) == (LONG, False)
+    assert harbour.error("browse_toc", node_id="toc:week:2026-W07", cursor=whole["folded_cursor"]).startswith("INVALID_ARGUMENT")
+    read = harbour.ok("get_node", node_id=DAY)
+    assert len(read["children"]) == 20
+    rest = pages(harbour, DAY, read["next_cursor"])
+    assert len(ids([read, *rest])) == LONG
+    assert read["folded"].startswith(f"{SHORT} short exchanges")
 
 
-def test_the_short_exchanges_are_one_line_and_open_by_its_cursor(harbour: Door, memory: App) -> None:
+def test_the_short_exchanges_are_one_line_open_by_its_cursor_and_are_found_by_a_search_below_the_day(
+    harbour: Door, memory: App
+) -> None:
     loud = pages(harbour, DAY)
     assert loud[0]["folded"] == f"{SHORT} short exchanges, {2 * SHORT} events"
     opened = pages(harbour, DAY, loud[0]["folded_cursor"], limit=5)
@@ -77,6 +89,8 @@ def test_the_short_exchanges_are_one_line_and_open_by_its_cursor(harbour: Door, 
     every = memory.tree.children(memory.tree.node(memory.tree.path(opened[0]["children"][0]["node_id"])[-2]).node_id, SHOP)
     assert sorted(ids(loud) + ids(opened)) == sorted(every)
     assert len(ids(loud) + ids(opened)) == SHORT + LONG
+    found = harbour.ok("search_children", query="pier 33 bollards", parent_id=DAY)["results"]
+    assert found[0]["node_id"] in ids(opened)
 
 
 def test_what_is_pinned_is_not_folded(harbour: Door, memory: App) -> None:
@@ -90,32 +104,12 @@ def test_what_is_pinned_is_not_folded(harbour: Door, memory: App) -> None:
         memory.storage.toc.set_pin(short["node_id"], False, "test")
 
 
-def test_a_search_below_the_day_finds_what_is_folded(harbour: Door) -> None:
-    folded = ids(pages(harbour, DAY, harbour.ok("browse_toc", node_id=DAY)["folded_cursor"]))
-    found = harbour.ok("search_children", query="pier 33 bollards", parent_id=DAY)["results"]
-    assert found[0]["node_id"] in folded
-
-
-def test_a_larger_limit_gets_a_larger_page_and_a_cursor_belongs_to_its_node(harbour: Door) -> None:
-    whole = harbour.ok("browse_toc", node_id=DAY, limit=100)
-    assert (len(whole["children"]), "next_cursor" in whole) == (LONG, False)
-    assert harbour.error("browse_toc", node_id="toc:week:2026-W07", cursor=whole["folded_cursor"]).startswith("INVALID_ARGUMENT")
-
-
 def test_children_tell_what_came_of_them_what_they_were_about_and_how_much_there_was(harbour: Door) -> None:
     [day] = harbour.ok("browse_toc", node_id="toc:week:2026-W07")["children"]
     assert (day["sessions"], day["children"]) == (SHORT + LONG, SHORT + LONG)
     assert day["events"] == 2 * SHORT + 10 * LONG
     assert day["summary"]
     assert " — " not in day["title"]
-
-
-def test_a_node_read_whole_pages_its_children_too(harbour: Door) -> None:
-    found = harbour.ok("get_node", node_id=DAY)
-    assert len(found["children"]) == 20
-    rest = pages(harbour, DAY, found["next_cursor"])
-    assert len(ids([found, *rest])) == LONG
-    assert found["folded"].startswith(f"{SHORT} short exchanges")
 
 
 def test_a_resource_is_read_page_by_page(harbour: Door) -> None:

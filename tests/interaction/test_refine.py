@@ -138,21 +138,20 @@ def test_what_came_just_before_in_the_session_is_context() -> None:
     app.close()
 
 
-@pytest.mark.parametrize("budget", [1000, 1500, 3000, 8000])
-@pytest.mark.parametrize("what", ["segment", "day", "year"])
-def test_it_keeps_to_its_budget_and_says_what_is_left_out(door: Door, budget: int, what: str) -> None:
+def test_it_keeps_to_its_budget_and_says_what_is_left_out(door: Door) -> None:
     long = [{**e, "text": f"{e['text']} {'and so on ' * 800}"} for e in stretch("ibex", "2026-01-19 09:00", "long")]
     door.app.write([draft_of(e) for e in long], "jsonl")
     door.app.derivation.run()
     cuts = list(door.app.storage.toc.iter_cuts())
     longest = max(cuts, key=lambda c: c.events).node_id
-    node_id = {"segment": longest, "day": NodeId("toc:day:2026-01-20"), "year": NodeId("toc:year:2026")}[what]
-    found = door.ok("refine_show", node_id=node_id, token_budget=budget)
-    assert tokens_of(found, 1.0) <= budget
-    told = found.get("events", []) + found.get("children", [])
-    held = max(c.events for c in cuts) if what == "segment" else len(door.app.tree.children(node_id, SHOP))
-    assert len(told) + found.get("left_out", 0) == held
-    assert told
+    for node_id in (longest, NodeId("toc:day:2026-01-20"), NodeId("toc:year:2026")):
+        held = max(c.events for c in cuts) if node_id == longest else len(door.app.tree.children(node_id, SHOP))
+        for budget in (1000, 1500, 3000, 8000):
+            found = door.ok("refine_show", node_id=node_id, token_budget=budget)
+            assert tokens_of(found, 1.0) <= budget, node_id
+            told = found.get("events", []) + found.get("children", [])
+            assert len(told) + found.get("left_out", 0) == held, (node_id, budget)
+            assert told
 
 
 # what is written
@@ -214,7 +213,7 @@ def test_a_late_event_and_a_rebuilt_tree_keep_every_word_and_grip(door: Door) ->
     assert findings(door.app) == []
 
 
-def test_a_summary_keywords_and_kinds_that_are_given_are_kept(door: Door) -> None:
+def test_a_summary_keywords_and_kinds_that_are_given_are_kept_and_the_same_words_again_are_no_new_version(door: Door) -> None:
     node_id = segment(door, "okapi")
     grips = grips_of(door, node_id)
     bullets = [
@@ -227,10 +226,6 @@ def test_a_summary_keywords_and_kinds_that_are_given_are_kept(door: Door) -> Non
     stored = door.app.storage.toc.nodes([node["node_id"]])[node["node_id"]]
     assert (stored.kind, stored.salience) == ("decision", 0.725)
     assert "hawser" in json.dumps(door.ok("browse_toc", node_id=f"toc:day:{DAYS[1]}"))
-
-
-def test_the_same_words_again_are_no_new_version(door: Door) -> None:
-    node_id = segment(door, "okapi")
     assert retell(door, node_id) == retell(door, node_id)
 
 
@@ -275,20 +270,18 @@ def test_a_bullet_rests_on_one_project(door: Door) -> None:
     assert "ropes" not in words_of_tree(door)[f"toc:day:{DAYS[0]}"]
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
+def test_what_does_not_fit_is_named_and_changes_nothing(door: Door) -> None:
+    node_id = segment(door, "okapi")
+    before = [n for n in door.app.storage.toc.all_nodes() if n.level is TocLevel.SEGMENT]
+    fine: dict[str, Any] = {"title": "Fine", "bullets": [{"text": "Fine.", "grip_ids": grips_of(door, node_id)[:1]}]}
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"keywords": ["x" * 61]}, "keywords.0"),
         ({"title": " "}, "title is empty"),
         ({"title": "x" * 201}, "title"),
         ({"bullets": [{"text": "", "grip_ids": ["grip:1:x"]}]}, "bullets.0.text is empty"),
         ({"bullets": [{"text": "a", "grip_ids": ["grip:1:x"], "kind": "guess"}]}, "bullets.0.kind must be 'procedure'"),
         ({"bullets": [{"text": "a", "grip_ids": ["grip:1:x"], "tags": []}]}, "bullets.0.tags"),
-    ],
-)
-def test_what_does_not_fit_is_named_and_changes_nothing(door: Door, change: dict[str, Any], said: str) -> None:
-    node_id = segment(door, "okapi")
-    before = [n for n in door.app.storage.toc.all_nodes() if n.level is TocLevel.SEGMENT]
-    given = {"title": "Fine", "bullets": [{"text": "Fine.", "grip_ids": grips_of(door, node_id)[:1]}], **change}
-    assert said in door.error("refine_summary", node_id=node_id, **given)
-    assert [n for n in door.app.storage.toc.all_nodes() if n.level is TocLevel.SEGMENT] == before
+    ]
+    for change, said in changes:
+        assert said in door.error("refine_summary", node_id=node_id, **(fine | change))
+        assert [n for n in door.app.storage.toc.all_nodes() if n.level is TocLevel.SEGMENT] == before, change

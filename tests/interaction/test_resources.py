@@ -1,6 +1,7 @@
 """Resources, prompts and completion."""
 
 import json
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ def read(door: Door, uri: str) -> Any:
     return json.loads(content.text)  # type: ignore[union-attr]
 
 
-def test_the_status_and_four_templates_are_offered(door: Door) -> None:
+def test_the_status_four_templates_and_four_prompts_are_offered(door: Door) -> None:
     resources = door.run(lambda client: client.list_resources()).resources
     templates = door.run(lambda client: client.list_resource_templates()).resource_templates
     assert [str(r.uri) for r in resources] == ["memory://status"]
@@ -31,6 +32,9 @@ def test_the_status_and_four_templates_are_offered(door: Door) -> None:
         "memory://session/{+session_id}",
         "memory://topic/{+topic_id}",
     ]
+    prompts = door.run(lambda client: client.list_prompts()).prompts
+    assert [p.name for p in prompts] == ["recall", "what_did_we_decide", "weekly_digest", "continue_session"]
+    assert all(p.title and p.description for p in prompts)
 
 
 def test_each_resource_reads_as_its_tool_answers(shop: Door) -> None:
@@ -110,8 +114,7 @@ def test_prompts_of_a_project_hold_nothing_of_another(shop: Door) -> None:
 
 
 def test_a_prompt_of_a_long_store_keeps_within_its_tokens() -> None:
-    app = open_app(days=[f"2026-02-{day:02}" for day in range(2, 28)])
-    try:
+    with closing(open_app(days=[f"2026-02-{day:02}" for day in range(2, 28)])) as app:
         door = Door(app, "auto")
         for name, arguments in (
             ("recall", {"topic": "the cart total is wrong for discounts " * 20}),
@@ -123,8 +126,6 @@ def test_a_prompt_of_a_long_store_keeps_within_its_tokens() -> None:
             assert 200 <= estimate_tokens(text) <= 800, name
         days = [line for line in told(door, "weekly_digest", week="2026-W08").splitlines() if line.startswith("2026-02-")]
         assert [day[:10] for day in days] == [f"2026-02-{day:02}" for day in range(16, 23)]
-    finally:
-        app.close()
 
 
 def test_a_prompt_with_nothing_to_tell_says_what_was_searched(shop: Door) -> None:
@@ -134,7 +135,7 @@ def test_a_prompt_with_nothing_to_tell_says_what_was_searched(shop: Door) -> Non
     assert OPEN not in text
 
 
-def test_a_prompt_names_what_is_missing_or_wrong(shop: Door) -> None:
+def test_a_prompt_names_what_is_missing_or_wrong_and_an_unknown_one_those_there_are(shop: Door) -> None:
     for arguments in ({}, {"topic": " "}):
         assert refused(shop, "recall", **arguments).startswith("INVALID_ARGUMENT: topic is missing. The prompt recall needs it")
     assert refused(shop, "what_did_we_decide").startswith("INVALID_ARGUMENT: about is missing.")
@@ -143,21 +144,12 @@ def test_a_prompt_names_what_is_missing_or_wrong(shop: Door) -> None:
         assert refused(shop, "weekly_digest", week=week).startswith(f"INVALID_ARGUMENT: not a week: {week!r}. Write 2026-W05")
     text = refused(shop, "continue_session", session_id="none")
     assert text.startswith(f"NOT_FOUND: no session none in {SHOP}. Sessions, latest first: release, ")
+    assert refused(shop, "digest").startswith("INVALID_ARGUMENT: unknown prompt 'digest'. Prompts are recall, ")
 
 
 @pytest.mark.parametrize("week", ["2026-W10", "2026w10", "toc:week:2026:W10", "this week"])
 def test_a_digest_takes_a_week_in_any_form(shop: Door, week: str) -> None:
     assert "toc:week:2026-W10 (2026-03-02 to 2026-03-08)" in told(shop, "weekly_digest", week=week)
-
-
-def test_an_unknown_prompt_is_refused_with_those_there_are(shop: Door) -> None:
-    assert refused(shop, "digest").startswith("INVALID_ARGUMENT: unknown prompt 'digest'. Prompts are recall, ")
-
-
-def test_four_prompts_are_offered(door: Door) -> None:
-    prompts = door.run(lambda client: client.list_prompts()).prompts
-    assert [p.name for p in prompts] == ["recall", "what_did_we_decide", "weekly_digest", "continue_session"]
-    assert all(p.title and p.description for p in prompts)
 
 
 def complete(door: Door, ref: Any, name: str, value: str) -> list[str]:

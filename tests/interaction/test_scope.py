@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -26,17 +27,13 @@ FOREIGN = ("billing", "invoice", "Norway", "ledger", "codex")
 
 
 @pytest.mark.parametrize(("tool", "arguments"), READS)
-def test_a_scoped_caller_sees_nothing_of_another_project(shop: Door, tool: str, arguments: dict[str, Any]) -> None:
+def test_a_scoped_caller_sees_nothing_of_another_project_and_scope_all_lifts_it(
+    shop: Door, tool: str, arguments: dict[str, Any]
+) -> None:
     found = shop.ok(tool, **arguments)
     text = json.dumps(found, ensure_ascii=False)
     assert not [word for word in FOREIGN if word in text]
     assert found.get("scope", found.get("explanation", {}).get("scope", SHOP)) == SHOP
-
-
-@pytest.mark.parametrize(("tool", "arguments"), READS)
-def test_scope_all_lifts_it(shop: Door, tool: str, arguments: dict[str, Any]) -> None:
-    if tool == "get_toc_root":
-        arguments = {}
     text = json.dumps(shop.ok(tool, **arguments, scope="all"), ensure_ascii=False)
     assert [word for word in FOREIGN if word in text]
 
@@ -63,11 +60,17 @@ def test_a_project_that_holds_nothing_of_it_says_so(shop: Door) -> None:
     assert re.fullmatch(rf"0 of [1-9]\d* events in project {SHOP}; scope='all' without project searches every project", notice)
 
 
-def test_a_project_is_known_before_its_events_are_in_the_tree(own: Door) -> None:
+def test_a_project_is_known_before_its_events_are_in_the_tree_and_an_ambiguous_name_is_refused_with_the_candidates(
+    own: Door,
+) -> None:
     event = {"session_id": "x", "role": "user", "timestamp": "2026-02-01T10:00:00Z", "text": "The kettle boils."}
     own.ok("ingest_events", events=[event | {"project": "gitlab.com/b/tea"}])
     found = own.full("intelligent_search", query="kettle", project="gitlab.com/b/tea")
     assert [r["project"] for r in found["results"]] == ["gitlab.com/b/tea"]
+    own.ok("ingest_events", events=[event | {"text": "Hello there.", "project": "gitlab.com/b/shop"}])
+    own.app.derivation.run()
+    text = own.error("intelligent_search", query="decided", project="shop")
+    assert f"{SHOP} or gitlab.com/b/shop" in text
 
 
 @pytest.mark.parametrize(
@@ -92,24 +95,13 @@ def test_a_project_that_is_asked_for_is_never_widened(shared_app: object, era: s
 
 
 def test_the_setting_may_lift_the_default_scope(era: str) -> None:
-    app = open_app()
-    try:
+    with closing(open_app()) as app:
         door = Door(app, era, SHOP)
         object.__setattr__(app.settings, "server", ServerSettings(scope="all"))
         assert door.full("intelligent_search", query="decided")["explanation"]["scope"] == "all projects"
         assert door.full("intelligent_search", query="decided", scope="project")["explanation"]["scope"] == SHOP
-    finally:
-        app.close()
 
 
 def test_asking_for_the_callers_project_when_none_is_known_is_refused(door: Door) -> None:
     text = door.error("intelligent_search", query="decided", scope="project")
     assert text.startswith("INVALID_ARGUMENT: the caller's project is not known. Name one with project")
-
-
-def test_an_ambiguous_name_is_refused_with_the_candidates(own: Door) -> None:
-    event = {"session_id": "x", "role": "user", "timestamp": "2026-02-01T10:00:00Z", "text": "Hello there."}
-    own.ok("ingest_events", events=[event | {"project": "gitlab.com/b/shop"}])
-    own.app.derivation.run()
-    text = own.error("intelligent_search", query="decided", project="shop")
-    assert f"{SHOP} or gitlab.com/b/shop" in text

@@ -289,15 +289,13 @@ def unlocked(app: App) -> Iterator[Door]:
     opened.close()
 
 
-def test_without_the_lock_an_id_is_opened_and_marked_with_its_project(unlocked: Door) -> None:
+def test_without_the_lock_an_id_is_opened_and_marked_with_its_project_and_no_grip_of_it_rewrites_a_shared_period(
+    unlocked: Door,
+) -> None:
     other, own = ids(unlocked.app, BILLING), ids(unlocked.app, SHOP)
     assert unlocked.ok("expand_grip", grip_id=other.grip)["grip"]["project"] == BILLING
     assert "project" not in unlocked.ok("expand_grip", grip_id=own.grip)["grip"]
     assert unlocked.ok("get_events", session_id=other.session)["scope"] == BILLING
-
-
-def test_a_shared_period_is_not_rewritten_with_the_grip_of_another_project(unlocked: Door) -> None:
-    other, own = ids(unlocked.app, BILLING), ids(unlocked.app, SHOP)
     year = {"node_id": "2026", "title": "The year"}
     text = unlocked.error("refine_summary", **year, bullets=[{"text": "Told anew.", "grip_ids": [other.grip]}])
     assert text.startswith(f"INVALID_ARGUMENT: grip {other.grip} belongs to project {BILLING}, not to {SHOP}. ")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -70,17 +71,11 @@ def test_a_full_result_is_a_dated_exact_quotation_with_everything_to_cite_it(sho
     assert 0 < best["score"] <= 1
 
 
-@requirement(
-    "policy:FR-13",
-    "policy:FR-14",
-    "policy:check-inform",
-    "policy:tier-5",
-    "policy:algorithm-reports",
-    "policy:disabled-not-silent",
-    "contract:brainstem-explainability",
-    "contract:anti-pattern-silent-failure",
-)
-def test_the_explanation_says_tier_method_fallback_and_every_layer_passed_over(shop: Door) -> None:
+@requirement("policy:FR-13", "policy:FR-14", "policy:check-inform", "policy:tier-5", "policy:algorithm-reports")
+@requirement("policy:disabled-not-silent", "contract:brainstem-explainability", "contract:anti-pattern-silent-failure")
+def test_the_explanation_says_tier_method_fallback_and_every_layer_passed_over_in_at_most_80_tokens_where_lean(
+    shop: Door,
+) -> None:
     why = shop.full("intelligent_search", query=GRACE)["explanation"]
     assert why["tier_used"] == 5
     assert why["method_used"] == "agentic"
@@ -94,22 +89,13 @@ def test_the_explanation_says_tier_method_fallback_and_every_layer_passed_over(s
     assert why["scope"] == SHOP
     assert why["nodes_visited"] > 0
     assert why["rpc_calls"] > 0
-
-
-def test_a_lean_explanation_costs_at_most_80_tokens(shop: Door) -> None:
     why = shop.ok("intelligent_search", query=GRACE)["explanation"]
     assert estimate_tokens(compact(why)) <= 80
     assert {"intent", "tier_used", "method_used", "fallback_occurred", "skipped", "scope"} == set(why)
 
 
-@requirement(
-    "plan:format-query",
-    "plan:format-step-count",
-    "plan:format-step-reason",
-    "plan:format-step-match",
-    "plan:goal-explainable-paths",
-    "contract:explainability-payload",
-)
+@requirement("plan:format-query", "plan:format-step-count", "plan:format-step-reason", "plan:format-step-match")
+@requirement("plan:goal-explainable-paths", "contract:explainability-payload")
 def test_full_detail_adds_the_path_with_reasons_and_the_parts_of_scores(shop: Door) -> None:
     found = shop.ok("intelligent_search", query=GRACE, detail="full")
     why = found["explanation"]
@@ -127,20 +113,15 @@ def test_full_detail_adds_the_path_with_reasons_and_the_parts_of_scores(shop: Do
     assert "path" not in shop.ok("intelligent_search", query=GRACE)["explanation"]
 
 
-def test_the_answer_is_marked_as_recalled_in_both_of_its_forms(shop: Door) -> None:
-    found = shop.call("intelligent_search", query=GRACE)
-    assert found.structured_content is not None
-    assert found.structured_content["origin"] == MARK
-    [block] = found.content
-    assert isinstance(block, TextContent)
-    assert (block.text.splitlines()[0], block.text.splitlines()[-1]) == (OPEN, CLOSE)
-
-
-def test_the_text_is_markdown_with_each_quotation_and_its_grip(shop: Door) -> None:
+def test_the_answer_is_marked_as_recalled_in_both_forms_and_its_text_has_each_quotation_and_its_grip(
+    shop: Door,
+) -> None:
     found = shop.call("intelligent_search", query="single-use refresh tokens decision")
     assert found.structured_content is not None
     [block] = found.content
     assert isinstance(block, TextContent)
+    assert found.structured_content["origin"] == MARK
+    assert (block.text.splitlines()[0], block.text.splitlines()[-1]) == (OPEN, CLOSE)
     for number, one in enumerate(found.structured_content["results"], 1):
         assert f"**{number}. {one['when'].replace('T', ' ')} · {one['who']}" in block.text
         assert f"\n> {one['quote']}" in block.text
@@ -166,12 +147,8 @@ def test_pages_follow_each_other_without_gaps_or_repeats(shop: Door, size: dict[
     assert paged == whole
 
 
-@requirement(
-    "policy:bound-max_token_budget",
-    "plan:goal-token-budget",
-    "plan:success-token-efficient",
-    "contract:budget-enforcement",
-)
+@requirement("policy:bound-max_token_budget", "plan:goal-token-budget", "plan:success-token-efficient")
+@requirement("contract:budget-enforcement")
 @pytest.mark.parametrize("budget", [120, 300, 500])
 def test_results_cost_no_more_than_the_token_budget(shop: Door, budget: int) -> None:
     """Measured on what the agent reads, keys and brackets included."""
@@ -185,13 +162,10 @@ def test_results_cost_no_more_than_the_token_budget(shop: Door, budget: int) -> 
         assert sum(estimate_tokens(compact(r)) for r in full["results"]) <= budget
 
 
-def test_the_smaller_of_budget_and_bound_wins(shop: Door) -> None:
+def test_the_smaller_of_budget_and_bound_wins_and_one_too_small_for_anything_says_so(shop: Door) -> None:
     small = shop.ok("intelligent_search", query="decided cause", limit=50, token_budget=300)["results"]
     both = shop.ok("intelligent_search", query="decided cause", limit=50, token_budget=9000, bounds={"max_token_budget": 300})
     assert both["results"] == small
-
-
-def test_a_budget_too_small_for_anything_says_so(shop: Door) -> None:
     found = shop.ok("intelligent_search", query=GRACE, token_budget=10)
     assert found["results"] == []
     assert any("raise token_budget" in n for n in found["explanation"]["notices"])
@@ -212,11 +186,8 @@ def test_bounds_are_kept_and_named_when_they_stop_something(shop: Door) -> None:
 @requirement("policy:FR-09", "error:deadline-exceeded", "contract:agentic-timeout-partial", "policy:bound-timeout_ms")
 def test_a_search_past_its_deadline_says_so_and_returns_what_it_has(era: str) -> None:
     """Every look at this clock costs a second: there is time for the first days and not for all."""
-    app = open_app(clock=FakeClock(tick=1.0))
-    try:
+    with closing(open_app(clock=FakeClock(tick=1.0))) as app:
         found = Door(app, era).ok("intelligent_search", query="decided", timeout_ms=19_000, bounds={"max_nodes_visited": 13})
-    finally:
-        app.close()
     assert found["results"]
     assert "timeout_ms" in found["explanation"]["bounds_hit"]
     assert any(n.startswith("Timeout exceeded") for n in found["explanation"]["notices"])
@@ -240,15 +211,12 @@ def test_time_words_become_a_window_and_as_of_moves_now(shop: Door) -> None:
     assert earlier["results"][0]["session"] == "auth"
 
 
-def test_since_and_until_filter_and_a_date_includes_its_day(shop: Door) -> None:
+def test_since_and_until_filter_a_date_includes_its_day_and_tz_moves_the_reading_and_the_showing_of_times(shop: Door) -> None:
     inside = shop.ok("intelligent_search", query="refresh token", since="2026-01-21", until="2026-01-21")
     assert inside["results"][0]["session"] == "auth"
     assert inside["explanation"]["window"] == {"since": "2026-01-21T00:00", "until": "2026-01-22T00:00"}
     outside = shop.ok("intelligent_search", query="refresh token", since="2026-01-22", until="2026-01-23")
     assert outside["results"] == []
-
-
-def test_tz_moves_the_reading_and_the_showing_of_times(shop: Door) -> None:
     found = shop.full(
         "intelligent_search", query=GRACE, tz="America/New_York", since="2026-01-21T04:00", until="2026-01-21T05:00"
     )
@@ -257,36 +225,23 @@ def test_tz_moves_the_reading_and_the_showing_of_times(shop: Door) -> None:
     assert found["explanation"]["window"]["since"] == "2026-01-21T04:00:00-05:00"
 
 
-def test_the_agent_filter_keeps_to_that_agents_sessions(door: Door) -> None:
-    found = door.full("intelligent_search", query="decided cause", agent="codex", limit=20)["results"]
-    assert {r["agent"] for r in found} == {"codex"}
-
-
-def test_min_confidence_leaves_out_what_answers_too_little(shop: Door) -> None:
-    assert shop.ok("intelligent_search", query=GRACE, bounds={"min_confidence": 1.0})["results"] == []
-
-
 @requirement("plan:algo-no-overlap")
-def test_nothing_found_is_an_answer_that_names_its_scope(shop: Door) -> None:
+def test_nothing_found_is_an_answer_that_names_its_scope_and_min_confidence_leaves_out_what_answers_too_little(
+    shop: Door,
+) -> None:
     found = shop.ok("intelligent_search", query="xylophone")
     assert found["results"] == []
     searched, empty = found["explanation"]["notices"]
     assert re.fullmatch(r"nothing found: searched agentic and \d+ events", searched)
     assert re.fullmatch(rf"0 of [\d,]+ events in project {SHOP}; scope='all' searches every project", empty)
+    assert shop.ok("intelligent_search", query=GRACE, bounds={"min_confidence": 1.0})["results"] == []
 
 
-@requirement(
-    "policy:disabled-inform",
-    "policy:disabled-suggest-enabling",
-    "policy:disabled-show-results",
-    "contract:guarantee-respects-configuration",
-)
+@requirement("policy:disabled-inform", "policy:disabled-suggest-enabling", "policy:disabled-show-results")
+@requirement("contract:guarantee-respects-configuration")
 def test_with_bm25_off_the_answer_says_what_was_used_and_what_enables_it(era: str) -> None:
-    app = open_app(teleport=TeleportSettings(bm25=IndexSettings(enabled=False)))
-    try:
+    with closing(open_app(teleport=TeleportSettings(bm25=IndexSettings(enabled=False)))) as app:
         found = Door(app, era, SHOP).ok("intelligent_search", query=GRACE)
-    finally:
-        app.close()
     assert found["results"]
     assert {"layer": "bm25", "reason": "disabled"} in found["explanation"]["skipped"]
     [notice] = found["explanation"]["notices"]
@@ -306,53 +261,38 @@ def test_with_bm25_off_the_answer_says_what_was_used_and_what_enables_it(era: st
     ],
 )
 def test_what_enables_keywords_again_is_every_setting_that_is_off(era: str, teleport: TeleportSettings, enabling: str) -> None:
-    app = open_app(teleport=teleport)
-    try:
+    with closing(open_app(teleport=teleport)) as app:
         found = Door(app, era, SHOP).ok("intelligent_search", query=GRACE)
-    finally:
-        app.close()
     [notice] = found["explanation"]["notices"]
     assert notice.endswith(enabling)
 
 
-@requirement(
-    "contract:guarantee-never-fails",
-    "contract:fallback-discipline",
-    "contract:philosophy-indexes-optional",
-    "policy:check-fall-back",
-    "policy:chain-final-fallback",
-    "policy:FR-08",
-    "bm25:optional",
-    "goal:G4",
-)
+@requirement("contract:guarantee-never-fails", "contract:fallback-discipline", "contract:philosophy-indexes-optional")
+@requirement("policy:check-fall-back", "policy:chain-final-fallback", "policy:FR-08", "bm25:optional", "goal:G4")
 def test_with_every_index_off_each_question_is_answered(era: str) -> None:
     off = TeleportSettings(enabled=False, bm25=IndexSettings(enabled=False), vector=VectorSettings(enabled=False))
-    app = open_app(teleport=off, topics=TopicsSettings(enabled=False))
-    try:
+    with closing(open_app(teleport=off, topics=TopicsSettings(enabled=False))) as app:
         door = Door(app, era, SHOP)
         for query in (GRACE, "what did we decide", "test_123 FAILED", "src/cart/total.py", "???x", "日本語", '") OR 1=1 --'):
             why = door.ok("intelligent_search", query=query, detail="full")["explanation"]
             assert (why["method_used"], why["fallback_occurred"]) == ("agentic", True)
             assert sorted(s["layer"] for s in why["skipped"]) == ["bm25", "hybrid", "vector"]
         assert door.ok("intelligent_search", query=GRACE)["results"]
-    finally:
-        app.close()
 
 
-def test_both_projects_are_searched_when_the_callers_is_not_known(door: Door) -> None:
+def test_both_projects_are_searched_when_the_callers_is_not_known_and_an_agent_keeps_to_its_own_sessions(door: Door) -> None:
     found = door.ok("intelligent_search", query="decided cause", limit=20)
     assert {r["project"] for r in found["results"] if "project" in r} == {SHOP, BILLING}
     assert found["explanation"]["scope"] == "all projects"
+    of_codex = door.full("intelligent_search", query="decided cause", agent="codex", limit=20)["results"]
+    assert {r["agent"] for r in of_codex} == {"codex"}
 
 
 def test_what_was_just_written_is_found_before_it_is_filed(era: str) -> None:
-    app = open_app()
-    try:
+    with closing(open_app()) as app:
         door = Door(app, era, SHOP)
         door.ok("remember", text="The staging database is called quokka.")
         found = door.full("intelligent_search", query="quokka")
-    finally:
-        app.close()
     [result] = found["results"]
     assert result["kind"] == "event"
     assert result["id"]

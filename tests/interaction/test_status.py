@@ -1,5 +1,7 @@
 """get_retrieval_status: one call that says what works."""
 
+from contextlib import closing
+
 from memory_mcp.app import App
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings
 from memory_mcp.layers.base import CONTRACTS
@@ -9,7 +11,7 @@ from tests.requirements import requirement
 
 
 @requirement("policy:FR-01", "policy:FR-02", "policy:FR-03", "us:US-04", "contract:tier-5-agentic")
-def test_one_call_reports_every_layer_and_the_tier(shop: Door) -> None:
+def test_one_call_reports_every_layer_the_tier_and_what_the_store_holds(shop: Door, shared_app: App) -> None:
     found = shop.ok("get_retrieval_status")
     assert (found["tier"], found["name"]) == (5, "Agentic")
     assert {layer["name"]: (layer["enabled"], layer["healthy"]) for layer in found["layers"]} == {
@@ -22,14 +24,17 @@ def test_one_call_reports_every_layer_and_the_tier(shop: Door) -> None:
     assert all(layer["healthy"] or layer["reason"] for layer in found["layers"])
     assert found["embedder"] == "none"
     assert found["project"] == SHOP
+    store = found["store"]
+    assert store["events"] == len(history())
+    assert store["segments"] == shared_app.tree.tally().segments
+    assert store["first"] == "2026-01-20T09:00:00+01:00"
+    assert store["last"] == "2026-02-24T15:03:00+01:00"
+    assert store["timezone"] == "Europe/Berlin"
 
 
 def test_a_layer_that_is_off_names_what_enables_it(era: str) -> None:
-    app = open_app(days=None, teleport=TeleportSettings(bm25=IndexSettings(enabled=False)))
-    try:
+    with closing(open_app(days=None, teleport=TeleportSettings(bm25=IndexSettings(enabled=False)))) as app:
         layers = Door(app, era).ok("get_retrieval_status")["layers"]
-    finally:
-        app.close()
     [bm25] = [layer for layer in layers if layer["name"] == "bm25"]
     assert bm25 == {
         "name": "bm25",
@@ -39,15 +44,6 @@ def test_a_layer_that_is_off_names_what_enables_it(era: str) -> None:
         "reason": "disabled (teleport.bm25.enabled = false)",
         "enable_with": "teleport.bm25.enabled = true",
     }
-
-
-def test_the_store_is_counted(shop: Door, shared_app: App) -> None:
-    store = shop.ok("get_retrieval_status")["store"]
-    assert store["events"] == len(history())
-    assert store["segments"] == shared_app.tree.tally().segments
-    assert store["first"] == "2026-01-20T09:00:00+01:00"
-    assert store["last"] == "2026-02-24T15:03:00+01:00"
-    assert store["timezone"] == "Europe/Berlin"
 
 
 @requirement("contract:agentic-declared", "contract:toc-declared")

@@ -116,31 +116,23 @@ def test_a_client_on_a_pipe_is_served_from_first_word_to_last(pipes: list[Pipe],
     assert complaints == ""
 
 
-def test_what_one_process_stored_the_next_one_files_and_finds(pipes: list[Pipe], data_dir: Path) -> None:
+def test_a_second_process_says_who_holds_the_store_and_then_files_and_finds_what_the_first_one_stored(
+    pipes: list[Pipe], data_dir: Path
+) -> None:
     first = start(pipes, data_dir)
     first.begin("modern")
     first.call("remember", text="The quokka server hosts the staging database.")
-    assert first.end("sigterm")[0] == 0
     second = start(pipes, data_dir)
     second.begin("legacy")
-    until(lambda: not second.call("get_retrieval_status")["structuredContent"]["lag"]["events"])
-    [result] = second.call("intelligent_search", query="quokka", detail="full")["structuredContent"]["results"]
-    assert (result["kind"], result["level"]) == ("grip", "segment")
-    assert second.end("eof")[0] == 0
-
-
-def test_a_second_process_starts_and_says_who_holds_the_store(pipes: list[Pipe], data_dir: Path) -> None:
-    first = start(pipes, data_dir)
-    first.begin("modern")
-    first.call("get_retrieval_status")
-    second = start(pipes, data_dir)
-    second.begin("modern")
     answer = second.call("browse_toc")
     assert answer["isError"] is True
     assert answer["content"][0]["text"].startswith("LOCKED: the data directory ")
     assert f"(process {first.process.pid})" in answer["content"][0]["text"]
-    assert first.end("eof")[0] == 0
+    assert first.end("sigterm")[0] == 0
     assert second.call("browse_toc")["structuredContent"]["node"]["level"] == "root"
+    until(lambda: not second.call("get_retrieval_status")["structuredContent"]["lag"]["events"])
+    [result] = second.call("intelligent_search", query="quokka", detail="full")["structuredContent"]["results"]
+    assert (result["kind"], result["level"]) == ("grip", "segment")
     assert second.end("eof")[0] == 0
 
 

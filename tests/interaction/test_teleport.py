@@ -6,6 +6,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from memory_mcp import machine
 from memory_mcp.app import App
 from memory_mcp.config import Settings
+from memory_mcp.daemon.gauges import exposition
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.models import BUNDLED
 from memory_mcp.errors import ConfigError
@@ -101,13 +103,17 @@ def test_a_result_says_how_it_scored_what_it_is_when_it_was_and_what_proves_it(d
     assert "refresh token" in {k.casefold() for k in segment["keywords"]}
 
 
-def test_every_grip_of_a_result_expands_to_words_that_were_stored(door: Door) -> None:
+@requirement("plan:future-bm25")
+def test_every_grip_of_a_result_expands_to_words_that_were_stored_and_search_node_goes_on_from_its_node(door: Door) -> None:
     results = door.full("teleport_search", query="refresh token rotate")["results"]
     for grip_id in dict.fromkeys(itertools.chain.from_iterable(r["grip_ids"] for r in results)):
         grown = door.ok("expand_grip", grip_id=grip_id)
         assert grown["verified"] is True
     best = next(r for r in results if r["kind"] == "grip")
     assert door.ok("expand_grip", grip_id=best["id"])["grip"]["quote"] == best["quote"]
+    best = door.full("teleport_search", query="refresh token", doc_type="toc_node")["results"][0]
+    found = door.ok("search_node", node_id=best["id"], query="refresh token")
+    assert found["matched"] is True
 
 
 @requirement("bm25:FR-02.3", "bm25:indexed-toc_node-doc_type", "bm25:indexed-grip-doc_type")
@@ -216,13 +222,6 @@ def test_a_rare_identifier_leads_to_its_segment_and_to_its_grip(door: Door) -> N
     assert door.ok("get_node", node_id=segment)["node"]["node_id"] == segment
 
 
-@requirement("plan:future-bm25")
-def test_search_node_goes_on_from_where_a_jump_has_led(door: Door) -> None:
-    best = door.full("teleport_search", query="refresh token", doc_type="toc_node")["results"][0]
-    found = door.ok("search_node", node_id=best["id"], query="refresh token")
-    assert found["matched"] is True
-
-
 def test_everything_recalled_carries_the_mark_of_its_origin(door: Door) -> None:
     for tool in ("teleport_search", "hybrid_search"):
         assert "origin" in door.ok(tool, query="refresh token")
@@ -231,7 +230,7 @@ def test_everything_recalled_carries_the_mark_of_its_origin(door: Door) -> None:
 # freshness
 
 
-def test_an_event_is_found_before_the_index_holds_it_and_after(own: Door) -> None:
+def test_an_event_is_found_before_the_index_holds_it_and_after_in_its_own_project_alone(own: Door) -> None:
     said = "The theodolite in the cellar is miscalibrated."
     own.app.write([draft(said, at="2026-02-26 09:00", session="late")], "jsonl")
     [fresh] = own.full("teleport_search", query="theodolite")["results"]
@@ -243,6 +242,9 @@ def test_an_event_is_found_before_the_index_holds_it_and_after(own: Door) -> Non
     filed = own.full("teleport_search", query="theodolite")["results"]
     assert {"segment", "grip"} <= {r["kind"] for r in filed}
     assert "event" not in {r["kind"] for r in filed}
+    own.app.write([draft("The sextant is lost.", at="2026-02-26 09:00", session="late", project=BILLING)], "jsonl")
+    assert own.full("teleport_search", query="sextant", project=BILLING)["results"]
+    assert own.full("teleport_search", query="sextant", project=SHOP)["results"] == []
 
 
 def test_of_events_that_wait_only_the_newest_are_embedded_for_a_question(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,19 +279,13 @@ def test_a_note_is_found_behind_all_that_an_import_brings(own: Door, monkeypatch
     assert own.full("teleport_search", query="astrolabe", scope="all")["results"]
 
 
-def test_an_event_that_waits_is_kept_to_its_project(own: Door) -> None:
-    own.app.write([draft("The theodolite is lost.", at="2026-02-26 09:00", session="late", project=BILLING)], "jsonl")
-    assert own.full("teleport_search", query="theodolite", project=BILLING)["results"]
-    assert own.full("teleport_search", query="theodolite", project=SHOP)["results"] == []
-
-
 # status
 
 
 @requirement("bm25:status-fields", "bm25:FR-07.1", "bm25:FR-07.2", "bm25:FR-07.3", "bm25:FR-07.4", "bm25:FR-07.5")
 @requirement("bm25:health-bm25_enabled", "bm25:health-bm25_healthy", "bm25:health-bm25_doc_count", "bm25:health-message")
 @requirement("policy:status-bm25", "tele:TELE-06")
-def test_the_teleport_status_has_the_fields_of_the_specification(door: Door) -> None:
+def test_the_status_of_both_indexes_has_the_fields_of_the_specification(door: Door) -> None:
     found = door.ok("get_teleport_status")
     detail = found.pop("indexes")["bm25"]
     assert found == {
@@ -304,9 +300,6 @@ def test_the_teleport_status_has_the_fields_of_the_specification(door: Door) -> 
     assert set(detail["documents"]) == {"toc_node", "grip"}
     assert detail["size_bytes"] > 0
     assert detail["last_commit_at"]
-
-
-def test_the_vector_status_has_the_fields_of_the_specification(door: Door) -> None:
     found = door.ok("get_vector_index_status")
     wanted = {"enabled": True, "ready": False, "vector_count": 0, "message": NO_MODEL}
     assert {k: found[k] for k in wanted} == wanted
@@ -315,8 +308,7 @@ def test_the_vector_status_has_the_fields_of_the_specification(door: Door) -> No
 @requirement("error:teleport-status-disabled")
 def test_what_is_switched_off_has_a_status_and_no_results(tmp_path: Path, era: str) -> None:
     off = TeleportSettings(bm25=IndexSettings(enabled=False), vector=VectorSettings(enabled=False))
-    app = opened(tmp_path / "data", teleport=off)
-    try:
+    with closing(opened(tmp_path / "data", teleport=off)) as app:
         door = Door(app, era)
         found = door.ok("get_teleport_status")
         assert (found["bm25_enabled"], found["bm25_healthy"], found["vector_enabled"]) == (False, False, False)
@@ -329,15 +321,13 @@ def test_what_is_switched_off_has_a_status_and_no_results(tmp_path: Path, era: s
         how = "Enable with teleport.vector.enabled = true; use search_children meanwhile."
         assert door.error("vector_teleport", query="token").startswith(f"UNAVAILABLE: Vector index not enabled. {how}")
         assert not (tmp_path / "data" / "indexes").exists()
-    finally:
-        app.close()
 
 
 # rebuilding and pruning
 
 
-@requirement("bm25:rebuild-index-response")
-def test_a_rebuild_says_what_it_made_and_finds_the_same(own: Door) -> None:
+@requirement("bm25:rebuild-index-response", "bm25:decision-index-lifecycle")
+def test_a_rebuild_says_what_it_made_and_finds_the_same_and_what_is_pruned_leaves_the_index_and_nothing_else(own: Door) -> None:
     before = own.full("teleport_search", query="refresh token decided", limit=50)
     made = own.ok("rebuild_index", index_type="bm25")
     assert made["success"] is True
@@ -346,10 +336,6 @@ def test_a_rebuild_says_what_it_made_and_finds_the_same(own: Door) -> None:
     assert made["message"] == f"the bm25 index holds {made['documents_indexed']:,} documents"
     after = own.full("teleport_search", query="refresh token decided", limit=50)
     assert [(r["id"], r["score"]) for r in after["results"]] == [(r["id"], r["score"]) for r in before["results"]]
-
-
-@requirement("bm25:decision-index-lifecycle")
-def test_pruned_documents_leave_the_index_and_nothing_else(own: Door) -> None:
     total = own.ok("get_teleport_status")["bm25_doc_count"]
     made = own.ok("prune_index", index_type="bm25", age_days=20, level="segment")
     assert (made["success"], set(made["pruned"])) == (True, {"segment"})
@@ -385,15 +371,12 @@ def test_wrong_arguments_are_refused(door: Door, tool: str, arguments: dict[str,
 
 
 @requirement("error:hybrid-search-partial")
-def test_hybrid_without_a_model_is_the_keyword_side_and_says_that_it_is_partial(door: Door) -> None:
+def test_without_a_model_hybrid_is_the_keyword_side_and_partial_and_a_search_by_meaning_says_why_it_cannot_be(door: Door) -> None:
     found = door.full("hybrid_search", query="refresh token rotate")
     assert found["partial"] is True
     assert found["notices"] == [f"partial: vector could not answer ({NO_MODEL})"]
     keyword = door.full("teleport_search", query="refresh token rotate")
     assert [(r["id"], r["score"]) for r in found["results"]] == [(r["id"], r["score"]) for r in keyword["results"]]
-
-
-def test_a_search_by_meaning_without_a_model_says_so(door: Door) -> None:
     text = door.error("vector_teleport", query="token")
     assert text.startswith(f"UNAVAILABLE: Vector index not enabled. N{NO_MODEL[1:]}; use teleport_search meanwhile.")
 
@@ -403,13 +386,10 @@ def test_a_layer_that_cannot_answer_names_the_tool_of_the_best_layer_that_can(
 ) -> None:
     assert "; use teleport_search meanwhile." in door.error("topics_by_query", query="token")
     assert "; use hybrid_search meanwhile." in Door(both, era).error("topics_by_query", query="token")
-    app = opened(tmp_path / "data", BUNDLED, TeleportSettings(bm25=IndexSettings(enabled=False)))
-    try:
+    with closing(opened(tmp_path / "data", BUNDLED, TeleportSettings(bm25=IndexSettings(enabled=False)))) as app:
         text = Door(app, era).error("teleport_search", query="token")
         assert "Enable with teleport.bm25.enabled = true; use vector_teleport meanwhile." in text
         assert "; use vector_teleport meanwhile." in Door(app, era).error("topics_by_query", query="token")
-    finally:
-        app.close()
 
 
 @pytest.fixture(scope="module")
@@ -457,13 +437,10 @@ def test_a_scoped_search_by_meaning_sees_nothing_of_another_project(both: App, e
 
 
 @requirement("policy:pattern-check-then-search")
-def test_a_question_is_answered_by_the_keyword_index_while_it_is_healthy(door: Door) -> None:
+def test_a_question_is_answered_by_a_healthy_index_and_by_the_tree_where_it_finds_nothing(door: Door) -> None:
     why = door.full("intelligent_search", query="refresh token")["explanation"]
     assert (why["method_used"], why["tier_used"]) == ("bm25", 4)
     assert {s["layer"]: s["reason"] for s in why["skipped"]} == {"hybrid": f"vector: {NO_MODEL}"}
-
-
-def test_a_question_the_index_finds_nothing_for_goes_to_the_tree_and_the_answer_says_so(door: Door) -> None:
     why = door.full("intelligent_search", query="xylophone")["explanation"]
     assert (why["method_used"], why["fallback_occurred"]) == ("agentic", True)
     assert {"layer": "bm25", "reason": "found nothing"} in why["skipped"]
@@ -471,18 +448,15 @@ def test_a_question_the_index_finds_nothing_for_goes_to_the_tree_and_the_answer_
 
 @requirement("us:US-07")
 def test_with_the_index_switched_off_questions_go_to_the_tree(tmp_path: Path, era: str) -> None:
-    app = opened(tmp_path / "data", teleport=TeleportSettings(bm25=IndexSettings(enabled=False)))
-    try:
+    with closing(opened(tmp_path / "data", teleport=TeleportSettings(bm25=IndexSettings(enabled=False)))) as app:
         found = Door(app, era).full("intelligent_search", query="refresh token")
-    finally:
-        app.close()
     assert found["results"]
     assert found["explanation"]["method_used"] == "agentic"
     assert {"layer": "bm25", "reason": "disabled (teleport.bm25.enabled = false)"} in found["explanation"]["skipped"]
 
 
-@requirement("error:teleport-status-unhealthy", "bm25:NFR-02.1", "bm25:NFR-02.2")
-def test_a_damaged_index_is_reported_questions_go_to_the_tree_and_it_is_built_again(own: Door) -> None:
+@requirement("error:teleport-status-unhealthy", "bm25:NFR-02.1", "bm25:NFR-02.2", "contract:principle-disposable-indexes")
+def test_an_index_that_is_damaged_or_gone_is_reported_questions_go_to_the_tree_and_it_is_built_again(own: Door) -> None:
     keeper = own.app.accelerators.keeper("bm25")
     parts = own.app.settings.storage.directory / "indexes" / "bm25" / "parts"
     victim = max((p for p in parts.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
@@ -500,12 +474,8 @@ def test_a_damaged_index_is_reported_questions_go_to_the_tree_and_it_is_built_ag
     assert found["results"]
     own.app.accelerators.maintain()
     until(lambda: own.full("intelligent_search", query="refresh token")["explanation"]["method_used"] == "bm25")
-
-
-@requirement("contract:principle-disposable-indexes")
-def test_the_folder_of_indexes_may_go_at_any_moment(own: Door) -> None:
-    import shutil
-
+    # The folder may go at any moment.
+    until(lambda: own.ok("get_teleport_status")["bm25_healthy"])
     before = ids(own.full("teleport_search", query="refresh token"))
     shutil.rmtree(own.app.settings.storage.directory / "indexes")
     assert own.full("intelligent_search", query="refresh token")["results"]
@@ -520,13 +490,10 @@ def test_the_folder_of_indexes_may_go_at_any_moment(own: Door) -> None:
 
 @requirement("policy:tier-3", "contract:tier-3-semantic")
 def test_with_a_model_and_no_keyword_index_the_tier_is_semantic(tmp_path: Path) -> None:
-    app = opened(tmp_path / "data", BUNDLED, TeleportSettings(bm25=IndexSettings(enabled=False)))
-    try:
+    with closing(opened(tmp_path / "data", BUNDLED, TeleportSettings(bm25=IndexSettings(enabled=False)))) as app:
         door = Door(app, "auto")
         status = door.ok("get_retrieval_status")
         why = door.full("intelligent_search", query="refresh token")["explanation"]
-    finally:
-        app.close()
     assert (status["tier"], status["name"]) == (3, "Semantic")
     assert (why["method_used"], why["tier_used"]) == ("vector", 3)
 
@@ -580,8 +547,7 @@ def jobs(app: App) -> dict[str, str]:
 
 @requirement("bm25:FR-04.1", "bm25:FR-04.2", "bm25:FR-04.3", "us:US-08")
 def test_a_job_commits_what_is_searchable_already(tmp_path: Path) -> None:
-    app = opened(tmp_path / "data", teleport=TeleportSettings(bm25=IndexSettings(commit_interval_secs=20)))
-    try:
+    with closing(opened(tmp_path / "data", teleport=TeleportSettings(bm25=IndexSettings(commit_interval_secs=20)))) as app:
         assert jobs(app)["commit_indexes"] == "every 20 seconds"
         door = Door(app, "auto")
         app.write([draft("The theodolite is broken.", at="2026-02-26 09:00", session="late")], "jsonl")
@@ -594,17 +560,12 @@ def test_a_job_commits_what_is_searchable_already(tmp_path: Path) -> None:
         assert door.ok("get_teleport_status")["indexes"]["bm25"]["generation"] == before["generation"] + 1
         assert ids(door.full("teleport_search", query="theodolite")) == found
         assert app.scheduler.run_now("commit_indexes").counts == {"committed": 0}
-    finally:
-        app.close()
 
 
 @requirement("bm25:FR-04.1", "bm25:FR-08.5", "bm25:FR-09.2")
 def test_indexes_are_on_by_default_and_kept_every_minute_and_every_night(indexed: App) -> None:
-    assert (Settings().teleport.enabled, Settings().teleport.bm25.enabled, Settings().teleport.vector.enabled) == (
-        True,
-        True,
-        True,
-    )
+    usual = Settings().teleport
+    assert (usual.enabled, usual.bm25.enabled, usual.vector.enabled) == (True, True, True)
     assert jobs(indexed)["commit_indexes"] == "every minute"
     assert jobs(indexed)["prune_indexes"] == jobs(indexed)["housekeeping"] == "daily at 03:00"
 
@@ -614,16 +575,14 @@ def test_the_nightly_job_leaves_out_what_has_aged_once_the_index_is_large(tmp_pa
     app = opened(tmp_path / "data")
     assert app.scheduler.run_now("prune_indexes").words == "nothing had aged out"
     app.close()
-    app = opened(tmp_path / "data", teleport=TeleportSettings(bm25=IndexSettings(retention_min_docs=10)), filled=False)
-    try:
+    large = TeleportSettings(bm25=IndexSettings(retention_min_docs=10))
+    with closing(opened(tmp_path / "data", teleport=large, filled=False)) as app:
         app.accelerators.settle()
         door = Door(app, "auto")
         assert door.full("teleport_search", query="refresh token", level="segment")["results"]
         assert app.scheduler.run_now("prune_indexes").counts["bm25"] > 0
         assert door.full("teleport_search", query="refresh token", level="segment")["results"] == []
         assert door.full("teleport_search", query="refresh token", level="day")["results"]
-    finally:
-        app.close()
 
 
 @requirement("bm25:FR-04.4")
@@ -634,13 +593,10 @@ def test_closing_commits_what_was_only_in_memory(tmp_path: Path) -> None:
     app.accelerators.settle()
     before = app.accelerators.statuses()["bm25"]
     app.close()
-    app = opened(tmp_path / "data", filled=False)
-    try:
+    with closing(opened(tmp_path / "data", filled=False)) as app:
         loaded = app.accelerators.statuses()["bm25"]
         assert (loaded.counts, loaded.behind, loaded.generation) == (before.counts, 0, before.generation + 1)
         assert Door(app, "auto").full("teleport_search", query="theodolite")["results"][0]["kind"] != "event"
-    finally:
-        app.close()
 
 
 @requirement("bm25:FR-01.4")
@@ -656,15 +612,12 @@ def test_an_index_lies_in_the_data_directory_or_where_the_settings_say(tmp_path:
 
 @requirement("bm25:NFR-02.3", "bm25:risk-cold-start")
 def test_a_server_without_an_index_answers_at_once_and_has_one_soon_without_being_asked(tmp_path: Path) -> None:
-    import shutil
-
     from memory_mcp.server.service import Service
 
     app = opened(tmp_path / "data")
     app.close()
     shutil.rmtree(tmp_path / "data" / "indexes")
-    service = Service(app.settings)
-    try:
+    with closing(Service(app.settings)) as service:
         running = service.host.app()
         assert Door(running, "auto").full("intelligent_search", query="refresh token")["results"]
         current = tmp_path / "data" / "indexes" / "bm25" / "CURRENT"
@@ -672,8 +625,6 @@ def test_a_server_without_an_index_answers_at_once_and_has_one_soon_without_bein
         until(lambda: running.accelerators.statuses()["bm25"].ready)
         door = Door(running, "auto")
         until(lambda: door.full("intelligent_search", query="refresh token")["explanation"]["method_used"] == "bm25")
-    finally:
-        service.close()
 
 
 # how it is watched
@@ -681,8 +632,6 @@ def test_a_server_without_an_index_answers_at_once_and_has_one_soon_without_bein
 
 @requirement("bm25:span-teleport_search", "bm25:span-parse_query", "bm25:span-execute_search", "bm25:span-collect_results")
 def test_a_search_is_a_span_with_its_steps_inside(indexed: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    from contextlib import contextmanager
-
     from memory_mcp.indexes.bm25 import index as bm25
     from memory_mcp.layers import teleport
 
@@ -721,8 +670,6 @@ def test_the_engine_is_declared_and_has_a_room_of_its_own() -> None:
 def test_a_commit_that_fails_is_counted_and_told_costs_no_answer_and_is_made_up_for(
     own: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from memory_mcp.daemon.gauges import exposition
-
     def errors() -> float:
         [line] = [x for x in exposition(own.app).splitlines() if x.startswith("bm25_commit_errors_total ")]
         return float(line.split()[1])
@@ -810,8 +757,6 @@ def test_the_settings_say_how_much_memory_a_build_may_use(tmp_path: Path, monkey
 @requirement("bm25:metric-bm25_search_latency_seconds", "bm25:metric-bm25_commit_latency_seconds")
 @requirement("bm25:metric-bm25_index_operations_total", "bm25:metric-bm25_rebuild_duration_seconds")
 def test_the_metrics_follow_what_an_index_does(own: Door) -> None:
-    from memory_mcp.daemon.gauges import exposition
-
     def read() -> dict[str, float]:
         lines = [x.rsplit(" ", 1) for x in exposition(own.app).splitlines() if x.startswith("bm25_")]
         return {name: float(value) for name, value in lines}
@@ -842,8 +787,6 @@ def test_the_metrics_follow_what_an_index_does(own: Door) -> None:
 
 @requirement("bm25:NFR-04.1")
 def test_upkeep_of_an_index_is_a_span_too(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    from contextlib import contextmanager
-
     from memory_mcp.indexes import keeper, live
 
     told: list[str] = []
@@ -871,8 +814,7 @@ def test_rare_names_are_found_at_once_and_for_less_than_half_of_what_walking_the
     names = [
         f"{kind}_{i}{tail}" for i in range(8) for kind, tail in (("ERR", "F"), ("parse", "()"), ("cfg", ".yml"), ("job", "-x"))
     ]
-    app = opened(tmp_path / "data")
-    try:
+    with closing(opened(tmp_path / "data")) as app:
         days = [f"2026-01-{day:02} 15:00" for day in range(2, 30)]
         said = [
             draft(f"While renaming handlers, {name} turned up and we changed it.", at=days[i % len(days)], session=f"r{i}")
@@ -885,22 +827,15 @@ def test_rare_names_are_found_at_once_and_for_less_than_half_of_what_walking_the
         answers = {name: door.full("teleport_search", query=name, limit=3) for name in names}
         found = [name for name, answer in answers.items() if any(name in r["quote"] for r in answer["results"])]
         walks = [tokens_of_the_way_to(door, answers[name]["results"]) for name in names[:6]]
-    finally:
-        app.close()
     assert len(found) > 0.95 * len(names)
     assert all(tokens(answers[name]) < walk / 2 for name, walk in zip(names, walks, strict=False))
 
 
 @requirement("metric:teleport-usage-rate")
-def test_most_questions_that_have_an_answer_are_answered_by_an_index(own: Door) -> None:
-    questions = (
-        "refresh token grace window",
-        "idempotency key",
-        "what did we decide about the queue",
-        "VAT Norway",
-        "retry queue",
-    )
-    methods = [own.full("intelligent_search", query=q, scope="all")["explanation"]["method_used"] for q in questions]
+def test_most_questions_that_have_an_answer_are_answered_by_an_index(indexed: App) -> None:
+    door = Door(indexed, "auto")
+    questions = ("refresh token grace window", "idempotency key", "what did we decide about the queue", "VAT Norway", "retry")
+    methods = [door.full("intelligent_search", query=q, scope="all")["explanation"]["method_used"] for q in questions]
     assert methods.count("bm25") / len(methods) > 0.3
 
 

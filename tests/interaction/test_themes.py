@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,6 @@ def door(whole: App, era: str) -> Door:
     return Door(whole, era)
 
 
-def words_of(*themes: str) -> list[str]:
-    return [word for theme in themes for word in THEMES[theme]]
-
-
 # themes
 
 
@@ -159,7 +156,7 @@ def test_only_what_explores_is_told_themes(door: Door, intent: str) -> None:
 
 @pytest.mark.parametrize("project", [SHOP, BILLING])
 def test_themes_of_a_project_hold_no_word_of_another(door: Door, project: str) -> None:
-    foreign = words_of(*(theme for theme, projects in PROJECTS.items() if project not in projects))
+    foreign = [word for theme, projects in PROJECTS.items() if project not in projects for word in THEMES[theme]]
     own = [theme for theme, projects in PROJECTS.items() if project in projects]
     asked = [OVERVIEW, f"What are the recurring themes around the {foreign[0]} and the login form?"]
     for query in asked:
@@ -204,12 +201,9 @@ def test_pages_behind_the_first_repeat_no_theme(door: Door) -> None:
 
 @pytest.mark.parametrize("count", [1, 49])
 def test_a_memory_too_small_for_topics_is_of_tier_two_and_says_how_small(tmp_path: Path, era: str, count: int) -> None:
-    app = filled(tmp_path / "data", TeleportSettings(), count)
-    try:
+    with closing(filled(tmp_path / "data", TeleportSettings(), count)) as app:
         told = Door(app, era).ok("get_retrieval_status")
         found = Door(app, era).full("intelligent_search", query=OVERVIEW)
-    finally:
-        app.close()
     (topics,) = (one for one in told["layers"] if one["name"] == "topics")
     reason = f"topics are looked for from 50 segments on; there {'is' if count == 1 else 'are'} {count}"
     assert (told["tier"], topics["enabled"], topics["healthy"], topics["reason"]) == (2, True, False, reason)
@@ -232,18 +226,7 @@ def rest(found: dict[str, Any], mode: str) -> dict[str, Any]:
     # Side by side it depends on the moment how far a path came that was not needed any more, and so who is named.
     if mode != "sequential":
         why["notices"] = [n.partition(": used ")[0] for n in why["notices"]]
-    work = (
-        "method_used",
-        "tried",
-        "skipped",
-        "arbitration",
-        "nodes_visited",
-        "rpc_calls",
-        "depth",
-        "bounds",
-        "bounds_hit",
-        "path",
-    )
+    work = "method_used tried skipped arbitration nodes_visited rpc_calls depth bounds bounds_hit path".split()
     changing = {"themes", *(() if mode == "sequential" else ("complete",))}
     for name in ("tier_used", "fallback_occurred", "elapsed_ms", *(() if mode == "sequential" else work)):
         why.pop(name, None)

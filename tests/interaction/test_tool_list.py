@@ -31,19 +31,8 @@ TOPICS = ["get_top_topics", "get_toc_nodes_for_topic", "get_related_topics", "la
 PROJECTS = ["list_projects", "list_agents", "get_agent_activity", "alias_project", "split_project", "undo_project"]
 LAST = ["forget", "pause_capture", "resume_capture"]
 FULL = [*TREE, *DECIDE, *INDEXES, *TOPICS, "ingest_events", *REFINE, "pin", "correct", "retract", *PROJECTS, *LAST]
-WRITES = {
-    "remember",
-    "rebuild_index",
-    "prune_index",
-    "label_topic",
-    "ingest_events",
-    "refine_summary",
-    "pin",
-    "correct",
-    "retract",
-    *PROJECTS[3:],
-    *LAST,
-}
+STATEMENTS = ["remember", "ingest_events", "refine_summary", "label_topic", "pin", "correct", "retract"]
+WRITES = {*STATEMENTS, "rebuild_index", "prune_index", *PROJECTS[3:], *LAST}
 
 
 def size(value: Any) -> int:
@@ -61,33 +50,26 @@ def tools(door: Door) -> list[Any]:
     return list(door.run(lambda client: client.list_tools()).tools)
 
 
-def test_the_default_profile_offers_nine_tools_in_their_order(nine: Door) -> None:
+def test_the_nine_tools_of_the_default_profile_cost_at_most_ten_thousand_bytes_and_their_answers_eight_thousand(
+    nine: Door,
+) -> None:
     assert [t.name for t in tools(nine)] == DEFAULT
+    total = sum(size({"name": t.name, "description": t.description, "inputSchema": t.input_schema}) for t in tools(nine))
+    assert total <= 10_000
+    assert sum(size(t.output_schema) for t in tools(nine)) <= 8_000
 
 
 def test_the_full_profile_adds_the_rest_behind_them(door: Door) -> None:
     assert [t.name for t in tools(door)] == DEFAULT + FULL
 
 
-def test_names_descriptions_and_arguments_of_the_nine_stay_within_ten_thousand_bytes(nine: Door) -> None:
-    total = sum(size({"name": t.name, "description": t.description, "inputSchema": t.input_schema}) for t in tools(nine))
-    assert total <= 10_000
-
-
-def test_their_answers_add_at_most_eight_thousand_bytes(nine: Door) -> None:
-    assert sum(size(t.output_schema) for t in tools(nine)) <= 8_000
-
-
-def test_the_instructions_stay_below_two_kilobytes_and_arrive(door: Door) -> None:
+@requirement("plan:risk-semantic-gap")
+def test_the_instructions_stay_below_two_kilobytes_arrive_and_say_that_words_are_matched_and_not_meanings(door: Door) -> None:
     async def told(client: Any) -> str | None:
         return str(client.instructions)
 
     assert door.run(told) == instructions()
     assert len(instructions().encode()) < 2_000
-
-
-@requirement("plan:risk-semantic-gap")
-def test_agents_are_told_that_words_are_matched_and_not_meanings() -> None:
     assert "tiers 4 and 5 match words and their stems, not meanings" in instructions()
 
 
@@ -98,7 +80,7 @@ def test_instructions_and_descriptions_name_only_tools_that_exist(nine: Door) ->
     assert words >= set(DEFAULT) - {"get_retrieval_status"}
 
 
-def test_schemas_hold_no_nulls_titles_or_open_ends(door: Door) -> None:
+def test_every_tool_says_whether_it_writes_and_no_schema_holds_nulls_titles_or_open_ends(door: Door) -> None:
     for tool in tools(door):
         assert tool.input_schema["additionalProperties"] is False, tool.name
         for schema in (tool.input_schema, tool.output_schema):
@@ -106,10 +88,6 @@ def test_schemas_hold_no_nulls_titles_or_open_ends(door: Door) -> None:
             assert '"null"' not in text, tool.name
             assert "anyOf" not in text, tool.name
             assert '"title": "' not in text, tool.name
-
-
-def test_every_tool_says_whether_it_writes(door: Door) -> None:
-    for tool in tools(door):
         notes = tool.annotations
         assert tool.title, tool.name
         assert notes.read_only_hint is (tool.name not in WRITES), tool.name

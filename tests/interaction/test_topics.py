@@ -73,12 +73,16 @@ def test_a_question_is_answered_within_nine_hundred_tokens_and_less_where_less_i
     assert tokens(door.ok("topics_by_query", query=query, limit=10, token_budget=3000)) > tokens(usual)
 
 
-def test_statements_of_a_topic_differ_from_each_other_and_from_the_title(app: App) -> None:
+def test_statements_of_a_topic_differ_from_each_other_and_from_the_title_and_the_text_names_each_topic_once(app: App) -> None:
     for topic in Door(app, "auto").ok("topics_by_query", query="voucher discount in the basket")["topics"]:
         said = [node["text"] for node in topic["nodes"] if "text" in node]
         assert len(set(said)) == len(said) > 0
         assert all(node["grip"] for node in topic["nodes"])
         assert not any(node.get("text", "nothing") in node["title"] for node in topic["nodes"])
+    found = Door(app, "auto").call("topics_by_query", query="invoice mail")
+    [block] = found.content
+    assert re.search(r"\n\*\*1\. .*invoice.*\*\* topic:", block.text)  # type: ignore[union-attr]
+    assert MARK in block.text  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("tool", "arguments"), ASKED, ids=[name for name, _ in ASKED])
@@ -141,13 +145,6 @@ def test_where_nothing_fits_the_answer_says_how_much_there_is_and_what_finds_the
     assert notice.startswith(f"none of the {held} topics in all projects fits; intelligent_search finds")
 
 
-def test_the_text_of_an_answer_names_each_topic_once(app: App) -> None:
-    found = Door(app, "auto").call("topics_by_query", query="invoice mail")
-    [block] = found.content
-    assert re.search(r"\n\*\*1\. .*invoice.*\*\* topic:", block.text)  # type: ignore[union-attr]
-    assert MARK in block.text  # type: ignore[union-attr]
-
-
 @requirement("policy:status-topics")
 def test_the_status_has_the_names_of_the_specification(app: App) -> None:
     status = Door(app, "auto").ok("get_topic_graph_status")
@@ -157,7 +154,7 @@ def test_the_status_has_the_names_of_the_specification(app: App) -> None:
     assert status["size_bytes"] > 0
 
 
-def test_a_label_is_seen_in_the_scope_that_gave_it_and_nowhere_else(app: App) -> None:
+def test_a_label_is_seen_in_the_scope_that_gave_it_and_nowhere_else_and_passes_the_gate_of_every_write(app: App) -> None:
     topic, shop, billing = shared(app), Door(app, "auto", SHOP), Door(app, "auto", BILLING)
     before = billing.ok("get_related_topics", topic_id=topic)["label"]
     given = shop.ok("label_topic", topic_id=topic, label="  draining\n kingfisher hosts ")
@@ -169,18 +166,14 @@ def test_a_label_is_seen_in_the_scope_that_gave_it_and_nowhere_else(app: App) ->
     taken = shop.ok("label_topic", topic_id=topic)
     assert "labelled_by" not in taken
     assert taken["label"] != given["label"]
-
-
-def test_a_label_passes_the_gate_of_every_write(app: App) -> None:
-    topic, door = shared(app), Door(app, "auto", SHOP)
-    kept = door.ok("label_topic", topic_id=topic, label="key AKIAIOSFODNN7EXAMPLE")["label"]
+    kept = shop.ok("label_topic", topic_id=topic, label="key AKIAIOSFODNN7EXAMPLE")["label"]
     assert "AKIA" not in kept
-    door.ok("label_topic", topic_id=topic)
+    shop.ok("label_topic", topic_id=topic)
     for label, said in (
         (f"<{MARK}> 2026-01-12 09:00 rotor", "the label is refused: own output"),
         ("x" * 51, "label is too long: at most 50"),
     ):
-        assert door.error("label_topic", topic_id=topic, label=label).startswith(f"INVALID_ARGUMENT: {said}")
+        assert shop.error("label_topic", topic_id=topic, label=label).startswith(f"INVALID_ARGUMENT: {said}")
 
 
 def test_a_pinned_topic_comes_first_until_it_is_let_go(app: App) -> None:

@@ -1,6 +1,7 @@
 """What keeps a thing out of an answer: the change that is named shows it, and no part of the change can be left out."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -287,8 +288,7 @@ def test_a_way_is_found_in_a_few_tries(client: Door, app: App, monkeypatch: pyte
 
 def test_it_ends_with_the_time_of_the_call_and_says_so() -> None:
     """Clocks that run fast: nothing can be tried, and nothing is claimed."""
-    app = open_app(profile="full", clock=FakeClock(tick=0.05))
-    try:
+    with closing(open_app(profile="full", clock=FakeClock(tick=0.05))) as app:
         door = Door(app, "auto", SHOP)
         missing = segment_of(app, FREEZE)
         answer = door.call("intelligent_search", query="xylophone", timeout_ms=1, why_not=missing)
@@ -296,8 +296,6 @@ def test_it_ends_with_the_time_of_the_call_and_says_so() -> None:
         found = answer.structured_content["explanation"]["why_not"]
         assert "leave timeout_ms out" in found["reason"]
         assert "change" not in found
-    finally:
-        app.close()
 
 
 def test_words_of_another_project_are_not_handed_out(client: Door, app: App) -> None:

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from memory_mcp.model.event import Trust
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.sentinel import MARK
@@ -20,7 +18,7 @@ def count(door: Door) -> int:
     return int(door.app.storage.events.last_seq())
 
 
-def test_a_note_is_an_event_of_the_agents_own_session(own: Door) -> None:
+def test_a_note_is_an_event_of_the_agents_own_session_and_its_grip_resolves_at_once_and_after_it_is_filed(own: Door) -> None:
     """The clock stands at 2 March 2026, 13:00 in Berlin."""
     made = own.ok("remember", text=NOTE, kind="procedure")
     event = own.app.storage.events.find(EventId(made["event_id"]))
@@ -30,18 +28,12 @@ def test_a_note_is_an_event_of_the_agents_own_session(own: Door) -> None:
     assert (event.agent, event.project, event.role, event.type) == ("claude-code", SHOP, "assistant", "note")
     assert event.trust is Trust.AGENT_NOTE
     assert event.metadata["kind"] == "procedure"
-
-
-def test_its_grip_resolves_at_once_and_after_it_is_filed(own: Door) -> None:
-    made = own.ok("remember", text=NOTE)
     for _ in range(2):
         found = own.ok("expand_grip", grip_id=made["grip_id"])
         assert (found["grip"]["quote"], found["verified"]) == (NOTE, True)
         own.app.derivation.run()
     assert own.ok("intelligent_search", query="linter before commit")["results"][0]["quote"] == NOTE
-
-
-def test_a_long_note_is_quoted_up_to_a_whole_word(own: Door) -> None:
+    # A long one is quoted up to a whole word.
     made = own.ok("remember", text="lengthy reasoning " * 100)
     quote = own.ok("expand_grip", grip_id=made["grip_id"], before=0, after=0)["grip"]["quote"]
     assert 400 < len(quote) <= 600
@@ -68,7 +60,7 @@ def relayed(own: Door, work: Any) -> Any:
         CALLER.reset(before)
 
 
-def test_a_call_sent_again_by_a_relay_is_applied_once(own: Door) -> None:
+def test_what_is_sent_again_by_a_relay_is_applied_once_and_gets_the_first_answer_again(own: Door) -> None:
     async def twice(client: Any) -> list[Any]:
         key: Any = {"memory-mcp/key": "pump-1/17"}
         return [(await client.call_tool("remember", {"text": NOTE}, meta=key)).structured_content for _ in range(2)]
@@ -77,29 +69,29 @@ def test_a_call_sent_again_by_a_relay_is_applied_once(own: Door) -> None:
     assert first == second
     once, again = own.run(twice)
     assert once != again, "a key that no relay of ours has set counts for nothing"
-
-
-def test_events_sent_again_by_a_relay_get_the_first_answer_again(own: Door) -> None:
     said = [
         {"session_id": "again", "timestamp": 1_767_225_600_000 + n, "role": "user", "text": f"Sent twice {n}."} for n in range(3)
     ]
 
-    async def twice(client: Any) -> list[Any]:
+    async def ingested_twice(client: Any) -> list[Any]:
         key: Any = {"memory-mcp/key": "pump-1/18"}
         return [(await client.call_tool("ingest_events", {"events": said}, meta=key)).structured_content for _ in range(2)]
 
-    first, second = relayed(own, twice)
+    first, second = relayed(own, ingested_twice)
     assert first == second
     assert first["stored"] == 3
 
 
-def test_a_secret_in_a_note_is_redacted_before_it_is_stored(own: Door) -> None:
+def test_a_secret_in_a_note_or_a_summary_is_redacted_before_it_is_stored(own: Door) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     made = own.ok("remember", text=f"The deploy key is {secret}; rotate it monthly.")
     found = own.ok("expand_grip", grip_id=made["grip_id"])
     assert secret not in json.dumps(found)
     assert "[REDACTED:" in found["grip"]["quote"]
     assert found["verified"] is True
+    node_id, grips = segment_of(own)
+    own.ok("refine_summary", node_id=node_id, title="Keys", bullets=[{"text": f"Uses {secret}.", "grip_ids": grips}])
+    assert secret not in json.dumps(own.ok("browse_toc", node_id=node_id))
 
 
 def test_what_the_memory_itself_said_is_not_stored_again(own: Door) -> None:
@@ -110,11 +102,6 @@ def test_what_the_memory_itself_said_is_not_stored_again(own: Door) -> None:
     )
     assert own.error("remember", text=answer).startswith("INVALID_ARGUMENT")
     assert count(own) == stored
-
-
-@pytest.mark.parametrize("text", ["", "   ", "\n"])
-def test_an_empty_note_is_refused(own: Door, text: str) -> None:
-    assert own.error("remember", text=text).startswith("INVALID_ARGUMENT: the text is empty")
 
 
 def test_a_note_may_be_pinned_and_belong_to_another_project(own: Door) -> None:
@@ -131,7 +118,7 @@ def events(**changes: Any) -> list[dict[str, Any]]:
 
 
 @requirement("plan:hierarchy-events")
-def test_ingested_events_are_stored_once_and_found(own: Door) -> None:
+def test_ingested_events_are_stored_once_and_found_and_too_many_at_once_are_refused(own: Door) -> None:
     first = own.ok("ingest_events", events=events())
     assert (first["stored"], first["known"], len(first["event_ids"])) == (2, 0, 2)
     again = own.ok("ingest_events", events=events())
@@ -141,27 +128,23 @@ def test_ingested_events_are_stored_once_and_found(own: Door) -> None:
     assert (event.project, event.agent, event.source_id, event.trust) == (SHOP, "claude-code", "m1", Trust.IMPORTED)
     own.app.derivation.run()
     assert own.ok("intelligent_search", query="ports above 9000")["results"]
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"role": "wizard"}, "event 1 of 2: unknown role 'wizard'"),
-        ({"timestamp": "noonish"}, "event 1 of 2: timestamp is no time"),
-        ({"text": ""}, "event 1 of 2: text is empty"),
-        ({"sesion": "s"}, "event 1 of 2: unknown field 'sesion'"),
-    ],
-)
-def test_one_bad_event_refuses_all_and_is_named(own: Door, change: dict[str, str], expected: str) -> None:
-    stored = count(own)
-    text = own.error("ingest_events", events=events(**change))
-    assert text.startswith(f"INVALID_ARGUMENT: {expected}")
-    assert "Nothing was stored." in text
-    assert count(own) == stored
-
-
-def test_too_many_events_at_once_are_refused(own: Door) -> None:
     assert own.error("ingest_events", events=events() * 251).startswith("RESOURCE_EXHAUSTED: 502 events at once")
+
+
+def test_one_bad_event_refuses_all_and_is_named_and_an_empty_note_is_refused(own: Door) -> None:
+    stored = count(own)
+    for change, expected in (
+        ({"role": "wizard"}, "unknown role 'wizard'"),
+        ({"timestamp": "noonish"}, "timestamp is no time"),
+        ({"text": ""}, "text is empty"),
+        ({"sesion": "s"}, "unknown field 'sesion'"),
+    ):
+        refused = own.error("ingest_events", events=events(**change))
+        assert refused.startswith(f"INVALID_ARGUMENT: event 1 of 2: {expected}")
+        assert "Nothing was stored." in refused
+    for text in ("", "   ", "\n"):
+        assert own.error("remember", text=text).startswith("INVALID_ARGUMENT: the text is empty")
+    assert count(own) == stored
 
 
 def segment_of(door: Door, query: str = "single-use refresh tokens") -> tuple[str, list[str]]:
@@ -169,7 +152,9 @@ def segment_of(door: Door, query: str = "single-use refresh tokens") -> tuple[st
     return door.ok("expand_grip", grip_id=best["grip_ids"][0])["grip"]["node_id"], best["grip_ids"]
 
 
-def test_a_refined_summary_is_marked_as_the_agents_and_stays(own: Door) -> None:
+def test_a_refined_summary_is_marked_as_the_agents_stays_reaches_the_periods_above_it_and_they_may_be_refined_too(
+    own: Door,
+) -> None:
     node_id, grips = segment_of(own)
     bullets = [{"text": "Single use.", "grip_ids": grips}]
     made = own.ok("refine_summary", node_id=node_id, title="Refresh tokens rotate", bullets=bullets)
@@ -180,47 +165,25 @@ def test_a_refined_summary_is_marked_as_the_agents_and_stays(own: Door) -> None:
     assert node["title"] == "2026-01-21 10:00 · Refresh tokens rotate"
     assert node["bullets"] == [{"text": "Single use.", "grip_ids": grips}]
     assert node["author"] == "agent"
-
-
-def test_a_refined_segment_reaches_the_periods_above_it(own: Door) -> None:
-    node_id, grips = segment_of(own)
     bullet = {"text": "Zanzibar rotation adopted.", "grip_ids": grips}
     own.ok("refine_summary", node_id=node_id, title="Zanzibar rotation", bullets=[bullet])
     assert "Zanzibar" in json.dumps(own.ok("browse_toc", node_id="toc:day:2026-01-21"))
-
-
-def test_a_period_may_be_refined_and_keeps_its_date(own: Door) -> None:
-    _, grips = segment_of(own)
     own.ok("refine_summary", node_id="toc:day:2026-01-21", title="Token day", bullets=[{"text": "Rotation.", "grip_ids": grips}])
     assert own.ok("browse_toc", node_id="toc:day:2026-01-21", scope="all")["node"]["title"] == "Wed 21 Jan 2026 · Token day"
 
 
-@pytest.mark.parametrize(
-    ("bullets", "expected"),
-    [
-        ([], "bullets is empty"),
-        ([{"text": "No proof.", "grip_ids": []}], "bullets.0.grip_ids is empty"),
-        ([{"text": "Made up.", "grip_ids": ["grip:1768986120000:0123456789abcdef"]}], "no grip grip:1768986120000:"),
-        ([{"text": "Odd.", "grip_ids": ["xyz"]}], "not a grip id: 'xyz'"),
-    ],
-)
-def test_a_bullet_without_proof_is_refused(own: Door, bullets: list[dict[str, Any]], expected: str) -> None:
-    node_id, _ = segment_of(own)
-    assert expected in own.error("refine_summary", node_id=node_id, title="x1", bullets=bullets)
-
-
-def test_a_bullet_may_not_rest_on_what_lies_outside_its_node(own: Door) -> None:
+def test_a_bullet_without_proof_in_its_own_node_is_refused(own: Door) -> None:
     node_id, _ = segment_of(own)
     _, elsewhere = segment_of(own, "release train")
-    text = own.error("refine_summary", node_id=node_id, title="x1", bullets=[{"text": "Stretch.", "grip_ids": elsewhere}])
-    assert f"lies outside {node_id}" in text
-
-
-def test_a_secret_in_a_summary_is_redacted_too(own: Door) -> None:
-    node_id, grips = segment_of(own)
-    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    own.ok("refine_summary", node_id=node_id, title="Keys", bullets=[{"text": f"Uses {secret}.", "grip_ids": grips}])
-    assert secret not in json.dumps(own.ok("browse_toc", node_id=node_id))
+    assert "bullets is empty" in own.error("refine_summary", node_id=node_id, title="x1", bullets=[])
+    for grips, expected in (
+        ([], "bullets.0.grip_ids is empty"),
+        (["grip:1768986120000:0123456789abcdef"], "no grip grip:1768986120000:"),
+        (["xyz"], "not a grip id: 'xyz'"),
+        (elsewhere, f"lies outside {node_id}"),
+    ):
+        bullets = [{"text": "No proof.", "grip_ids": grips}]
+        assert expected in own.error("refine_summary", node_id=node_id, title="x1", bullets=bullets)
 
 
 def test_pins_hold_nodes_and_grips_until_they_are_let_go(own: Door) -> None:

@@ -1,5 +1,6 @@
 """What a new session is told: the right things, of the right project, within the budget, as data; and when it is written anew."""
 
+import itertools
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
@@ -61,7 +62,9 @@ def said(app: App, *drafts: EventDraft, trust: Trust | None = None) -> None:
 # what is told
 
 
-def test_a_briefing_tells_when_what_and_where_to_look_within_its_budget(memory: App, data_dir: Path) -> None:
+def test_a_briefing_tells_when_what_and_where_to_look_within_its_budget_and_every_grip_leads_to_the_words_beside_it(
+    memory: App, data_dir: Path
+) -> None:
     text = job(memory, data_dir).text(SHOP)
     lines = text.splitlines()
     assert (lines[0], lines[1], lines[2], lines[-2], lines[-1]) == (OPEN, HEAD, LEFT_OFF, MORE, CLOSE)
@@ -72,23 +75,19 @@ def test_a_briefing_tells_when_what_and_where_to_look_within_its_budget(memory: 
     dates = [line[:16] for line in lines if line.startswith("2026-")]
     assert dates == sorted(dates, reverse=True)
     assert 200 < estimate_tokens(text) <= 300
-
-
-def test_every_grip_of_a_briefing_leads_to_the_words_beside_it(memory: App, data_dir: Path) -> None:
-    lines = [line for line in job(memory, data_dir).text(SHOP).splitlines() if "grip:" in line]
+    lines = [line for line in lines if "grip:" in line]
     assert len(lines) >= 5
     for line in lines:
         quoted, grip = line.split(': "', 1)[1].rsplit('" ', 1)
         assert quoted.rstrip("….")[:40] in memory.evidence.expand(grip).quote
 
 
-@pytest.mark.parametrize("tokens", [50, 70, 120, 200, 400, 2000])
-@pytest.mark.parametrize("factor", [1.0, 1.7])
-def test_the_budget_holds_whatever_it_is(memory: App, data_dir: Path, tokens: int, factor: float) -> None:
+def test_the_budget_holds_whatever_it_is(memory: App, data_dir: Path) -> None:
     memory.storage.toc.set_pin("toc:month:2026-01", True, "test")
-    text = job(memory, data_dir, tokens, factor=factor).text(SHOP)
-    assert estimate_tokens(text, factor) <= tokens
-    assert bool(text) == (tokens > 50 or factor == 1.0)
+    for tokens, factor in itertools.product((50, 70, 120, 200, 400, 2000), (1.0, 1.7)):
+        text = job(memory, data_dir, tokens, factor=factor).text(SHOP)
+        assert estimate_tokens(text, factor) <= tokens
+        assert bool(text) == (tokens > 50 or factor == 1.0), (tokens, factor)
 
 
 def test_no_word_of_another_project_is_told(memory: App, data_dir: Path) -> None:
@@ -129,15 +128,14 @@ def test_what_is_pinned_comes_first_and_newest_first(memory: App, data_dir: Path
     assert PINNED not in job(memory, data_dir).text(BILLING)
 
 
-def test_a_pinned_period_is_told_as_this_project_knows_it(memory: App, data_dir: Path) -> None:
+def test_a_pinned_period_is_told_as_this_project_knows_it_and_many_pins_leave_room_for_where_work_was_left_off(
+    memory: App, data_dir: Path
+) -> None:
     memory.storage.toc.set_pin("toc:week:2026-W04", True, "test")
     (line,) = [line for line in job(memory, data_dir).text(BILLING).splitlines() if "toc:week:2026-W04" in line]
     own = memory.tree.node(NodeId("toc:week:2026-W04"), BILLING)
     assert line.startswith("- 2026-01-19: ")
     assert own.title.partition(" · ")[2][:60] in line
-
-
-def test_many_pins_leave_room_for_where_work_was_left_off(memory: App, data_dir: Path) -> None:
     for cut in memory.storage.toc.iter_cuts():
         memory.storage.toc.set_pin(cut.node_id, True, "test")
     lines = job(memory, data_dir).text(SHOP).splitlines()
@@ -279,7 +277,9 @@ def worked(app: App, session: str = "vat", day: str = "2026-02-10") -> None:
     )  # fmt: skip
 
 
-def test_a_briefing_tells_who_asked_what_came_of_it_what_is_open_and_where(memory: App, data_dir: Path) -> None:
+def test_what_is_told_of_a_session_and_of_a_project_is_who_asked_what_came_of_it_what_is_open_and_where(
+    memory: App, data_dir: Path
+) -> None:
     worked(memory)
     lines = [line.partition(" grip:")[0] for line in job(memory, data_dir).text(SHOP).splitlines()]
     assert lines[3] == '2026-02-10 09:00 user asked: "Add the VAT of Norway to the cart."'
@@ -292,10 +292,6 @@ def test_a_briefing_tells_who_asked_what_came_of_it_what_is_open_and_where(memor
         '- to do: "tell billing of it"',
         '- committed "Add the VAT of Norway"; tests passed; branch "feat/vat"; pull request "https://github.com/acme/shop/pull/12"',
     ]
-
-
-def test_continuing_tells_goal_done_decided_open_and_where_of_the_session_and_then_of_earlier_ones(memory: App) -> None:
-    worked(memory)
     found = of_session(memory, "", Scoped(SHOP), 640)
     assert estimate_tokens(found.text) <= 640
     lines = [line.partition(" grip:")[0] for line in found.text.splitlines()]
@@ -336,7 +332,7 @@ def test_each_project_with_content_gets_a_private_file_and_no_other_does(memory:
     assert stat.S_IMODE((data_dir / "briefings").stat().st_mode) == 0o700
 
 
-def test_only_projects_that_changed_are_written_again(memory: App, data_dir: Path) -> None:
+def test_only_projects_that_changed_are_written_again_also_after_a_restart(memory: App, data_dir: Path) -> None:
     made = job(memory, data_dir)
     run(made)
     before = files(data_dir)
@@ -348,14 +344,11 @@ def test_only_projects_that_changed_are_written_again(memory: App, data_dir: Pat
     changed = {name for name in after if after[name] != before.get(name)}
     assert changed == {file_of(data_dir, BILLING).name}
     assert "ship on Friday" in file_of(data_dir, BILLING).read_text("utf-8")
-
-
-def test_what_was_rendered_is_known_after_a_restart(memory: App, data_dir: Path) -> None:
     run(job(memory, data_dir))
     before = files(data_dir)
     file_of(data_dir, SITE).write_text("mine")
     assert run(job(memory, data_dir)) == {"written": 0, "removed": 0}
-    said(memory, draft("We decided to ship on Friday.", at="2026-02-10 09:00", session="new", project=SHOP))
+    said(memory, draft("We decided to ship on Monday.", at="2026-02-10 09:00", session="new", project=SHOP))
     assert run(job(memory, data_dir)) == {"written": 1, "removed": 0}
     after = files(data_dir)
     assert after[file_of(data_dir, BILLING).name] == before[file_of(data_dir, BILLING).name]
@@ -378,7 +371,7 @@ def test_a_refined_node_is_told_in_the_words_of_whoever_refined_it(memory: App, 
     assert '- decision (agent): "We decided to bury the cart."' in text
 
 
-def test_a_pin_a_setting_or_lost_files_render_everything_anew(memory: App, data_dir: Path) -> None:
+def test_a_pin_a_setting_lost_files_or_being_switched_on_again_render_everything_anew(memory: App, data_dir: Path) -> None:
     made = job(memory, data_dir)
     run(made)
     memory.storage.toc.set_pin("toc:week:2026-W04", True, "test")
@@ -390,9 +383,6 @@ def test_a_pin_a_setting_or_lost_files_render_everything_anew(memory: App, data_
         file.unlink()
     (data_dir / "briefings").rmdir()
     assert run(job(memory, data_dir, tokens=200))["written"] == 3
-
-
-def test_switched_off_the_files_go_and_switched_on_they_come_back(memory: App, data_dir: Path) -> None:
     run(job(memory, data_dir))
     off = job(memory, data_dir, enabled=False)
     assert (run(off), files(data_dir)) == ({"removed": 3}, {})
@@ -400,29 +390,27 @@ def test_switched_off_the_files_go_and_switched_on_they_come_back(memory: App, d
     assert run(job(memory, data_dir))["written"] == 3
 
 
-def test_stopped_between_two_projects_it_goes_on_with_all_next_time(memory: App, data_dir: Path) -> None:
+def test_a_file_is_whole_or_the_one_before_and_a_job_that_was_stopped_goes_on_with_all_next_time(
+    memory: App, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = job(memory, data_dir)
     looks = iter([False, True])
     assert made.run(0, lambda: next(looks)).counts["written"] == 1
     assert run(made)["written"] == 2
-
-
-def test_a_file_is_whole_or_the_one_before(memory: App, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = job(memory, data_dir)
     run(made)
     before = files(data_dir)
     said(memory, draft("We decided to ship on Friday.", at="2026-02-10 09:00", session="new", project=SHOP))
+
+    def full_disk(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
     with monkeypatch.context() as patch:
-        patch.setattr("memory_mcp.jobs.render_briefings.os.fsync", _full_disk)
+        patch.setattr("memory_mcp.jobs.render_briefings.os.fsync", full_disk)
         with pytest.raises(OSError, match="No space"):
             run(made)
     assert {n: v for n, v in files(data_dir).items() if n.endswith(".txt")} == before
     assert run(made)["written"] == 1
     assert all(name.endswith(".txt") for name in files(data_dir))
-
-
-def _full_disk(_: int) -> None:
-    raise OSError(28, "No space left on device")
 
 
 def test_a_store_in_memory_leaves_no_files(app: App) -> None:

@@ -98,7 +98,9 @@ def of_node(asked: Asked) -> str:
     return json.dumps(truthful(asked.data))
 
 
-def test_topics_get_their_labels_behind_the_nodes_the_most_important_first(app: App, script: Script) -> None:
+def test_topics_get_their_labels_behind_the_nodes_the_most_important_first_and_a_projects_from_its_segments_alone(
+    app: App, script: Script
+) -> None:
     before = {project: labels(app, project) for project in (None, SHOP, BILLING)}
     count = len(due(app))
     report = run(app)
@@ -115,19 +117,6 @@ def test_topics_get_their_labels_behind_the_nodes_the_most_important_first(app: 
     assert order == list(before[None])
     assert {(row.model, row.tokens_in, row.outcome, row.reason) for row in rows(app)} == {("small", USED[0], Outcome.OK, "")}
     assert run(app).counts == {"ok": 0, "fallback": 0, "failed": 0, "left": 0}
-
-
-def test_a_topic_within_one_project_costs_one_question_where_its_words_are_the_same(app: App) -> None:
-    scopes = due(app)
-    assert (None, SHOP) in scopes
-    assert (None,) in scopes
-    assert sum(None in one for one in scopes) == len(labels(app, None))
-    assert sum(SHOP in one for one in scopes) == len(labels(app, SHOP))
-    assert sum(BILLING in one for one in scopes) == len(labels(app, BILLING))
-
-
-def test_a_label_for_one_project_is_made_from_its_segments_alone(app: App, script: Script) -> None:
-    run(app)
     labeller, graph = app.accelerators.labeller(), app.topics().graph()
     assert labeller is not None
     shared = next(t for t in labels(app, SHOP) if t in labels(app, BILLING))
@@ -140,6 +129,23 @@ def test_a_label_for_one_project_is_made_from_its_segments_alone(app: App, scrip
         ours = {n.title.split(" · ", 1)[-1][:60] for n in segments.values() if n.projects == (project,)}
         assert any(title in data for title in ours)
         assert not any(title in data for title in others - ours)
+
+
+def test_a_topic_costs_one_question_where_its_words_are_the_same_and_no_two_of_a_scope_get_one_label(
+    app: App, script: Script
+) -> None:
+    scopes = due(app)
+    assert (None, SHOP) in scopes
+    assert (None,) in scopes
+    assert sum(None in one for one in scopes) == len(labels(app, None))
+    assert sum(SHOP in one for one in scopes) == len(labels(app, SHOP))
+    assert sum(BILLING in one for one in scopes) == len(labels(app, BILLING))
+    taken = next(iter(labels(app, None).values()))[0]
+    labeller = app.accelerators.labeller()
+    assert labeller is not None
+    first, *rest = [one for one in labeller.due("small") if None in one.scopes]
+    assert not labeller.is_taken(first, taken)
+    assert all(labeller.is_taken(one, taken.upper()) for one in rest)
 
 
 def test_a_label_made_for_all_is_not_seen_in_one_project(app: App) -> None:
@@ -246,15 +252,6 @@ def test_a_graph_that_is_lost_while_the_model_is_asked_costs_no_row(
     script.steps.extend([*([of_node] * NODES), lose])
     assert run(app).counts == {"ok": NODES, "fallback": 1, "failed": 0, "left": 0}
     assert [row.tokens_in for row in rows(app)] == [USED[0]]
-
-
-def test_no_two_topics_of_a_scope_get_one_label(app: App, script: Script) -> None:
-    taken = next(iter(labels(app, None).values()))[0]
-    labeller = app.accelerators.labeller()
-    assert labeller is not None
-    first, *rest = [one for one in labeller.due("small") if None in one.scopes]
-    assert not labeller.is_taken(first, taken)
-    assert all(labeller.is_taken(one, taken.upper()) for one in rest)
 
 
 def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(

@@ -117,7 +117,7 @@ def test_jobs_of_an_interval_begin_at_once_and_a_daily_one_at_its_time(
     assert (len(often.ran), len(hourly.ran), nightly.ran) == (4, 3, [NOON + 14 * HOUR * 1000])
 
 
-def test_after_a_long_sleep_each_job_runs_once(
+def test_after_a_long_sleep_each_job_runs_once_and_what_has_waited_longest_first(
     scheduler: Scheduler, often: Noted, hourly: Noted, nightly: Noted, clock: FakeClock
 ) -> None:
     steps(scheduler)
@@ -125,10 +125,6 @@ def test_after_a_long_sleep_each_job_runs_once(
     clock.shift(5 * 24 * HOUR)
     assert steps(scheduler) == 3
     assert (len(often.ran), len(hourly.ran), len(nightly.ran)) == (2, 2, 1)
-
-
-def test_what_has_waited_longest_runs_first(scheduler: Scheduler, often: Noted, hourly: Noted, clock: FakeClock) -> None:
-    steps(scheduler)
     order: list[str] = []
     often.during = lambda _: order.append("often")
     hourly.during = lambda _: order.append("hourly")
@@ -212,14 +208,6 @@ def test_a_run_that_was_asked_for_takes_the_place_of_the_next(scheduler: Schedul
     assert len(hourly.ran) == 2
 
 
-def test_run_now_raises_what_the_job_raises_and_keeps_it(scheduler: Scheduler, hourly: Noted) -> None:
-    hourly.fails = OSError("the disk is full")
-    with pytest.raises(OSError, match="the disk is full"):
-        scheduler.run_now("hourly")
-    found = status(scheduler, "hourly")
-    assert (found.last_result, found.runs, found.failures, found.running) == ("the disk is full", 1, 1, False)
-
-
 def test_an_unknown_job_is_refused_by_naming_the_known_ones(scheduler: Scheduler) -> None:
     for call in (scheduler.pause, scheduler.resume, scheduler.run_now):
         with pytest.raises(InvalidQuery, match=r"no job is called 'rollup'.*Jobs: often, hourly, nightly"):
@@ -266,10 +254,17 @@ def test_a_failing_job_is_tried_again_each_time_later_and_the_others_go_on(
     assert status(scheduler, "hourly").next_run == hourly.ran[-1] + HOUR * 1000
 
 
-def test_an_error_without_words_is_kept_by_its_name(scheduler: Scheduler, hourly: Noted) -> None:
+def test_run_now_raises_what_the_job_raises_and_keeps_it_or_its_name_where_it_says_nothing(
+    scheduler: Scheduler, hourly: Noted
+) -> None:
     hourly.fails = KeyError()
     steps(scheduler)
     assert status(scheduler, "hourly").last_result == "KeyError"
+    hourly.fails = OSError("the disk is full")
+    with pytest.raises(OSError, match="the disk is full"):
+        scheduler.run_now("hourly")
+    found = status(scheduler, "hourly")
+    assert (found.last_result, found.runs, found.failures, found.running) == ("the disk is full", 2, 2, False)
 
 
 # across restarts
@@ -296,22 +291,17 @@ def test_state_survives_a_restart(
     ]
 
 
-def test_what_fell_due_while_nothing_ran_is_caught_up_with_once(
+def test_nothing_is_repeated_by_a_restart_and_what_fell_due_while_nothing_ran_is_caught_up_with_once(
     scheduler: Scheduler, storage: Storage, clock: FakeClock, hourly: Noted, nightly: Noted
 ) -> None:
     steps(scheduler)
     scheduler.stop()
+    clock.advance(HOUR - 1)
+    assert steps(again(storage, clock, hourly)) == 0
     clock.advance(3 * 24 * HOUR)
     after = again(storage, clock, hourly, nightly)
     assert steps(after) == 2
     assert (len(hourly.ran), len(nightly.ran)) == (2, 1)
-
-
-def test_nothing_is_repeated_by_a_restart(scheduler: Scheduler, storage: Storage, clock: FakeClock, hourly: Noted) -> None:
-    steps(scheduler)
-    scheduler.stop()
-    clock.advance(HOUR - 1)
-    assert steps(again(storage, clock, hourly)) == 0
 
 
 def test_a_daily_job_falls_due_also_where_no_process_lives_till_its_hour(

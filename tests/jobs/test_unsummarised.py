@@ -38,7 +38,9 @@ def told(directory: Path, project: str) -> str:
     return Path(paths.briefing_file(str(directory), project)).read_text("utf-8")
 
 
-def test_a_request_alone_writes_its_projects_file_anew_and_no_other(memory: App, data_dir: Path) -> None:
+def test_a_request_alone_writes_its_projects_file_anew_and_no_other_and_switching_it_off_takes_the_line_away(
+    memory: App, data_dir: Path
+) -> None:
     made = job(memory, data_dir)
     assert written(made) == 2
     assert written(made) == 0
@@ -49,11 +51,5 @@ def test_a_request_alone_writes_its_projects_file_anew_and_no_other(memory: App,
     assert "\n6 stretches are unsummarised: /memory:refine\n" in told(data_dir, SHOP)
     assert "unsummarised" not in told(data_dir, BILLING)
     assert written(made) == 0
-
-
-def test_switching_it_off_takes_the_line_away(memory: App, data_dir: Path) -> None:
-    request(memory.storage, {SHOP: ms("2026-01-21 20:00")})
-    assert written(job(memory, data_dir)) == 2
-    assert "unsummarised" in told(data_dir, SHOP)
     assert written(job(memory, data_dir, refine=False)) == 1
     assert "unsummarised" not in told(data_dir, SHOP)

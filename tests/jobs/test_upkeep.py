@@ -30,18 +30,6 @@ from tests.waiting import PATIENCE
 from tests.work import asked_of_the_store
 
 
-def never() -> bool:
-    return False
-
-
-def run_hook(directory: Path, payload: str) -> str:
-    """What a client's hook answers."""
-    command = [sys.executable, "-m", "memory_mcp", "hook", "claude-code", "--data-dir", str(directory)]
-    done = subprocess.run(command, input=payload, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
 def test_the_apps_jobs_are_those_of_the_table_in_their_order(app: App) -> None:
     assert [s.name for s in app.scheduler.statuses()] == list(JOBS)
     schedules = {s.name: s.schedule for s in app.scheduler.statuses()}
@@ -69,31 +57,13 @@ def test_the_hour_of_the_upkeep_is_a_setting(clock: FakeClock) -> None:
     app.close()
 
 
-def test_rolling_up_publishes_what_is_stale_and_nothing_twice() -> None:
+def test_rolling_up_publishes_what_is_stale_once_waits_for_whoever_publishes_and_stops_between_two_transactions() -> None:
     app = memory(a_small_history(1))
     run_sql(app, "UPDATE node SET built = 0 WHERE level IN ('week', 'month')")
     assert "freshness" in {f.rule for f in findings(app)}
     assert app.scheduler.run_now("roll_up") == JobReport("rolled up 3 periods", {"periods": 3})
     assert findings(app) == []
     assert app.scheduler.run_now("roll_up").words == "nothing was stale"
-    app.close()
-
-
-def test_many_periods_are_read_as_few_are() -> None:
-    """Days of one week and of six, all due: what is asked of the store does not grow with them."""
-    counted = []
-    for weeks in (1, 6):
-        app = memory(a_small_history(weeks))
-        run_sql(app, "UPDATE node SET built = 0 WHERE level = 'day'")
-        with asked_of_the_store() as read:
-            assert app.derivation.run(Depth.PERIODS).periods >= 5 * weeks
-        counted.append(len(read.statements))
-        app.close()
-    assert counted[1] <= counted[0] + 10
-
-
-def test_rolling_up_waits_for_whoever_publishes_and_stops_between_two_transactions() -> None:
-    app = memory(a_small_history(1))
     run_sql(app, "UPDATE node SET built = 0 WHERE level IN ('week', 'month')")
     done: list[JobReport] = []
     with app.derivation.publishing:
@@ -108,6 +78,19 @@ def test_rolling_up_waits_for_whoever_publishes_and_stops_between_two_transactio
     looks = iter([False, True])
     assert 0 < app.derivation.run(Depth.PERIODS, should_stop=lambda: next(looks)).periods < 3
     app.close()
+
+
+def test_many_periods_are_read_as_few_are() -> None:
+    """Days of one week and of six, all due: what is asked of the store does not grow with them."""
+    counted = []
+    for weeks in (1, 6):
+        app = memory(a_small_history(weeks))
+        run_sql(app, "UPDATE node SET built = 0 WHERE level = 'day'")
+        with asked_of_the_store() as read:
+            assert app.derivation.run(Depth.PERIODS).periods >= 5 * weeks
+        counted.append(len(read.statements))
+        app.close()
+    assert counted[1] <= counted[0] + 10
 
 
 def test_upkeep_folds_terms_drops_old_answers_and_checkpoints(data_dir: Path) -> None:
@@ -193,7 +176,7 @@ def test_upkeep_ends_between_two_steps_when_it_must() -> None:
 )
 def test_draining_goes_on_until_the_spool_is_empty_and_says_how_many_events_it_stored(parts: list[int], words: str) -> None:
     left = iter([*parts, 0])
-    assert DrainSpool(lambda: next(left)).run(0, never) == JobReport(words, {"events": sum(parts)})
+    assert DrainSpool(lambda: next(left)).run(0, lambda: False) == JobReport(words, {"events": sum(parts)})
     assert list(left) == []
 
 
@@ -204,14 +187,11 @@ def test_draining_ends_between_two_parts_when_it_must() -> None:
 
 def test_what_a_hook_left_is_stored_by_the_apps_own_job(data_dir: Path) -> None:
     app = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")))
-    payload = {
-        "hook_event_name": "UserPromptSubmit",
-        "session_id": "s",
-        "prompt": "Please keep the retry queue.",
-        "cwd": "/acme/shop",
-        "transcript_path": "/t.jsonl",
-    }
-    run_hook(data_dir, json.dumps(payload))
+    payload = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": "/acme/shop", "transcript_path": "/t.jsonl"}
+    command = [sys.executable, "-m", "memory_mcp", "hook", "claude-code", "--data-dir", str(data_dir)]
+    given = json.dumps(payload | {"prompt": "Please keep the retry queue."})
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
     assert app.scheduler.run_now("drain_spool").words == "stored 1 event"
     assert app.scheduler.run_now("drain_spool").words == "stored 0 events"
     (stored,) = app.storage.events.after(0, 10)

@@ -88,10 +88,8 @@ def children(
 # search_node
 
 
-@requirement(
-    "plan:goal-search-nodes", "plan:success-search-node", "plan:search-or-matching", "plan:search-match",
-    "plan:integration-provenance",
-)  # fmt: skip
+@requirement("plan:goal-search-nodes", "plan:success-search-node", "plan:search-or-matching", "plan:search-match")
+@requirement("plan:integration-provenance")
 def test_a_node_is_searched_by_matching_any_of_the_terms(history: App) -> None:
     segment = ask(history, RARE).hits[0].node_id
     node, matches = history.agentic.nodes.search_node(segment, f"{RARE} nonsenseword", None, 10, None)
@@ -105,10 +103,8 @@ def test_a_node_is_searched_by_matching_any_of_the_terms(history: App) -> None:
     assert all(not m.grip_ids for m in matches if m.field is not SearchField.BULLETS)
 
 
-@requirement(
-    "plan:search-fields", "plan:algo-field-selection", "plan:algo-title", "plan:algo-summary", "plan:algo-bullets",
-    "plan:algo-keywords",
-)  # fmt: skip
+@requirement("plan:search-fields", "plan:algo-field-selection", "plan:algo-title", "plan:algo-summary", "plan:algo-bullets")
+@requirement("plan:algo-keywords")
 @pytest.mark.parametrize("field", FIELDS)
 def test_only_the_fields_asked_for_are_searched(history: App, field: SearchField) -> None:
     node = history.storage.toc.nodes([MONTH])[MONTH]
@@ -137,16 +133,12 @@ def test_a_score_is_the_matched_share_of_the_terms_and_the_best_comes_first(hist
     assert all(0 < m.score <= 1 for m in matches)
 
 
-@requirement("plan:algo-limit")
-def test_matches_of_a_node_are_at_most_as_many_as_asked_for(history: App) -> None:
+@requirement("plan:algo-limit", "plan:algo-not-found")
+def test_matches_of_a_node_are_at_most_as_many_as_asked_for_and_an_unknown_node_is_not_found(history: App) -> None:
     _, all_matches = history.agentic.nodes.search_node(MONTH, "ticket fixed decided", None, 100, None)
     _, two = history.agentic.nodes.search_node(MONTH, "ticket fixed decided", None, 2, None)
     assert len(all_matches) > 2
     assert two == all_matches[:2]
-
-
-@requirement("plan:algo-not-found")
-def test_an_unknown_node_is_not_found(history: App) -> None:
     for call in (
         lambda: history.agentic.nodes.search_node(NodeId("toc:day:1999-01-01"), "x", None, 10, None),
         lambda: children(history, "toc:day:1999-01-01", "x"),
@@ -183,9 +175,13 @@ def test_unknown_fields_and_odd_limits_are_refused(history: App, fields: list[st
 
 
 @requirement("plan:algo-root", "plan:algo-only-matching")
-def test_without_a_parent_the_years_are_searched(history: App) -> None:
+def test_without_a_parent_the_years_are_searched_and_a_scope_searches_its_own_nodes_only(history: App) -> None:
     assert [r.node.node_id for r in children(history, ROOT, RARE)] == [YEAR]
     assert children(history, ROOT, "nothinglikeit") == []
+    assert children(history, ROOT, RARE, project=BILLING) == []
+    assert [r.node.node_id for r in children(history, ROOT, RARE, project=SHOP)] == [YEAR]
+    segments = children(history, ROOT, "fixed ticket", TocLevel.SEGMENT, limit=100, project=SITE)
+    assert {r.node.projects for r in segments} == {(SITE,)}
 
 
 @requirement("plan:success-search-children", "plan:cli-search-level", "plan:cli-search-parent")
@@ -298,21 +294,12 @@ def test_results_are_dropped_whole_to_fit_a_token_budget(history: App) -> None:
     assert fit(found, Budget(StopConditions(max_token_budget=1), history.clock)) == []
 
 
-def test_a_scope_searches_its_own_nodes_only(history: App) -> None:
-    assert children(history, ROOT, RARE, project=BILLING) == []
-    assert [r.node.node_id for r in children(history, ROOT, RARE, project=SHOP)] == [YEAR]
-    segments = children(history, ROOT, "fixed ticket", TocLevel.SEGMENT, limit=100, project=SITE)
-    assert {r.node.projects for r in segments} == {(SITE,)}
-
-
 # the walk
 
 
-@requirement(
-    "goal:G4", "plan:goal-no-index", "plan:goal-explainable-paths", "plan:success-find-x", "plan:loop-path-and-evidence",
-    "plan:success-explainable-path", "contract:layer-2", "contract:evidence-handling", "contract:anti-pattern-no-provenance",
-    "contract:principle-agentic-always-works", "plan:loop-segment",
-)  # fmt: skip
+@requirement("goal:G4", "plan:goal-no-index", "plan:goal-explainable-paths", "plan:success-find-x", "plan:loop-path-and-evidence")
+@requirement("plan:success-explainable-path", "contract:layer-2", "contract:evidence-handling")
+@requirement("contract:anti-pattern-no-provenance", "contract:principle-agentic-always-works", "plan:loop-segment")
 def test_a_question_is_answered_with_cited_words_and_the_way_to_them(history: App) -> None:
     answer = ask(history, f"which {RARE} adapter did we talk about?")
     best = answer.hits[0]
@@ -327,9 +314,8 @@ def test_a_question_is_answered_with_cited_words_and_the_way_to_them(history: Ap
     assert all(step.decision and step.label for step in answer.path)
 
 
-@requirement(
-    "plan:loop-start", "plan:loop-search-children", "plan:loop-strong-match", "contract:philosophy-navigate", "plan:loop-topics"
-)
+@requirement("plan:loop-start", "plan:loop-search-children", "plan:loop-strong-match", "contract:philosophy-navigate")
+@requirement("plan:loop-topics")
 def test_a_rare_term_is_found_from_the_root_among_thousands_of_events(large: App) -> None:
     assert large.storage.events.last_seq() > 2400
     spent = budget(large, max_nodes_visited=200, max_rpc_calls=20)
@@ -380,7 +366,7 @@ def test_nothing_in_the_time_named_widens_it_and_says_so(history: App) -> None:
     assert not any("all time" in notice for notice in near.notices)
 
 
-def test_a_time_and_nothing_else_lists_what_happened_then(history: App) -> None:
+def test_a_time_and_nothing_else_lists_what_happened_then_the_day_itself_first_however_few_are_wanted(history: App) -> None:
     answer = ask(history, "on 2026-01-21", limit=50)
     window = TimeWindow(ms("2026-01-21 00:00"), ms("2026-01-22 00:00"))
     day, *segments = answer.hits
@@ -388,9 +374,6 @@ def test_a_time_and_nothing_else_lists_what_happened_then(history: App) -> None:
     assert len(segments) == len(history.tree.descendants(day.node_id, TocLevel.SEGMENT))
     assert all(window.contains(h.timestamp) for h in segments)
     assert [h.timestamp for h in segments] == sorted((h.timestamp for h in segments), reverse=True)
-
-
-def test_a_day_that_is_asked_for_as_such_comes_first_however_few_are_wanted(history: App) -> None:
     assert [h.node_id for h in ask(history, "on 2026-01-21", limit=1).hits] == ["toc:day:2026-01-21"]
 
 
@@ -411,13 +394,15 @@ def test_a_search_keeps_to_its_project(history: App, project: str) -> None:
     assert bool(ask(history, RARE, project=project).hits) == (project == SHOP)
 
 
-def test_a_search_keeps_to_its_agent_and_window(history: App) -> None:
+def test_a_search_keeps_to_its_agent_window_and_limit(history: App) -> None:
     codex = ask(history, "ticket fixed", limit=100, agent="codex")
     assert {h.agent for h in codex.hits} == {"codex"}
     window = TimeWindow(ms("2026-02-02 00:00"), ms("2026-02-03 00:00"))
     dated = ask(history, "ticket fixed", limit=100, window=window)
     assert dated.hits
     assert all(window.contains(h.timestamp) for h in dated.hits)
+    for limit in (1, 3, 10):
+        assert len(ask(history, "ticket fixed", limit=limit).hits) == limit
 
 
 def test_a_walk_may_begin_anywhere_below_the_root(history: App) -> None:
@@ -429,17 +414,11 @@ def test_a_walk_may_begin_anywhere_below_the_root(history: App) -> None:
     assert elsewhere.hits == ()
 
 
-def test_the_limit_is_an_upper_bound_and_reached_when_there_is_enough(history: App) -> None:
-    for limit in (1, 3, 10):
-        assert len(ask(history, "ticket fixed", limit=limit).hits) == limit
-
-
 # bounds
 
 
-@requirement(
-    "policy:bound-max_nodes_visited", "policy:FR-10", "contract:guarantee-respects-bounds", "contract:anti-pattern-ignored-bounds"
-)
+@requirement("policy:bound-max_nodes_visited", "policy:FR-10", "contract:guarantee-respects-bounds")
+@requirement("contract:anti-pattern-ignored-bounds")
 @pytest.mark.parametrize("allowed", [1, 5, 20, 60])
 def test_no_more_nodes_are_compared_than_allowed(large: App, allowed: int) -> None:
     spent = budget(large, max_nodes_visited=allowed)
@@ -548,14 +527,6 @@ def test_what_is_stored_and_not_yet_derived_is_found_all_the_same(app: App) -> N
     assert findings(app) == []
 
 
-def test_pending_events_keep_to_scope_and_time_too(app: App) -> None:
-    app.write([draft(f"the {RARE} one", at="2026-03-01 09:00", project=SHOP)], "test")
-    assert ask(app, RARE, project=BILLING).hits == ()
-    assert ask(app, RARE, agent="codex").hits == ()
-    assert ask(app, RARE, window=TimeWindow(0, ms("2026-02-01 00:00"))).hits == ()
-    assert len(ask(app, RARE, project=SHOP, agent="claude-code").hits) == 1
-
-
 def test_a_pending_event_behind_hundreds_of_others_is_found(app: App) -> None:
     """An import stores thousands of events before the tree follows: none of them may be invisible meanwhile."""
     noise = [draft(f"chatter number {i}", at=ms("2026-02-01 09:00") + i * 1000, source_id=str(i)) for i in range(1500)]
@@ -563,20 +534,21 @@ def test_a_pending_event_behind_hundreds_of_others_is_found(app: App) -> None:
     assert [h.quote for h in ask(app, RARE).hits] == [f"the {RARE} one"]
 
 
-def test_a_time_and_nothing_else_lists_pending_events_too(app: App) -> None:
+def test_pending_events_keep_to_scope_and_time_too_and_a_time_alone_lists_them(app: App) -> None:
     app.write([draft("the thing that just happened", at="2026-03-01 09:00")], "test")
     assert [h.quote for h in ask(app, "on 2026-03-01").hits] == ["the thing that just happened"]
+    app.write([draft(f"the {RARE} one", at="2026-03-01 09:00", project=SHOP)], "test")
+    assert ask(app, RARE, project=BILLING).hits == ()
+    assert ask(app, RARE, agent="codex").hits == ()
+    assert ask(app, RARE, window=TimeWindow(0, ms("2026-02-01 00:00"))).hits == ()
+    assert len(ask(app, RARE, project=SHOP, agent="claude-code").hits) == 1
 
 
-@requirement("contract:anti-pattern-assume-index")
-def test_an_empty_memory_answers_with_nothing(app: App) -> None:
+@requirement("contract:anti-pattern-assume-index", "contract:agentic-declared")
+def test_an_empty_memory_answers_with_nothing_by_a_layer_that_declares_its_contract(app: App) -> None:
     answer = ask(app, "anything at all")
     assert (answer.hits, answer.path) == ((), ())
     assert app.agentic.status().usable
-
-
-@requirement("contract:agentic-declared")
-def test_the_layer_declares_its_contract(app: App) -> None:
     assert app.agentic.contract == CONTRACTS[LayerName.AGENTIC]
     assert (app.agentic.contract.failure_mode, app.agentic.contract.safe_fallback) == ("Timeout", "Return partial")
 

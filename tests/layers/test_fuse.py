@@ -102,14 +102,11 @@ def test_a_better_score_on_one_side_never_costs(keyword: list[Match], similar: l
     assert all(after[i] == score for i, score in before.items() if i != target)
 
 
-def test_agreement_beats_the_best_of_one_side() -> None:
+def test_agreement_beats_the_best_of_one_side_where_what_is_not_named_has_what_no_standing_is_worth() -> None:
     keyword = [match(1, 0.6), match(2, 0.5)]
     similar = [match(4, 0.6), match(2, 0.5)]
     assert [m.node_key for m in fuse(keyword, similar)] == [2, 1, 4]
-
-
-def test_what_a_side_does_not_name_has_there_what_no_standing_is_worth() -> None:
-    """Named at the very end or not at all is the same."""
+    # Named at the very end or not at all is the same.
     nothing = VECTOR[DocType.GRIP][0][1]
     absent = fuse([match(1, 0.6)], [match(2, 0.5)])
     named = fuse([match(1, 0.6)], [match(2, 0.5), match(1, nothing)])
@@ -130,13 +127,10 @@ def unfiled(number: int, score: float) -> Unfiled:
     return Unfiled(event(f"m{number}"), score, 10 * score)
 
 
-def test_an_event_that_only_its_meaning_finds_must_be_rather_near() -> None:
+def test_an_event_that_only_its_meaning_finds_must_be_rather_near_and_one_that_both_sides_find_is_worth_more() -> None:
     far, near, worded = unfiled(1, 0.05), unfiled(2, 0.3), unfiled(3, 0.02)
     assert [u.event for u in fuse_unfiled([worded], [far, near])] == [worded.event, near.event]
     assert fuse_unfiled([], []) == []
-
-
-def test_an_event_that_both_sides_find_is_worth_more_than_one_that_a_single_side_finds() -> None:
     both, single = fuse_unfiled([unfiled(1, 0.4), unfiled(2, 0.4)], [unfiled(1, 0.4)])
     assert (both.event, single.event) == (unfiled(1, 0.4).event, unfiled(2, 0.4).event)
     assert both.score > single.score

@@ -122,12 +122,9 @@ def test_output_of_tools_stands_behind_words_that_fit_as_well_unless_the_questio
     assert order(ranked(much_better, KEYWORDS, False, 2)) == [0, 1]
 
 
-def test_a_session_in_which_more_was_said_about_it_comes_before_a_lone_message_that_fits_as_well() -> None:
+def test_sessions_in_which_more_was_said_come_first_and_the_first_places_are_spread_over_several() -> None:
     found = candidates(words=[(0.3,), (0.3,), (0.28,), (0.28,)], sessions=[1, 2, 2, 2])
     assert order(ranked(found, KEYWORDS, False, 4))[0] == 1
-
-
-def test_the_first_places_are_spread_over_sessions_and_what_is_left_goes_by_its_own() -> None:
     near = [0.4, 0.399, 0.398, 0.397, 0.396, 0.395]
     words = [(x,) for x in near] + [(0.35,), (0.34,)]
     found = candidates(words=words, sessions=[1] * 6 + [2, 3])
@@ -141,7 +138,7 @@ def test_the_first_places_are_spread_over_sessions_and_what_is_left_goes_by_its_
 # both sides as one
 
 
-def test_both_sides_are_joined_by_message_and_each_keeps_what_either_says_of_it() -> None:
+def test_both_sides_are_joined_by_message_with_the_better_of_what_either_says_and_one_alone_keeps_its_numbers() -> None:
     keyword = candidates(words=[(0.4, 0.1), (0.2,)], messages=[1, 2])
     similar = candidates(meaning=[(0.5, 0.3), (0.6,)], messages=[2, 3])
     both = joined(keyword, similar)
@@ -155,6 +152,14 @@ def test_both_sides_are_joined_by_message_and_each_keeps_what_either_says_of_it(
         0.2 * BOTH.words[0] + 0.25 * BOTH.meaning[0] + 0.3 * BOTH.meaning[1],
         0.36 * BOTH.meaning[0],
     ])  # fmt: skip
+    side = candidates(words=[(0.4,), (0.2,)])
+    raw = replace(side, raw=np.array([31.0, 7.0]))
+    assert joined(raw, NONE).raw.tolist() == [31.0, 7.0]
+    assert len(joined(NONE, NONE)) == 0
+    # Each side rates what the other found, so that the meaning of a message is told again.
+    keyword = candidates(words=[(0.4,)], messages=[1])
+    similar = candidates(meaning=[(0.5,), (0.7,)], messages=[1, 1])
+    assert joined(keyword, similar).meaning[:, SIMILARITY].tolist() == [0.7]
 
 
 @pytest.mark.parametrize(("own", "similarity", "grip"), [(0.9, 0.3, 10), (0.05, 0.8, 20)], ids=["words", "meaning"])
@@ -164,17 +169,3 @@ def test_of_a_message_that_both_sides_found_the_grip_of_the_side_that_says_more_
     keyword = candidates(words=[(own,)], messages=[7], grips=[10])
     similar = candidates(meaning=[(similarity,)], messages=[7], grips=[20])
     assert joined(keyword, similar).lo.tolist() == [grip]
-
-
-def test_one_side_alone_keeps_its_own_numbers() -> None:
-    side = candidates(words=[(0.4,), (0.2,)])
-    raw = replace(side, raw=np.array([31.0, 7.0]))
-    assert joined(raw, NONE).raw.tolist() == [31.0, 7.0]
-    assert len(joined(NONE, NONE)) == 0
-
-
-def test_a_message_named_twice_on_one_side_is_joined_with_the_better_of_both() -> None:
-    """Each side rates what the other found, so that the meaning of a message is told again."""
-    keyword = candidates(words=[(0.4,)], messages=[1])
-    similar = candidates(meaning=[(0.5,), (0.7,)], messages=[1, 1])
-    assert joined(keyword, similar).meaning[:, SIMILARITY].tolist() == [0.7]

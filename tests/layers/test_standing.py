@@ -43,16 +43,14 @@ def first(app: App, layer: LayerName, text: str) -> Hit:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_hit_tells_which_kind_of_statement_it_is_and_how_salient_its_node(app: App, layer: LayerName) -> None:
+def test_a_hit_tells_its_kind_how_salient_its_node_is_whether_either_is_pinned_and_what_holds_now(
+    app: App, layer: LayerName
+) -> None:
     rule, seen = first(app, layer, "palladium"), first(app, layer, "zirconium")
     assert (rule.kind, seen.kind) == ("constraint", "")
     stored = app.storage.toc.nodes([rule.node_id, seen.node_id])
     assert (rule.salience, seen.salience) == (stored[rule.node_id].salience, stored[seen.node_id].salience)
     assert rule.salience > seen.salience > 0
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_a_hit_is_pinned_with_its_node_or_with_its_grip(app: App, layer: LayerName) -> None:
     found = first(app, layer, "palladium")
     assert not found.pinned
     for target in (found.node_id, found.grip_ids[0]):
@@ -60,17 +58,13 @@ def test_a_hit_is_pinned_with_its_node_or_with_its_grip(app: App, layer: LayerNa
         assert first(app, layer, "palladium").pinned
         assert not first(app, layer, "zirconium").pinned
         app.storage.toc.set_pin(target, False, "test")
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_a_superseded_hit_names_what_holds_now(app: App, layer: LayerName) -> None:
     old, new = (first(app, layer, word).grip_ids[0] for word in ("palladium", "zirconium"))
     app.storage.superseded.record(Superseded(old, new, 1))
     assert first(app, layer, "palladium").superseded_by == new
     assert first(app, layer, "zirconium").superseded_by == ""
 
 
-def test_a_note_has_the_kind_its_author_gave_and_its_pin_before_and_after_it_is_filed(app: App) -> None:
+def test_a_note_has_its_authors_kind_and_its_pin_filed_or_not_and_what_a_day_is_listed_with_its_standing_too(app: App) -> None:
     note = draft(
         "Rhodium goes first.", at="2026-01-14 09:00", role=Role.ASSISTANT, kind=EventType.NOTE, metadata={"kind": "procedure"}
     )
@@ -81,9 +75,6 @@ def test_a_note_has_the_kind_its_author_gave_and_its_pin_before_and_after_it_is_
     filed = first(app, LayerName.AGENTIC, "rhodium")
     assert (waiting.node_id, waiting.kind, waiting.pinned) == ("", "procedure", True)
     assert (bool(filed.node_id), filed.kind, filed.pinned) == (True, "procedure", True)
-
-
-def test_what_a_day_is_listed_with_has_its_standing_too(app: App) -> None:
     day, found = app.agentic.navigate(Query("2026-01-12"), Budget(StopConditions(), app.clock)).hits
     assert (day.level, found.level) == ("day", "segment")
     for hit in (day, found):

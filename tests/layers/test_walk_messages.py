@@ -63,7 +63,7 @@ def ask(app: App, text: str, spend: Budget | None = None, **more: object) -> lis
     return [h.quote for h in app.agentic.search(Query(text, **more), budget).hits]  # type: ignore[arg-type]
 
 
-def test_each_hit_is_a_message_with_the_grip_that_proves_it(talk: App) -> None:
+def test_each_hit_is_a_message_with_the_grip_that_proves_it_lifted_by_what_stands_beside_it(talk: App) -> None:
     budget = Budget(StopConditions(), talk.clock)
     hits = talk.agentic.search(Query("backup", 20), budget).hits
     assert len({h.event_id for h in hits}) == len(hits) > 3
@@ -72,10 +72,7 @@ def test_each_hit_is_a_message_with_the_grip_that_proves_it(talk: App) -> None:
         assert hit.grip_ids == (hit.grip_id,)
         assert talk.evidence.expand(hit.grip_ids[0]).quote == hit.quote
         assert hit.node_id.startswith("toc:segment:")
-
-
-def test_a_message_is_lifted_by_what_stands_beside_it(talk: App) -> None:
-    """Both say it once in as many words; one of them follows a question about it."""
+    # Both say it once in as many words; one of them follows a question about it.
     assert ask(talk, "backup tapes")[:2] == [TALK[0][0], TALK[1][0]]
 
 

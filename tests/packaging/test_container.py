@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,6 +59,11 @@ def healthy(env: dict[str, str]) -> bool:
     return subprocess.run(words, env=env, capture_output=True, timeout=PATIENCE, check=False).returncode == 0
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @unix
 def test_the_containers_process_serves_until_it_is_stopped_and_ends_the_daemon_in_order(tmp_path: Path) -> None:
     port = str(free_port())
@@ -66,7 +72,9 @@ def test_the_containers_process_serves_until_it_is_stopped_and_ends_the_daemon_i
     env = away(tmp_path, PATH=path, MEMORY_MCP_SERVER__HTTP_TOKEN=TOKEN, MEMORY_MCP_TELEPORT__ENABLED="false", **own)
     words = ["sh", str(FOLDER / "serve.sh"), "--host", "127.0.0.1"]
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as served:
-        until(lambda: served.poll() is not None or healthy(env), "for the door")
+        # Each look at its health is a process.
+        until(lambda: served.poll() is not None or listens(int(port)), "for the door")
+        until(lambda: served.poll() is not None or healthy(env), "for its health")
         assert served.poll() is None
         assert not healthy(env | {"MEMORY_MCP_SERVER__HTTP_TOKEN": "another"})
         served.send_signal(signal.SIGTERM)

@@ -73,19 +73,13 @@ def own(indexed: bool, data_dir: Path) -> Iterator[App]:
         yield found
 
 
-def test_an_answer_of_weak_evidence_is_shown_and_marked_weak(app: App) -> None:
+def test_an_answer_says_whether_it_holds_the_words_or_some_of_them_or_none(app: App) -> None:
     found = app.ask(Query("which palladium supplier delivered the submarine to the harbour"))
     assert found.hits
     assert found.confidence is Confidence.WEAK
-
-
-def test_an_answer_that_holds_the_words_is_strong(app: App) -> None:
     found = app.ask(Query("where do we keep the osmium key"))
     assert found.hits[0].session_id == "key"
     assert found.confidence is Confidence.STRONG
-
-
-def test_none_is_said_where_no_layer_finds_a_word(app: App) -> None:
     found = app.ask(Query("xylophone quokka"))
     assert (found.hits, found.confidence, found.complete) == ((), Confidence.NONE, True)
 
@@ -110,11 +104,16 @@ def test_only_a_caller_who_names_a_least_score_loses_results(app: App) -> None:
 # a time that the question names
 
 
-def test_what_lies_inside_the_time_named_comes_first_and_the_best_from_outside_behind_it_marked(app: App) -> None:
+def test_what_lies_inside_the_time_named_comes_first_and_the_best_from_outside_marked_and_a_given_window_filters(
+    app: App,
+) -> None:
     found = app.ask(Query("what about the zirconium gateway on 2026-02-25"))
     assert (found.hits[0].session_id, found.hits[0].outside) == ("slow", False)
     assert ("gateway", True) in [(h.session_id, h.outside) for h in found.hits]
     assert {h.session_id for h in found.hits if not h.outside} <= {"slow"}
+    window = TimeWindow(ms("2026-02-25 00:00"), ms("2026-02-26 00:00"))
+    found = app.ask(Query("zirconium gateway", window=window))
+    assert [(h.session_id, h.outside) for h in found.hits] == [("slow", False)]
 
 
 @pytest.mark.parametrize(("timeout_ms", "runs"), [(None, 2), (200, 1)])
@@ -134,12 +133,6 @@ def test_in_a_short_time_everything_is_searched_once_and_what_lies_inside_still_
     assert [h.outside for h in found.hits][:2] == [False, True]
     assert len(windows) == runs
     assert windows[0] is None
-
-
-def test_a_window_that_the_caller_gives_filters(app: App) -> None:
-    window = TimeWindow(ms("2026-02-25 00:00"), ms("2026-02-26 00:00"))
-    found = app.ask(Query("zirconium gateway", window=window))
-    assert [(h.session_id, h.outside) for h in found.hits] == [("slow", False)]
 
 
 # who said it

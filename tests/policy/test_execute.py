@@ -169,7 +169,7 @@ def test_a_blocked_read_is_interrupted_until_its_thread_ends_and_no_longer() -> 
         assert reads.interrupts[ended:].count(first) <= 1
 
 
-def test_side_by_side_the_best_layers_results_come_first_and_those_of_others_behind() -> None:
+def test_side_by_side_the_best_layers_results_come_first_and_alone_where_others_found_nothing() -> None:
     done = ran(Made(LayerName.BM25, finds(0.3)), Made(LayerName.VECTOR, finds(0.4, 0.2)))
     assert outcomes(done.run) == {"bm25": "insufficient", "vector": "insufficient"}
     assert [h.title for h in done.run.hits] == ["0: 0.3", "0: 0.4", "1: 0.2"]
@@ -177,6 +177,10 @@ def test_side_by_side_the_best_layers_results_come_first_and_those_of_others_beh
     assert done.run.hits[0].score == 0.3
     assert done.run.arbitration == "merged bm25 1, vector 2: 0 of 3 in several; bm25 comes first"
     assert done.run.used == (LayerName.BM25, LayerName.VECTOR)
+    done = ran(Made(LayerName.BM25, finds()), Made(LayerName.VECTOR, finds(0.4, 0.2)), mode=Mode.HYBRID)
+    assert [h.score for h in done.run.hits] == [0.4, 0.2]
+    assert done.run.method == "vector"
+    assert done.run.arbitration == ""
 
 
 @pytest.mark.parametrize("mode", [Mode.HYBRID, Mode.PARALLEL])
@@ -220,20 +224,10 @@ def test_side_by_side_layers_are_told_of_in_the_order_of_the_plan_whichever_ende
     assert [skipped.layer for skipped in done.skipped] == ["vector", "agentic"]
 
 
-def test_side_by_side_one_side_that_found_nothing_leaves_the_others_list_as_it_is() -> None:
-    done = ran(Made(LayerName.BM25, finds()), Made(LayerName.VECTOR, finds(0.4, 0.2)), mode=Mode.HYBRID)
-    assert [h.score for h in done.run.hits] == [0.4, 0.2]
-    assert done.run.method == "vector"
-    assert done.run.arbitration == ""
-
-
-def test_one_by_one_what_an_earlier_layer_found_is_kept_where_it_was_not_enough() -> None:
+def test_one_by_one_what_was_not_enough_is_kept_and_a_layer_with_evidence_enough_is_the_last_that_is_asked() -> None:
     done = ran(Made(LayerName.BM25, finds(0.3)), Made(LayerName.AGENTIC, finds(0.9)), mode=Mode.SEQUENTIAL)
     assert [h.title for h in done.run.hits] == ["0: 0.3", "0: 0.9"]
     assert done.run.method == "bm25+agentic"
-
-
-def test_one_by_one_a_layer_with_evidence_enough_is_the_last_that_is_asked() -> None:
     next_one = Made(LayerName.AGENTIC, finds(0.9))
     done = ran(Made(LayerName.BM25, finds(0.7)), next_one, mode=Mode.SEQUENTIAL)
     assert [h.title for h in done.run.hits] == ["0: 0.7"]
@@ -287,14 +281,10 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_one_by_one_a_slow_layer_leaves_time_for_the_next() -> None:
+def test_what_a_slow_layer_has_when_its_time_is_up_is_kept_and_time_is_left_for_the_next() -> None:
     done = ran(Made(LayerName.BM25, until_stopped), Made(LayerName.AGENTIC, finds(0.5)), mode=Mode.SEQUENTIAL, timeout_ms=2000)
     assert outcomes(done.run)["agentic"] == "insufficient"
     assert [h.title for h in done.run.hits] == ["partial", "0: 0.5"]
-
-
-@pytest.mark.usefixtures("patient")
-def test_what_a_layer_has_when_its_time_is_up_is_kept() -> None:
     done = ran(Made(LayerName.AGENTIC, until_stopped), mode=Mode.SEQUENTIAL, timeout_ms=2000)
     assert [h.title for h in done.run.hits] == ["partial"]
 

@@ -32,7 +32,9 @@ def lists(draw: st.DrawFn) -> dict[LayerName, list[Hit]]:
 
 
 @given(lists())
-def test_the_best_layers_list_comes_first_as_it_is_and_nothing_is_lost_or_named_twice(found: dict[LayerName, list[Hit]]) -> None:
+def test_the_best_layers_list_comes_first_as_it_is_nothing_is_lost_or_named_twice_and_scores_never_rise(
+    found: dict[LayerName, list[Hit]],
+) -> None:
     merged = merge(found)
     usable = {name: hits for name, hits in found.items() if hits}
     best = next((n for n in (LayerName.HYBRID, LayerName.BM25, LayerName.VECTOR, LayerName.AGENTIC) if n in usable), None)
@@ -41,20 +43,13 @@ def test_the_best_layers_list_comes_first_as_it_is_and_nothing_is_lost_or_named_
     # What a whole layer is made of has been heard with it.
     heard = [n for n in usable if LayerName.HYBRID not in usable or n not in (LayerName.BM25, LayerName.VECTOR)]
     assert sorted(map(identity, merged)) == sorted({identity(h) for n in heard for h in usable[n]})
+    assert all(a.score >= b.score for a, b in pairwise(merged))
 
 
-@given(lists())
-def test_scores_never_rise_along_a_merged_list(found: dict[LayerName, list[Hit]]) -> None:
-    assert all(a.score >= b.score for a, b in pairwise(merge(found)))
-
-
-def test_what_only_a_lesser_layer_found_stands_behind_however_sure_that_layer_is() -> None:
+def test_what_only_a_lesser_layer_found_stands_behind_and_what_two_found_is_shown_once_as_the_best_shows_it() -> None:
     merged = merge({LayerName.AGENTIC: listed("walk", 0.9, 0.8), LayerName.BM25: listed("word", 0.3, 0.1)})
     assert names(merged) == ["word0", "word1", "walk0", "walk1"]
     assert merged[1].score > merged[2].score > merged[3].score > 0
-
-
-def test_a_message_that_two_layers_found_is_shown_once_as_the_best_layer_shows_it() -> None:
     walked = [hit("one", 0.9, quote="another part"), hit("two", 0.4)]
     merged = merge({LayerName.BM25: [hit("one", 0.3, quote="the part that answers")], LayerName.AGENTIC: walked})
     assert names(merged) == ["the part that answers", "two"]
@@ -77,15 +72,12 @@ def made(prefix: str, count: int, at: int) -> list[Hit]:
     return [hit(f"{prefix}{n}", 0.9 - n / 100, at=at) for n in range(count)]
 
 
-def test_of_the_first_five_two_come_from_outside_marked_and_one_of_each_further_five() -> None:
+def test_of_the_first_five_two_come_from_outside_marked_and_more_where_too_little_lies_inside() -> None:
     inside, beside = made("in", 7, 1500), made("out", 6, 3000)
     shown = preferred(inside, [*beside, *inside], DAY)
     assert names(shown)[:10] == ["in0", "in1", "in2", "out0", "out1", "in3", "in4", "in5", "in6", "out2"]
     assert [h.outside for h in shown[:5]] == [False, False, False, True, True]
     assert len(shown) == 13
-
-
-def test_where_too_little_lies_inside_the_places_go_to_what_lies_outside_and_the_other_way_round() -> None:
     assert names(preferred(made("in", 1, 1500), made("out", 6, 3000), DAY))[:5] == ["in0", "out0", "out1", "out2", "out3"]
     assert names(preferred(made("in", 6, 1500), made("out", 1, 3000), DAY))[:5] == ["in0", "in1", "in2", "out0", "in3"]
     assert names(preferred([], made("out", 2, 3000), DAY)) == ["out0", "out1"]

@@ -67,13 +67,10 @@ def test_twelve_pages_beside_a_writer_repeat_and_lose_nothing(app: App) -> None:
     assert set(shown[:5]) <= set(whole)
 
 
-def test_a_page_is_the_same_when_it_is_asked_for_again(app: App) -> None:
+def test_a_page_is_the_same_when_it_is_asked_for_again_and_behind_the_last_there_is_none(app: App) -> None:
     pages = [[identity(h) for h in app.ask(Query(QUESTION, limit=5), why(offset)).hits] for offset in (0, 5, 10, 5, 10)]
     assert pages[1] == pages[3]
     assert pages[2] == pages[4]
-
-
-def test_the_last_page_says_that_there_is_no_more_and_what_lies_behind_it_is_empty(app: App) -> None:
     offset, shown = 0, set()
     while True:
         answer = app.ask(Query("reason time account", limit=20), why(offset))
@@ -123,15 +120,11 @@ def test_pages_of_another_question_are_not_cut_from_it(query: Query, how: How) -
     assert pages.find(query, how) is None
 
 
-def test_a_page_may_be_of_another_size_and_take_another_time() -> None:
+def test_a_page_may_be_of_another_size_and_take_another_time_and_the_oldest_questions_make_room() -> None:
     pages = Pages()
     pages.keep(Query("anything", limit=5), How(), kept(0.9))
     how = How(offset=5, bounds={"timeout_ms": 200, "max_token_budget": 100})
     assert pages.find(Query("anything", limit=20), how) == kept(0.9)
-
-
-def test_the_oldest_questions_make_room() -> None:
-    pages = Pages()
     for number in range(100):
         pages.keep(Query(f"question {number}"), How(), kept(0.9))
     found = [pages.find(Query(f"question {n}"), How(offset=5)) is not None for n in range(100)]

@@ -88,12 +88,9 @@ def test_equal_hits_are_ordered_by_their_ids_whatever_order_they_came_in(preset:
 
 
 @requirement("contract:ranking-recency")
-def test_recency_halves_with_every_half_life_and_the_future_is_as_good_as_now() -> None:
+def test_recency_halves_with_every_half_life_which_decides_how_far_back_newer_outranks_better() -> None:
     assert [recency(NOW - int(d * 7 * DAY), NOW, 7) for d in (0, 1, 2, 3)] == [1.0, 0.5, 0.25, 0.125]
     assert recency(NOW + DAY, NOW, 7) == 1.0
-
-
-def test_the_half_life_decides_how_far_back_newer_outranks_better() -> None:
     hits = [hit("old", score=0.6, days=20), hit("new", score=0.5)]
     assert names(ranked(hits, RankingSettings(preset="spec", half_life_days=5))) == ["new", "old"]
     assert names(ranked(hits, RankingSettings(preset="spec", half_life_days=5000))) == ["old", "new"]
@@ -118,19 +115,13 @@ def test_relevance_is_even_where_each_score_is_the_same_share_of_the_one_before(
 
 
 @requirement("contract:ranking-salience")
-def test_the_more_durable_the_kind_the_more_salient() -> None:
+def test_salience_goes_by_the_kind_then_by_the_statements_around_and_what_is_pinned_has_most() -> None:
     kinds = sorted(MemoryKind, key=KIND_SALIENCE.__getitem__, reverse=True)
     found = ranked([hit(k.value, kind=k.value) for k in reversed(kinds)])
     assert names(found) == [k.value for k in kinds]
     assert salience(hit("x")) == KIND_SALIENCE[MemoryKind.OBSERVATION]
-
-
-def test_of_the_same_kind_the_one_among_weightier_statements_is_more_salient() -> None:
     dense, sparse = hit("b", kind="definition", salience=0.95), hit("a", kind="definition", salience=0.55)
     assert names(ranked([sparse, dense])) == ["b", "a"]
-
-
-def test_what_is_pinned_is_as_salient_as_can_be() -> None:
     assert salience(hit("x", pinned=True, salience=0.3)) == 1.0
     assert names(ranked([hit("a", kind="procedure", salience=0.9), hit("b", pinned=True)])) == ["b", "a"]
 
@@ -147,16 +138,13 @@ def test_usage_counts_only_where_it_is_asked_for_and_anything_is_known() -> None
         assert ranked(hits, counting, usage=unknown) == ranked(hits, SPEC)
 
 
-def test_usage_rises_with_every_opening_never_beyond_one_and_halves_its_openings_with_time() -> None:
+def test_usage_rises_with_every_opening_of_any_grip_never_beyond_one_and_halves_its_openings_with_time() -> None:
     def used(*days: float) -> float:
         return frequency(hit("a"), NOW, 30, {GripId("grip:a"): Used(tuple(NOW - int(d * DAY) for d in days))})
 
     assert [used(), used(0), used(0, 0), used(30, 30)] == [0.0, 0.5, 0.75, 0.5]
     assert used(*[0] * 500) <= 1.0
     assert used(90) < used(30) < used(0)
-
-
-def test_a_hit_is_used_whichever_of_its_grips_was_opened() -> None:
     several = hit("a", grips=("grip:1", "grip:2"), grip_id="grip:0")
     for opened in ("grip:0", "grip:1", "grip:2"):
         assert frequency(several, NOW, 30, {GripId(opened): Used((NOW,))}) == 0.5
@@ -180,7 +168,7 @@ def test_of_hits_that_are_level_in_all_else_each_signal_puts_the_better_first() 
 # repetitions
 
 
-def test_nearly_the_same_words_are_shown_once_with_the_grips_of_both_and_the_count() -> None:
+def test_nearly_the_same_words_are_shown_once_with_the_count_and_at_most_three_grips() -> None:
     said = " ".join(WORDS * 3)
     hits = [hit("a", 0.9, quote=said), hit("b", 0.8, quote=said.upper()), hit("c", 0.7, quote=said + " indeed"), hit("d", 0.1)]
     found = ranked(hits)
@@ -188,25 +176,16 @@ def test_nearly_the_same_words_are_shown_once_with_the_grips_of_both_and_the_cou
     assert found[0].grip_ids == ("grip:a", "grip:b", "grip:c")
     assert dict(found[0].parts)["folded"] == 2
     assert "folded" not in dict(found[1].parts)
-
-
-def test_a_hit_names_three_grips_at_most_however_many_are_folded_into_it() -> None:
     said = " ".join(WORDS)
-    [found] = ranked([hit(name, quote=said) for name in "abcdef"])
-    assert found.grip_ids == ("grip:a", "grip:b", "grip:c")
-    assert dict(found.parts)["folded"] == 5
+    [first] = ranked([hit(name, quote=said) for name in "abcdef"])
+    assert first.grip_ids == ("grip:a", "grip:b", "grip:c")
+    assert dict(first.parts)["folded"] == 5
 
 
-def test_words_that_differ_in_more_than_a_tenth_are_two_results() -> None:
+def test_short_words_fold_nothing_nor_do_words_that_differ_in_more_than_a_tenth_with_or_without_spaces() -> None:
     other = [w if i % 5 else "other" for i, w in enumerate(WORDS * 3)]
     assert len(ranked([hit("a", quote=" ".join(WORDS * 3)), hit("b", quote=" ".join(other))])) == 2
-
-
-def test_short_words_are_said_everywhere_and_fold_nothing() -> None:
     assert names(ranked([hit("a", quote="yes, please do that"), hit("b", quote="yes, please do that")])) == ["a", "b"]
-
-
-def test_repetitions_are_seen_where_no_spaces_part_the_words() -> None:
     said = "再試行キューは請求書ごとに一つの鍵を持つので二重に送られることはない" * 2
     assert names(ranked([hit("a", quote=said), hit("b", quote=said)])) == ["a"]
     assert names(ranked([hit("a", quote=said), hit("b", quote=said[::-1])])) == ["a", "b"]
@@ -221,14 +200,10 @@ def test_one_quotation_and_one_message_are_one_result_and_two_messages_of_a_node
     assert [h.event_id for h in ranked(apart)] == ["evt:1", "evt:2"]
 
 
-def test_repetitions_stay_where_the_settings_want_them() -> None:
+def test_repetitions_stay_where_the_settings_want_them_and_go_where_an_earlier_page_has_said_them() -> None:
     said = " ".join(WORDS)
     settings = RankingSettings(collapse=False)
     assert names(ranked([hit("a", quote=said), hit("b", quote=said)], settings)) == ["a", "b"]
-
-
-def test_what_an_earlier_page_has_said_is_not_said_again_by_another_message() -> None:
-    said = " ".join(WORDS)
     earlier, hits = [hit("a", quote=said)], [hit("b", quote=said.upper()), hit("c", quote="something else"), hit("d", quote=said)]
     assert names(besides(earlier, hits, RankingSettings())) == ["c"]
     assert names(besides(earlier, hits, RankingSettings(collapse=False))) == ["b", "c", "d"]
@@ -256,12 +231,9 @@ def test_what_holds_no_more_scores_less_than_what_it_stands_behind() -> None:
     assert ranked([hit("taken back", 1.0, superseded_by=RETRACTED)])[0].score == 1.0
 
 
-def test_a_chain_of_successors_stands_in_the_order_in_which_they_hold() -> None:
+def test_a_chain_of_successors_stands_in_the_order_in_which_they_hold_and_of_a_circle_all_are_shown() -> None:
     hits = [hit("a", 0.9, superseded_by="grip:b"), hit("b", 0.8, superseded_by="grip:c"), hit("c", 0.1)]
     assert names(ranked(hits)) == ["c", "b", "a"]
-
-
-def test_statements_that_supersede_each_other_are_both_shown() -> None:
     hits = [hit("a", 0.9, superseded_by="grip:b"), hit("b", 0.8, superseded_by="grip:a"), hit("c", 0.1)]
     assert sorted(names(ranked(hits))) == ["a", "b", "c"]
 
@@ -278,6 +250,7 @@ def test_what_holds_is_never_folded_into_what_does_not() -> None:
 
 
 def test_nothing_is_lost_invented_or_named_twice_and_values_stay_within_bounds() -> None:
+    assert ranked([]) == []
     rng = random.Random(3)
     kinds = ["", *(k.value for k in MemoryKind)]
     for _ in range(300):
@@ -295,10 +268,6 @@ def test_nothing_is_lost_invented_or_named_twice_and_values_stay_within_bounds()
         assert all(0 <= value <= 1 for h in found for _, value in h.parts)
         folded = ranked(hits, dataclasses.replace(settings, collapse=True))
         assert len(folded) + sum(dict(h.parts).get("folded", 0) for h in folded) == len(hits)
-
-
-def test_no_hits_are_no_hits() -> None:
-    assert ranked([]) == []
 
 
 # settings

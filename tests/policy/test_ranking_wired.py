@@ -3,7 +3,7 @@
 import math
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,11 +53,8 @@ def opened(directory: Path, **ranking: Any) -> Iterator[App]:
         teleport=TeleportSettings(enabled=False),
         ranking=RankingSettings(**ranking),
     )
-    app = App(settings, FakeClock())
-    try:
+    with closing(App(settings, FakeClock())) as app:
         yield app
-    finally:
-        app.close()
 
 
 def asked(directory: Path, text: str, **ranking: Any) -> list[Hit]:
@@ -83,15 +80,11 @@ def test_each_signal_and_the_final_value_are_told_and_the_score_is_the_layers_ow
     assert values == sorted(values, reverse=True)
 
 
-@requirement("contract:layer-6", "contract:ranking-relevance")
-def test_the_preset_decides_between_what_is_newer_and_what_fits_better(directory: Path) -> None:
+@requirement("contract:layer-6", "contract:ranking-relevance", "contract:ranking-recency", "contract:ranking-salience")
+def test_preset_and_half_life_decide_between_what_is_newer_and_what_fits_better(directory: Path) -> None:
     assert sessions(asked(directory, BETTER))[0] == "s180"
     assert sessions(asked(directory, BETTER, preset="spec", half_life_days=10))[0] == "s1"
-
-
-@requirement("contract:ranking-recency", "contract:ranking-salience")
-def test_the_half_life_decides_how_much_newer_counts(directory: Path) -> None:
-    """What is newer stands first where half a year is long, and the rule where it is nothing."""
+    # What is newer stands first where half a year is long, and the rule where it is nothing.
     assert sessions(asked(directory, QUESTION, preset="spec", half_life_days=5))[0] == "s1"
     assert sessions(asked(directory, QUESTION, preset="spec", half_life_days=30_000))[0] == "s180"
 
@@ -121,10 +114,16 @@ def test_repetitions_are_shown_once_unless_the_settings_want_them_all(directory:
     assert len(every) == len(folded) + 2
 
 
-def test_a_query_that_names_a_time_does_not_go_by_recency(directory: Path) -> None:
+def test_recency_is_counted_from_the_moment_that_is_asked_about_and_not_where_a_time_is_named(directory: Path) -> None:
     hits = asked(directory, "what did we restart in the last year", preset="spec")
     assert hits
     assert all("recency" not in dict(h.parts) for h in hits)
+    with opened(directory, preset="spec", half_life_days=5) as app:
+        now = app.ask(Query(QUESTION)).hits
+        then = app.ask(Query(QUESTION), How(as_of=NOON - 180 * DAY)).hits
+    recencies = [{h.session_id: dict(h.parts)["recency"] for h in hits}["s180"] for hits in (now, then)]
+    assert recencies[0] < 0.01
+    assert recencies[1] == 1.0
 
 
 def test_an_identifier_that_is_named_exactly_is_not_outranked_by_recency(tmp_path: Path) -> None:
@@ -143,15 +142,6 @@ def test_a_superseded_statement_stands_behind_its_successor(directory: Path, tmp
         hits = list(app.ask(Query(BETTER)).hits)
     assert sessions(hits)[:2] == ["s1", "s180"]
     assert (hits[0].superseded_by, hits[1].superseded_by) == ("", grips["s1"])
-
-
-def test_recency_is_counted_from_the_moment_that_is_asked_about(directory: Path) -> None:
-    with opened(directory, preset="spec", half_life_days=5) as app:
-        now = app.ask(Query(QUESTION)).hits
-        then = app.ask(Query(QUESTION), How(as_of=NOON - 180 * DAY)).hits
-    recencies = [{h.session_id: dict(h.parts)["recency"] for h in hits}["s180"] for hits in (now, then)]
-    assert recencies[0] < 0.01
-    assert recencies[1] == 1.0
 
 
 def test_the_server_tells_the_signals_only_where_everything_is_asked_for(directory: Path) -> None:

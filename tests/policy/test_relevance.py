@@ -32,19 +32,13 @@ def of(text: str, *quotes: str, asked: Weighed | None = None) -> Evidence:
     return evidence(asked or weighed(text), [hit(q, quote=q) for q in quotes], {}, literal=False)
 
 
-def test_nothing_found_is_none_and_anything_found_is_more() -> None:
+def test_nothing_found_is_none_no_word_held_is_weak_and_every_word_or_what_is_named_literally_is_strong() -> None:
     assert confidence(replace(EVERYTHING, hits=0)) is Confidence.NONE
     assert sureness(replace(EVERYTHING, hits=0, literal=True)) == 0.0
     assert confidence(Evidence(held=0.0, unknown=1.0, literal=False, hits=1)) is Confidence.WEAK
-
-
-def test_an_answer_that_holds_every_word_is_strong_and_one_that_holds_none_is_weak() -> None:
     text = "palladium ledger rows"
     assert confidence(of(text, "the palladium ledger keeps its rows")) is Confidence.STRONG
     assert confidence(of(text, "something else altogether")) is Confidence.WEAK
-
-
-def test_what_is_named_literally_and_held_is_strong_whatever_else_is_missing() -> None:
     assert confidence(Evidence(held=0.0, unknown=1.0, literal=True, hits=1)) is Confidence.STRONG
     assert sureness(Evidence(held=0.0, unknown=1.0, literal=True, hits=1)) == 1.0
 
@@ -67,21 +61,17 @@ def test_more_of_the_question_held_and_less_of_it_unknown_never_makes_an_answer_
         assert ORDER.index(confidence(more)) >= ORDER.index(confidence(found))
 
 
-def test_the_share_held_is_the_largest_that_one_result_holds_not_what_they_hold_together() -> None:
+def test_the_share_held_is_the_largest_of_one_of_the_first_results_by_the_rarity_of_words_and_who_says_it() -> None:
     found = of("deploy billing worker frankfurt", "deploy billing", "deploy billing worker", "frankfurt")
     assert found.held == pytest.approx(3 / 4)
     assert found.hits == 3
-
-
-def test_only_the_first_results_are_looked_at() -> None:
     quotes = [f"deploy {n}" for n in range(COMPARED)]
     assert of("deploy billing worker", *quotes, "deploy billing worker").held == pytest.approx(1 / 3)
-
-
-def test_words_count_by_their_rarity_in_the_store() -> None:
     asked = weighed("deploy osmium", weights={"osmium": 9.0})
     assert of("", "we deploy", asked=asked).held == pytest.approx(0.1)
     assert of("", "osmium", asked=asked).held == pytest.approx(0.9)
+    said = hit("one", quote="a dog of my own", speaker="Caroline")
+    assert evidence(weighed("caroline dog"), [said], {}, literal=False).held == 1.0
 
 
 def test_what_the_whole_segment_of_a_result_holds_counts_with_the_words_shown() -> None:
@@ -92,11 +82,6 @@ def test_what_the_whole_segment_of_a_result_holds_counts_with_the_words_shown() 
     assert evidence(asked, [one], {node: term_set("frankfurt")}, literal=False).held == 1.0
     elsewhere = {NodeId("toc:segment:2026-01-01:2"): term_set("frankfurt")}
     assert evidence(asked, [one], elsewhere, literal=False).held == pytest.approx(1 / 2)
-
-
-def test_who_says_it_counts_as_one_of_the_words() -> None:
-    said = hit("one", quote="a dog of my own", speaker="Caroline")
-    assert evidence(weighed("caroline dog"), [said], {}, literal=False).held == 1.0
 
 
 def test_words_that_the_store_holds_nowhere_speak_against_an_answer() -> None:

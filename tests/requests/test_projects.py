@@ -1,6 +1,7 @@
 """Projects that are one, and one that is two: everything that shows or filters projects follows, and undoing is exact."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,22 @@ def opened(place: Path) -> App:
     return App(Settings(storage=StorageSettings(str(place), "Europe/Berlin")), FakeClock(ms("2026-02-16 09:00")))
 
 
-@pytest.fixture
-def app(tmp_path: Path) -> Iterator[App]:
-    made = opened(tmp_path / "data")
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four weeks of two projects, derived and indexed, to be copied."""
+    place = tmp_path_factory.mktemp("projects") / "data"
+    made = opened(place)
     made.write([d for d in a_small_history() if d.project in (SHOP, BILLING)], "jsonl")
     made.derivation.run()
     made.accelerators.settle()
+    made.close()
+    return place
+
+
+@pytest.fixture
+def app(tmp_path: Path, stored: Path) -> Iterator[App]:
+    shutil.copytree(stored, tmp_path / "data")
+    made = opened(tmp_path / "data")
     yield made
     made.close()
 
@@ -103,14 +114,11 @@ def test_an_alias_is_followed_by_everything_that_shows_or_filters_projects(app: 
     assert check(app.storage, app.calendar) == []
 
 
-def test_a_caller_may_name_its_project_by_the_last_part(app: App) -> None:
+def test_a_caller_may_name_its_project_by_the_last_part_and_a_misspelt_one_is_answered_with_the_nearest(app: App) -> None:
     for caller in ("shop", "acme/shop", SHOP):
         assert ask(app, Browse("2026-02"), caller)["scope"] == SHOP
     # A directory is itself, and nobody else's last part.
     assert ask(app, Browse("2026-02"), "/shop")["scope"] == "all projects"
-
-
-def test_a_misspelt_project_is_answered_with_the_nearest(app: App) -> None:
     with pytest.raises(InvalidQuery, match=r"Did you mean shop\?"):
         known_project(app, "shopp")
 

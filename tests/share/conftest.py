@@ -9,7 +9,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import EventId
-from memory_mcp.requests import share
+from memory_mcp.requests import forget, share
 from memory_mcp.requests.scope import Caller
 from memory_mcp.sharing import run
 from memory_mcp.storage.settings import StorageSettings
@@ -48,6 +48,9 @@ class Laptop:
         self.app.derivation.run()
         return done
 
+    def forget(self, **what: str) -> None:
+        forget.forget(self.app, forget.Forget(dry_run=False, by=forget.PERSON, **what), ANYONE)
+
     def status(self) -> share.ShareState:
         return share.share_status(self.app, share.ShareStatus(), ANYONE)
 
@@ -63,13 +66,21 @@ class Laptop:
 Make = Callable[..., Laptop]
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    made = Server(tmp_path / "server")
-    made.folder.mkdir()
-    made.start()
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("server"))
     yield made
     made.kill()
+
+
+@pytest.fixture
+def server(process: Server) -> Server:
+    """The process, with nothing yet in the spaces of its team."""
+    process.team += 1
+    if not process.is_sound:
+        process.kill()
+        process.start()
+    return process
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A real process that serves the routes of a team's spaces over DuckDB, for tests: `python -m tests.share.server FOLDER [FAULT]`.
 
-Keys are `NAME-ROLE`, such as `alice-writer`; each folder below FOLDER is a space. It prints its port. FAULT `cut` ends the
-connection of the first batch behind its commit, before the answer.
+Keys are `NAME-ROLE`, such as `alice-writer`; an address begins with a team's name, whose spaces are the folders of FOLDER/TEAM.
+It prints its port. FAULT `cut` ends the connection of the first batch behind its commit, before the answer.
 """
 
 import asyncio
@@ -47,7 +47,9 @@ class Door:
         # Nobody has a grant for the space `other` but its admin.
         seen = [(1, "team"), *([(2, "other")] if role == "admin" else [])]
         grants = tuple(Grant(space, named, "team" if space == 1 else "project", Role(role)) for space, named in seen)
-        scope["principal"] = Principal(1, "standard", 1, name, False, grants, Role.ADMIN)
+        team, _, path = scope["path"].removeprefix("/").partition("/")
+        scope["principal"] = Principal(int(team), "standard", 1, name, False, grants, Role.ADMIN)
+        scope["path"] = f"/{path}"
         if self._fault == "cut" and scope["method"] == "POST":
             self._fault = ""
 
@@ -65,16 +67,16 @@ class Door:
 def main(folder: Path, fault: str) -> None:
     import uvicorn
 
-    apps: dict[str, App] = {}
+    apps: dict[Path, App] = {}
     lock = threading.Lock()
 
     @contextmanager
-    def lend(_: Principal, grant: Grant, __: bool) -> Iterator[App]:
+    def lend(principal: Principal, grant: Grant, _: bool) -> Iterator[App]:
+        place = folder / str(principal.tenant) / grant.name
         with lock:
-            if grant.name not in apps:
-                storage = StorageSettings(data_dir=str(folder / grant.name), timezone="UTC")
-                apps[grant.name] = App(Settings(storage=storage))
-            yield apps[grant.name]
+            if place not in apps:
+                apps[place] = App(Settings(storage=StorageSettings(data_dir=str(place), timezone="UTC")))
+            yield apps[place]
 
     listening = socket.create_server(("127.0.0.1", int(os.environ.get("SHARE_TEST_PORT", "0"))))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
@@ -85,16 +87,21 @@ def main(folder: Path, fault: str) -> None:
 
 
 class Server:
-    """The process; `url` is its address, the same after `restart`."""
+    """The process; `url` is the address of a team there, the same after `start`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._port = folder, 0
+        #: By number, from 1.
+        self.team = 1
+        #: Whether it runs, and nothing is to go wrong in it.
+        self.is_sound = False
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, fault: str = "", failpoint: str = "") -> None:
         environ = {k: v for k, v in os.environ.items() if not k.startswith("MEMORY_MCP_")}
         environ |= {"SHARE_TEST_PORT": str(self._port), "MEMORY_MCP_TELEPORT__ENABLED": "false", "HOME": str(self.folder)}
         environ |= {VARIABLE: failpoint} if failpoint else {}
+        self.is_sound = not fault + failpoint
         words = [sys.executable, "-m", "tests.share.server", str(self.folder), fault]
         self._process = subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
@@ -102,9 +109,10 @@ class Server:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://127.0.0.1:{self._port}/{self.team}"
 
     def kill(self) -> None:
+        self.is_sound = False
         if self._process is not None:
             self._process.kill()
             self.wait()

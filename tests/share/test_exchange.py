@@ -7,7 +7,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.event import Role
-from memory_mcp.requests import correct, forget, share
+from memory_mcp.requests import correct, share
 from memory_mcp.sharing import run
 from memory_mcp.sharing.place import SharePlace
 from tests.factories import BILLING, SHOP, draft
@@ -17,8 +17,12 @@ from tests.share.server import Server
 CAUSE = "The cause of the slow invoices was a missing index on the ledger table."
 
 
-def forgot(laptop: Laptop, **what: str) -> None:
-    forget.forget(laptop.app, forget.Forget(dry_run=False, by=forget.PERSON, **what), ANYONE)
+def published(laptop: Make) -> Laptop:
+    """Alice's, who shared one statement."""
+    one = laptop("alice")
+    one.say(draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT))
+    assert one.join(SHOP).exchange().left == 1
+    return one
 
 
 def test_a_second_laptop_gets_what_the_first_published_once_with_ids_times_and_who_said_it(laptop: Make) -> None:
@@ -44,10 +48,8 @@ def test_a_second_laptop_gets_what_the_first_published_once_with_ids_times_and_w
 
 
 def test_a_reader_who_shares_a_project_is_told_that_nothing_leaves(laptop: Make) -> None:
-    one, two = laptop("alice"), laptop("bob", "reader")
-    one.say(draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT))
-    one.join(SHOP)
-    assert one.exchange().left == 1
+    published(laptop)
+    two = laptop("bob", "reader")
     two.say(draft("Readers say things as well.", at="2026-01-12 09:02"))
     two.join()
     shared = share.share_project(two.app, share.ShareProject(SHOP), ANYONE)
@@ -58,10 +60,8 @@ def test_a_reader_who_shares_a_project_is_told_that_nothing_leaves(laptop: Make)
 
 
 def test_the_number_told_when_a_project_is_shared_leaves_out_what_came(laptop: Make) -> None:
-    one, two = laptop("alice"), laptop("bob")
-    one.say(draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT))
-    one.join(SHOP)
-    one.exchange()
+    published(laptop)
+    two = laptop("bob")
     two.join()
     assert two.exchange().came == 1
     two.say(draft("Which ledger was that?", at="2026-01-12 09:02"))
@@ -71,10 +71,8 @@ def test_the_number_told_when_a_project_is_shared_leaves_out_what_came(laptop: M
 
 
 def test_what_a_run_did_that_was_waited_for_is_told_as_well(laptop: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, two = laptop("alice"), laptop("bob")
-    one.say(draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT))
-    one.join(SHOP)
-    one.exchange()
+    published(laptop)
+    two = laptop("bob")
     two.say(draft("Which ledger was that?", at="2026-01-12 09:02"))
     two.join(SHOP)
     once = run.run
@@ -122,7 +120,7 @@ def test_a_forgotten_event_leaves_the_space_and_the_other_laptops(laptop: Make) 
     [gone, _] = one.say(draft("Delete me please, I should not have said it."), draft("This stays.", session="s2"))
     one.join(SHOP).exchange()
     two.join().exchange()
-    forgot(one, event=gone)
+    one.forget(event=gone)
     one.exchange()
     assert (two.exchange(), two.texts()) == (two.exchange(), ["This stays."])
     third.join().exchange()
@@ -131,20 +129,23 @@ def test_a_forgotten_event_leaves_the_space_and_the_other_laptops(laptop: Make) 
     assert two.status().forgotten_here == 1
 
 
-@pytest.mark.parametrize("source_id", ["m1", ""])
-def test_a_forgotten_value_leaves_them_and_the_rest_of_its_message_stays(laptop: Make, source_id: str) -> None:
+def test_a_forgotten_value_leaves_them_and_the_rest_of_its_messages_stays(laptop: Make) -> None:
     one, two = laptop("alice"), laptop("bob")
-    one.say(draft("The door code of the office is tulip-4711 until spring.", source_id=source_id), draft("Else.", session="s2"))
+    one.say(
+        draft("The door code of the office is tulip-4711 until spring.", source_id="m1"),
+        draft("Else.", session="s2"),
+        draft("That of the cellar is tulip-4711, too.", session="s3"),
+    )
     two.say(draft("My own note: tulip-4711", project=BILLING, session="mine"))
     one.join(SHOP).exchange()
     two.join().exchange()
-    forgot(one, value="tulip-4711")
+    one.forget(value="tulip-4711")
     one.exchange()
     two.exchange()
-    rest = "The door code of the office is [forgotten] until spring."
-    assert one.texts() == ["Else.", rest]
+    rest = ["That of the cellar is [forgotten], too.", "The door code of the office is [forgotten] until spring."]
+    assert one.texts() == ["Else.", *rest]
     # What was never shared is nobody else's to take.
-    assert two.texts() == ["Else.", "My own note: tulip-4711", rest]
+    assert two.texts() == ["Else.", "My own note: tulip-4711", *rest]
     assert one.exchange() == two.exchange()
 
 
@@ -153,14 +154,14 @@ def test_a_forgetting_that_takes_another_role_is_refused_and_said(laptop: Make) 
     [said] = one.say(draft("Alice said this, and only she or an admin takes it out."))
     one.join(SHOP).exchange()
     two.join().exchange()
-    forgot(two, event=said)
+    two.forget(event=said)
     two.exchange()
     assert two.texts() == []
     assert two.status().refused == [{"what": "forget", "event": said, "needs": "admin"}]
     one.exchange()
     assert len(one.texts()) == 1
     admin.join().exchange()
-    forgot(admin, event=said)
+    admin.forget(event=said)
     admin.exchange()
     one.exchange()
     assert one.texts() == []
@@ -190,7 +191,7 @@ def test_own_events_that_others_forgot_stay_until_a_person_agrees_when_they_are_
     one.say(*(draft(f"Statement number {n} of a long session.", at=1768212000000 + n) for n in range(101)))
     one.join(SHOP).exchange()
     admin.join().exchange()
-    forgot(admin, session="s1")
+    admin.forget(session="s1")
     admin.exchange()
     assert "until you agree" in one.exchange().error
     assert (len(one.texts()), one.status().held) == (101, 101)
@@ -204,7 +205,7 @@ def test_what_was_forgotten_on_the_server_is_told_to_those_who_were_away_for_lon
     one.join(SHOP).exchange()
     two.join().exchange()
     for n in (4, 1):
-        forgot(one, event=ids[n])
+        one.forget(event=ids[n])
         one.exchange()
     one.say(draft("Said behind the forgetting.", session="s9"))
     one.exchange()
@@ -240,14 +241,13 @@ def test_a_key_is_kept_for_its_user_alone_and_told_to_nobody(laptop: Make) -> No
     assert SharePlace(one.folder).key == ""
 
 
-@pytest.mark.parametrize("url", ["http://memory.example.org", "ftp://x", "https://u:p@x", "https://", "https://x/?a=1"])
-def test_an_address_that_is_none_or_not_safe_is_refused(laptop: Make, url: str) -> None:
-    with pytest.raises(InvalidQuery):
-        share.share_to(laptop("alice").app, share.ShareTo(url, "k", "team"), ANYONE)
-
-
-def test_a_key_that_does_not_count_and_a_space_that_is_not_seen_are_errors(laptop: Make, server: Server) -> None:
+def test_a_key_that_does_not_count_a_space_that_is_not_seen_and_an_address_that_is_none_or_not_safe_are_refused(
+    laptop: Make, server: Server
+) -> None:
     one = laptop("alice")
+    for url in ("http://memory.example.org", "ftp://x", "https://u:p@x", "https://", "https://x/?a=1"):
+        with pytest.raises(InvalidQuery):
+            share.share_to(one.app, share.ShareTo(url, "k", "team"), ANYONE)
     with pytest.raises(Exception, match="does not accept the key"):
         share.share_to(one.app, share.ShareTo(server.url, "nobody"), ANYONE)
     with pytest.raises(InvalidQuery, match="no space 'other'"):

@@ -20,14 +20,6 @@ Make = Callable[..., Place]
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    made = Server(tmp_path / "server")
-    made.folder.mkdir()
-    yield made
-    made.kill()
-
-
-@pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
     """Laptops by name, with a background process or without."""
     made: list[Place] = []
@@ -41,10 +33,16 @@ def make(tmp_path: Path) -> Iterator[Make]:
         one.stop()
 
 
-def say(place: Place, *texts: str, start: int = 0) -> None:
-    told = [{"session_id": f"s{n}", "project": PROJECT, "role": "user", "text": t} for n, t in enumerate(texts, start)]
-    lines = [json.dumps({**one, "timestamp": 1768212000000 + n * 1000}) + "\n" for n, one in enumerate(told, start)]
-    place.ok("ingest", "-", stdin="".join(lines))
+def joined(make: Make, server: Server, *texts: str, key: str = "bob-writer") -> tuple[Place, Place]:
+    """A laptop that said this and shares its project, and one that belongs to the team."""
+    first, second = make("first", BARE), make("second", BARE)
+    told = [{"session_id": f"s{n}", "project": PROJECT, "role": "user", "text": t} for n, t in enumerate(texts)]
+    lines = [json.dumps({**one, "timestamp": 1768212000000 + n * 1000}) + "\n" for n, one in enumerate(told)]
+    first.ok("ingest", "-", stdin="".join(lines))
+    first.ok("share", "to", server.url, "--key", "alice-writer")
+    first.ok("share", "add", PROJECT)
+    second.ok("share", "to", server.url, "--key", key)
+    return first, second
 
 
 def held(place: Place) -> list[str]:
@@ -56,43 +54,67 @@ def status(place: Place) -> dict[str, Any]:
     return dict(json.loads(place.ok("share", "status", "--json")))
 
 
-def test_laptop_to_team_to_second_laptop_in_three_commands(make: Make, server: Server) -> None:
-    server.start()
+OLD, NEW = "We decided that the parcels are shipped by falcon.", "Parcels travel in a wheelbarrow."
+SLOW, LEAKS = "The invoices were slow because the ledger lacked an index.", "The zebrafish tank leaks again."
+
+
+def found(place: Place, question: str) -> dict[str, tuple[int, dict[str, Any]]]:
+    """The results of a question by what they quote, with their ranks."""
+    answer = json.loads(place.ok("ask", question, "--all", "--detail", "full", "--json"))
+    return {one["quote"]: (rank, one) for rank, one in enumerate(answer["results"])}
+
+
+def test_laptop_to_team_to_second_laptop_in_three_commands_and_what_is_corrected_or_retracted_there_is_shown_so(
+    make: Make, server: Server
+) -> None:
     first, second = make("first"), make("second")
-    first.ok("ingest", "-", stdin=said(PROJECT, "The invoices were slow because the ledger lacked an index.", 9))
+    first.ok("ingest", "-", stdin="".join(said(PROJECT, text, hour) for hour, text in enumerate((SLOW, OLD, LEAKS), 9)))
     first.ok("share", "to", server.url, "--key", "alice-writer")
     first.ok("share", "add", PROJECT)
-    second.ok("share", "to", server.url, "--key", "bob-reader")
-    # Both background processes do the rest.
-    until(lambda: status(first)["projects"][0]["left"] == 1)
-    until(lambda: bool(status(second)["came"]))
-    found = json.loads(second.ok("ask", "Why were the invoices slow?", "--all", "--json"))
-    assert "the ledger lacked an index" in json.dumps(found)
-    assert "alice" in second.ok("share", "status")
-
-
-def test_the_key_may_come_by_the_environment_of_the_command(make: Make, server: Server) -> None:
-    server.start()
-    place = make("first")
-    say(place, "Something.")
-    # The background process runs already, without it.
-    place.settings["MEMORY_MCP_SHARE_KEY"] = "alice-writer"
-    assert json.loads(place.ok("share", "to", server.url, "--json"))["member"] == "alice"
-    del place.settings["MEMORY_MCP_SHARE_KEY"]
-    assert "alice-writer" not in place.ok("share", "status") + place.ok("config", "show")
-    refused = place.run("share", "remove", "nothing")
+    # A key may come by the environment of the command: the background process runs already, without it.
+    second.ok("daemon", "start")
+    second.settings["MEMORY_MCP_SHARE_KEY"] = "bob-reader"
+    assert json.loads(second.ok("share", "to", server.url, "--json"))["member"] == "bob"
+    del second.settings["MEMORY_MCP_SHARE_KEY"]
+    told = second.ok("share", "status")
+    assert "bob-reader" not in told + second.ok("config", "show")
+    refused = second.run("share", "remove", "nothing")
     assert (refused.returncode, "is not shared" in refused.stderr) == (2, True)
+    # Both background processes do the rest.
+    until(lambda: status(first)["projects"][0]["left"] == 3)
+    until(lambda: bool(status(second)["came"]))
+    assert "alice" in second.ok("share", "status")
+    assert "superseded_by" not in found(second, "Why were the invoices slow?")[SLOW][1]
+
+    asked, grips = "How are the parcels shipped by falcon?", [found(first, text)[text][1]["grip_ids"][0] for text in (OLD, SLOW)]
+    assert "superseded_by" not in found(second, asked)[OLD][1]
+    new = json.loads(first.ok("correct", grips[0], NEW, "--reason", "falcons tire", "--json"))["grip_id"]
+    first.ok("retract", grips[1], "--reason", "it was a dream")
+    for place in (first, second):
+        place.ok("share", "now")
+    # Once the indexes have it, and no question adds it any more.
+    second.ok("admin", "rebuild-index")
+    by_quote = found(second, asked)
+    (at, old), (before, now) = by_quote[OLD], by_quote[NEW]
+    assert (old["superseded_by"], old["why_superseded"], "superseded_by" in now) == (new, "falcons tire", False)
+    assert now["grip_ids"][0] == new
+    assert (before < at, now["score"] > old["score"]) == (True, True)
+    assert json.loads(second.ok("query", "expand-grip", grips[0], "--json"))["superseded_by"] == new
+    # The other way into a memory says so too.
+    day = json.loads(second.ok("query", "node", "2026-01-05", "--all", "--json"))["node"]
+    assert [b["superseded_by"] for b in day["bullets"] if "falcon" in b["text"]] == [new]
+    # What was retracted is shown last.
+    by_quote = found(second, "Why were the invoices slow?")
+    at, old = by_quote[SLOW]
+    assert (at, len(by_quote) > 1, old["superseded_by"]) == (len(by_quote) - 1, True, "retracted")
+    assert old["why_superseded"] == "it was a dream"
+    assert old["score"] <= min(one["score"] for _, one in by_quote.values())
 
 
 @pytest.mark.parametrize("point", ["share.sent", "events.committed"])
 def test_a_laptop_that_is_killed_sends_once_more_what_is_known_there(make: Make, server: Server, point: str) -> None:
     """`events.committed` kills the second laptop between what it stored and what it noted."""
-    server.start()
-    first, second = make("first", BARE), make("second", BARE)
-    say(first, "One.", "Two.", "Three.")
-    first.ok("share", "to", server.url, "--key", "alice-writer")
-    first.ok("share", "add", PROJECT)
-    second.ok("share", "to", server.url, "--key", "bob-writer")
+    first, second = joined(make, server, "One.", "Two.", "Three.")
     killed = first if point == "share.sent" else second
     if killed is second:
         first.ok("share", "now")
@@ -106,13 +128,9 @@ def test_a_laptop_that_is_killed_sends_once_more_what_is_known_there(make: Make,
 
 
 def test_a_page_that_was_stored_and_not_noted_is_taken_once(make: Make, server: Server) -> None:
-    server.start()
-    first, second = make("first", BARE), make("second", {**BARE, VARIABLE: "share.taken"})
-    say(first, "One.", "Two.")
-    first.ok("share", "to", server.url, "--key", "alice-writer")
-    first.ok("share", "add", PROJECT)
+    first, second = joined(make, server, "One.", "Two.")
     first.ok("share", "now")
-    second.ok("share", "to", server.url, "--key", "bob-writer")
+    second.settings[VARIABLE] = "share.taken"
     assert second.run("share", "now").returncode != 0
     del second.settings[VARIABLE]
     second.ok("share", "now")
@@ -124,11 +142,7 @@ def test_a_page_that_was_stored_and_not_noted_is_taken_once(make: Make, server: 
 
 @pytest.mark.parametrize("how", ["cut", "events.committed", "events.before_commit"])
 def test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing(make: Make, server: Server, how: str) -> None:
-    server.start()
-    first, second = make("first", BARE), make("second", BARE)
-    say(first, *(f"Statement {n}." for n in range(5)))
-    first.ok("share", "to", server.url, "--key", "alice-writer")
-    first.ok("share", "add", PROJECT)
+    first, second = joined(make, server, *(f"Statement {n}." for n in range(5)), key="bob-reader")
     server.kill()
     server.start(fault="cut" if how == "cut" else "", failpoint="" if how == "cut" else how)
     told = json.loads(first.ok("share", "now", "--json"))
@@ -141,19 +155,13 @@ def test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing(
         assert status(first)["projects"][0]["would_leave"] == 5
         server.start()
         assert json.loads(first.ok("share", "now", "--json"))["left"] == 5
-    second.ok("share", "to", server.url, "--key", "bob-reader")
     second.ok("share", "now")
     assert held(second) == held(first)
 
 
 def test_a_forgetting_that_was_cut_off_is_told_again(make: Make, server: Server) -> None:
-    server.start()
-    first, second = make("first", BARE), make("second", BARE)
-    say(first, "The code is tulip-4711 for now.", "Something else.")
-    first.ok("share", "to", server.url, "--key", "alice-writer")
-    first.ok("share", "add", PROJECT)
+    first, second = joined(make, server, "The code is tulip-4711 for now.", "Something else.", key="bob-reader")
     first.ok("share", "now")
-    second.ok("share", "to", server.url, "--key", "bob-reader")
     second.ok("share", "now")
     first.ok("forget", "--value", "tulip-4711", "--yes")
     server.kill()
@@ -164,62 +172,3 @@ def test_a_forgetting_that_was_cut_off_is_told_again(make: Make, server: Server)
     first.ok("share", "now")
     second.ok("share", "now")
     assert held(second) == held(first) == ["Something else.", "The code is [forgotten] for now."]
-
-
-OLD, NEW = "We decided that the parcels are shipped by falcon.", "Parcels travel in a wheelbarrow."
-
-
-def found(place: Place, text: str) -> list[dict[str, Any]]:
-    """The results of a question about the parcels; what was said must be among them."""
-    results = json.loads(place.ok("ask", "How are the parcels shipped by falcon?", "--all", "--detail", "full", "--json"))[
-        "results"
-    ]
-    assert text in [one["quote"] for one in results]
-    return list(results)
-
-
-def shared_statement(first: Place, second: Place, server: Server) -> str:
-    """The grip of a statement that the first laptop recorded and the second one has."""
-    server.start()
-    first.ok("ingest", "-", stdin=said(PROJECT, OLD, 9) + said(PROJECT, "The zebrafish tank leaks again.", 10))
-    first.ok("share", "to", server.url, "--key", "alice-writer")
-    first.ok("share", "add", PROJECT)
-    second.ok("share", "to", server.url, "--key", "bob-reader")
-    exchange(first, second)
-    assert all("superseded_by" not in one for one in found(second, OLD))
-    return str(next(one["grip_ids"][0] for one in found(first, OLD) if one["quote"] == OLD))
-
-
-def exchange(*places: Place) -> None:
-    for place in places:
-        place.ok("share", "now")
-
-
-def test_what_one_laptop_corrected_the_other_one_shows_as_superseded_behind_what_holds_now(make: Make, server: Server) -> None:
-    first, second = make("first"), make("second")
-    grip = shared_statement(first, second, server)
-    new = json.loads(first.ok("correct", grip, NEW, "--reason", "falcons tire", "--json"))["grip_id"]
-    exchange(first, second)
-    # Once the indexes have it, and no question adds it any more.
-    second.ok("admin", "rebuild-index")
-    results = found(second, NEW)
-    by_quote = {one["quote"]: (at, one) for at, one in enumerate(results)}
-    (at, old), (before, now) = by_quote[OLD], by_quote[NEW]
-    assert (old["superseded_by"], old["why_superseded"], "superseded_by" in now) == (new, "falcons tire", False)
-    assert now["grip_ids"][0] == new
-    assert (before < at, now["score"] > old["score"]) == (True, True)
-    assert json.loads(second.ok("query", "expand-grip", grip, "--json"))["superseded_by"] == new
-    # The other way into a memory says so too.
-    day = json.loads(second.ok("query", "node", "2026-01-05", "--all", "--json"))["node"]
-    assert [b["superseded_by"] for b in day["bullets"] if "falcon" in b["text"]] == [new]
-
-
-def test_what_one_laptop_retracted_the_other_one_shows_last(make: Make, server: Server) -> None:
-    first, second = make("first"), make("second")
-    grip = shared_statement(first, second, server)
-    first.ok("retract", grip, "--reason", "it was a dream")
-    exchange(first, second)
-    results = found(second, OLD)
-    assert (results[-1]["quote"], results[-1]["superseded_by"]) == (OLD, "retracted")
-    assert (len(results), results[-1]["why_superseded"]) == (2, "it was a dream")
-    assert results[-1]["score"] <= results[0]["score"]

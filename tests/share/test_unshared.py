@@ -25,13 +25,15 @@ def outside(server: Server) -> str:
         return str(client.changes("team", ""))
 
 
-def filled(one: Laptop) -> Laptop:
+def sharing(laptop: Make) -> Laptop:
+    """Alice's, who shares one of two projects."""
+    one = laptop("alice")
     one.say(draft(OWN), draft(SECRET, project=BILLING, session="b1"), draft("Of no project.", project="", session="n1"))
-    return one
+    return one.join(SHOP)
 
 
 def test_other_projects_and_events_without_one_stay(laptop: Make, server: Server) -> None:
-    one = filled(laptop("alice")).join(SHOP)
+    one = sharing(laptop)
     one.exchange()
     told = outside(server)
     assert OWN in told
@@ -44,7 +46,7 @@ def test_other_projects_and_events_without_one_stay(laptop: Make, server: Server
 def test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is_said_again(
     laptop: Make, server: Server, author: str
 ) -> None:
-    one = filled(laptop("alice")).join(SHOP)
+    one = sharing(laptop)
     one.exchange()
     one.app.storage.projects.add_alias(Alias(BILLING, SHOP, author, 1))
     one.app.derivation.run()
@@ -60,7 +62,7 @@ def test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is
 
 
 def test_a_session_that_is_split_onto_a_shared_name_waits_and_one_split_off_leaves_no_more(laptop: Make, server: Server) -> None:
-    one = filled(laptop("alice")).join(SHOP)
+    one = sharing(laptop)
     one.app.storage.projects.add_splits([Split(BILLING, "b1", "", SHOP, 1)])
     one.app.derivation.run()
     one.exchange()
@@ -75,7 +77,7 @@ def test_a_session_that_is_split_onto_a_shared_name_waits_and_one_split_off_leav
 
 
 def test_a_shared_project_that_is_shown_under_another_name_leaves_no_more(laptop: Make, server: Server) -> None:
-    one = filled(laptop("alice")).join(SHOP)
+    one = sharing(laptop)
     alias_project(one.app, AliasProject(SHOP, BILLING), ANYONE)
     one.exchange()
     assert outside(server).count("text") == 0
@@ -96,7 +98,7 @@ def test_a_session_that_changes_its_project_leaves_by_halves_with_its_subagents(
 
 
 def test_what_is_removed_leaves_no_more_and_what_left_stays(laptop: Make, server: Server) -> None:
-    one = filled(laptop("alice")).join(SHOP)
+    one = sharing(laptop)
     one.exchange()
     told = share.unshare_project(one.app, share.UnshareProject("shop"), ANYONE)
     assert "stays there" in told.notes[0]
@@ -108,12 +110,10 @@ def test_what_is_removed_leaves_no_more_and_what_left_stays(laptop: Make, server
 
 
 def test_forgetting_what_was_never_shared_tells_the_server_nothing(laptop: Make, server: Server) -> None:
-    from memory_mcp.requests import forget
-
-    one = filled(laptop("alice")).join(SHOP)
+    one = sharing(laptop)
     one.exchange()
     before = outside(server)
-    forget.forget(one.app, forget.Forget(project=BILLING, dry_run=False, by=forget.PERSON), ANYONE)
+    one.forget(project=BILLING)
     one.exchange()
     assert outside(server) == before
     assert one.status().forgotten_there == 0
@@ -172,9 +172,7 @@ def test_a_member_cannot_take_out_of_a_laptop_what_the_space_does_not_have(lapto
     one.join()
     two.join(SHOP).exchange()
     one.exchange()
-    from memory_mcp.requests import forget
-
-    forget.forget(two.app, forget.Forget(event=private, dry_run=False, by=forget.PERSON), ANYONE)
+    two.forget(event=private)
     two.exchange()
     one.exchange()
     assert SECRET in one.texts()

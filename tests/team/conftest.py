@@ -24,21 +24,34 @@ def cluster() -> Iterator[Cluster]:
     made.close()
 
 
-@pytest.fixture(scope="session")
-def tables(cluster: Cluster) -> str:
-    """The name of a database with empty tables, of which the others are copies."""
+def _with_tables(cluster: Cluster, partitions: int) -> str:
+    """The name of a database with empty tables, of which the others are copies: making tables takes a second."""
     made = Database(cluster.create(), 1)
-    # Partitions are a matter of the storage engine, and take a second to make.
-    migrations.bring_up(made, partitions=0)
+    migrations.bring_up(made, partitions=partitions)
     made.close()
     return made.url.partition("dbname=")[2].split()[0]
 
 
-@pytest.fixture
-def url(cluster: Cluster, tables: str) -> str:
+def _copied(cluster: Cluster, tables: str) -> str:
     name = f"team_{uuid.uuid4().hex}"
     cluster.execute(f"CREATE DATABASE {name} OWNER {ROLE} TEMPLATE {tables}")
     return cluster.url(name)
+
+
+@pytest.fixture(scope="session")
+def tables(cluster: Cluster) -> str:
+    """For tests of administration; partitions are a matter of the storage engine."""
+    return _with_tables(cluster, 0)
+
+
+@pytest.fixture(scope="session")
+def parted(cluster: Cluster) -> str:
+    return _with_tables(cluster, 2)
+
+
+@pytest.fixture
+def url(cluster: Cluster, tables: str) -> str:
+    return _copied(cluster, tables)
 
 
 @pytest.fixture
@@ -82,9 +95,15 @@ def provider() -> Iterator[Provider]:
 
 
 @pytest.fixture
-def team(cluster: Cluster) -> Iterator[Team]:
-    made = Team(cluster.create())
-    try:
-        yield made
-    finally:
-        made.close()
+def team(cluster: Cluster, parted: str) -> Iterator[Team]:
+    made = Team(_copied(cluster, parted))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def company(cluster: Cluster, parted: str) -> Iterator[Team]:
+    """As `team`, for the tests of a module, each with tenants of its own."""
+    made = Team(_copied(cluster, parted))
+    yield made
+    made.close()

@@ -70,6 +70,9 @@ class Server:
         return status, body.decode()
 
 
+Pair = tuple[Server, Server]
+
+
 @contextmanager
 def serving(root: Path, url: str, more: Mapping[str, str] | None = None) -> Iterator[Server]:
     """`serve --http` with a data directory of its own, as the installed command, until the end of the block."""

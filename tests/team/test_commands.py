@@ -1,42 +1,28 @@
 """`admin team`, as it is typed: the installed command against a real database."""
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.place import Place
 from memory_mcp.storage.postgres.database import Database
 from memory_mcp.team import keys
 from memory_mcp.team.directory import Directory
+from tests.daemon.inside import Inside
 from tests.postgres import Cluster
-from tests.waiting import PATIENCE
-
-COMMAND = Path(sys.executable).with_name("memory-mcp")
 
 
 class Typed:
-    """Types commands."""
+    """Types commands, in this process or, by a Place, as processes."""
 
-    def __init__(self, home: Path, url: str) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_MCP_")}
-        self.home = home
-        self._environ = {
-            **kept,
-            "HOME": str(home),
-            "MEMORY_MCP_DATA_DIR": str(home / "data"),
-            "MEMORY_MCP_STORAGE__URL": url,
-            "MEMORY_MCP_STORAGE__TENANT": "acme",
-        }
+    def __init__(self, home: Path, url: str, kind: type[Place] = Inside) -> None:
+        self.place = kind(home, more={"MEMORY_MCP_STORAGE__URL": url, "MEMORY_MCP_STORAGE__TENANT": "acme"})
 
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [str(COMMAND), "admin", "team", *words],
-            env=self._environ, capture_output=True, text=True, timeout=PATIENCE, check=False,
-        )  # fmt: skip
+        return self.place.run("admin", "team", *words)
 
     def __call__(self, *words: str) -> Any:
         done = self.run(*words, "--json")
@@ -67,15 +53,16 @@ def test_an_owner_of_a_space_that_is_there_becomes_its_admin_but_not_of_a_privat
     assert [one["what"] for one in typed("audit")["acts"]].count("grant") == 2
 
 
-def test_a_team_is_made_and_taken_apart_by_commands(typed: Typed, url: str) -> None:
-    typed("tenant", "add", "acme", "--class", "large")
+def test_a_team_is_made_and_taken_apart_by_commands(typed: Typed, tmp_path: Path, url: str) -> None:
+    started = Typed(tmp_path, url, Place)
+    started("tenant", "add", "acme", "--class", "large")
     assert [one["tenant_class"] for one in typed("tenant", "list")["tenants"]] == ["large"]
-    typed("space", "add", "team", "--timezone", "Europe/Berlin")
-    typed("member", "add", "Ada", "--sub", "ada", "--issuer", "https://id.example")
-    typed("grant", "Ada", "team", "curator")
+    started("space", "add", "team", "--timezone", "Europe/Berlin")
+    started("member", "add", "Ada", "--sub", "ada", "--issuer", "https://id.example")
+    started("grant", "Ada", "team", "curator")
     assert typed("member", "list")["members"][0]["grants"] == [["team", "curator"]]
     assert typed("space", "list")["spaces"][0]["timezone"] == "Europe/Berlin"
-    made = typed("key", "make", "ci", "--member", "Ada", "--scope", "memory:write", "--space", "team", "--days", "7")
+    made = started("key", "make", "ci", "--member", "Ada", "--scope", "memory:write", "--space", "team", "--days", "7")
     key = keys.read(made["key"])
     assert key is not None
     database = Database(url, 1)
@@ -86,16 +73,16 @@ def test_a_team_is_made_and_taken_apart_by_commands(typed: Typed, url: str) -> N
     listed = typed.run("key", "list").stdout
     assert made["key_id"] in listed
     assert key.secret not in listed + typed.run("audit").stdout
-    typed("key", "revoke", made["key_id"])
-    typed("revoke", "Ada", "team")
-    typed("member", "remove", "Ada")
+    started("key", "revoke", made["key_id"])
+    started("revoke", "Ada", "team")
+    started("member", "remove", "Ada")
     what = [act["what"] for act in typed("audit")["acts"]]
     assert what == [
         *("member remove", "revoke", "key revoke", "key make", "grant", "member add", "space add", "tenant class", "tenant add")
     ]
     assert "@" in typed("audit", "--limit", "1")["acts"][0]["author"]
     # No daemon is started, and no store opened beside the database.
-    assert not (typed.home / "data").exists()
+    assert not (typed.place.directory).exists()
 
 
 def test_a_key_is_shown_alone_so_that_it_can_be_handed_on(typed: Typed) -> None:
@@ -121,7 +108,7 @@ def test_mistakes_are_told_with_the_next_step(typed: Typed) -> None:
 
 
 def test_tombstones_of_an_empty_folder_are_none_and_beside_a_file_those_of_the_file(typed: Typed) -> None:
-    empty, kept = typed.home / "tombstones", typed.home / "kept.jsonl"
+    empty, kept = typed.place.home / "tombstones", typed.place.home / "kept.jsonl"
     empty.mkdir()
     typed("tenant", "add", "acme")
     assert typed("tombstones", "export", str(kept))["added"] == 0

@@ -245,7 +245,11 @@ def test_without_any_filter_a_connection_sees_its_own_tenant_alone(
     assert rows(database, Bound(acme), "tenant") == [(acme,)]
 
 
-def test_a_connection_of_a_member_gives_itself_nothing(acts: Administration, database: Database, acme: int) -> None:
+def test_a_connection_of_a_member_gives_itself_nothing_and_a_tenants_writes_nothing_of_another(
+    acts: Administration, database: Database, acme: int, other: int
+) -> None:
+    with pytest.raises(StorageError, match="row-level security"), database.connection(Bound(acme)) as raw:
+        raw.execute("INSERT INTO space_grant VALUES (%s, 2, 1, 'admin')", [other])
     acts.add_space(acme, "secret")
     with (
         pytest.raises(StorageError, match="row-level security"),
@@ -259,11 +263,6 @@ def test_a_connection_of_a_member_gives_itself_nothing(acts: Administration, dat
     found = acts.directory.by_subject(acme, "keys|Ada", ["memory:admin"])
     assert found is not None
     assert [(grant.name, grant.role) for grant in found.grants] == [("team", Role.WRITER)]
-
-
-def test_a_tenants_connection_writes_nothing_of_another(database: Database, acme: int, other: int) -> None:
-    with pytest.raises(StorageError, match="row-level security"), database.connection(Bound(acme)) as raw:
-        raw.execute("INSERT INTO space_grant VALUES (%s, 2, 1, 'admin')", [other])
 
 
 def test_grants_decide_what_a_members_connection_reads_of_memories(acts: Administration, database: Database, acme: int) -> None:

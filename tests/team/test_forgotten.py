@@ -2,14 +2,17 @@
 
 import json
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from memory_mcp.team.who import Role
 from tests.daemon.http_client import Caller
 from tests.daemon.places import needs_proc
-from tests.team.servers import Server, Team, serving
+from tests.team.servers import Pair, Team, serving
 from tests.waiting import until
 
 pytestmark = needs_proc
@@ -22,6 +25,19 @@ MORE = {
     "MEMORY_MCP_TOPICS__MIN_SEGMENTS": "2",
     **{f"MEMORY_MCP_TEAM__LIMITS__STANDARD__{name}_PER_MINUTE": "0" for name in ("CALLS", "MEMBER_CALLS", "SEARCHES")},
 }
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("servers")
+
+
+@pytest.fixture(scope="module")
+def pair(root: Path, company: Team) -> Iterator[Pair]:
+    """Two servers, of which the second one keeps one memory open at a time."""
+    one_at_a_time = MORE | {"MEMORY_MCP_TEAM__SERVER__OPEN_SPACES": "1"}
+    with serving(root / "a", company.url, MORE) as first, serving(root / "b", company.url, one_at_a_time) as second:
+        yield first, second
 
 
 def say(caller: Caller) -> None:
@@ -87,63 +103,69 @@ def answers(caller: Caller) -> dict[str, Any]:
     return found
 
 
-def is_indexed(server: Server, caller: Caller) -> bool:
+def is_indexed(caller: Caller) -> bool:
     """Whether both indexes of a server have everything."""
     told = [caller.call(tool) for tool in ("get_teleport_status", "get_vector_index_status")]
     return all(one["structuredContent"].get("behind", 0) == 0 and not one.get("isError") for one in told)
 
 
-def test_what_is_forgotten_on_one_server_is_gone_from_every_file_and_answer_of_the_other(tmp_path: Path, team: Team) -> None:
-    key = team.member("acme", "ann", team=Role.ADMIN)
-    with serving(tmp_path / "a", team.url, MORE) as first, serving(tmp_path / "b", team.url, MORE) as second:
-        here, there = first.caller(key), second.caller(key)
-        say(here)
-        caches = [tmp_path / name / "data" / "cache" for name in ("a", "b")]
-        for caller, cache in ((here, caches[0]), (there, caches[1])):
-            wait_for_the_index(caller, cache)
-        day = {"node_id": "toc:day:2026-01-01", "scope": "all", "detail": "full"}
-        until(lambda: all(tells(caller.call("get_node", **day)) for caller in (here, there)), "for the tree")
-        before = answers(there)
-        assert {name for name in ("intelligent_search", "exact", "get_events", "toc:day:2026-01-01") if tells(before[name])} == {
-            "intelligent_search", "exact", "get_events", "toc:day:2026-01-01",
-        }  # fmt: skip
+def test_what_is_forgotten_on_one_server_is_gone_from_every_file_and_answer_of_the_other(
+    root: Path, company: Team, pair: Pair
+) -> None:
+    key = company.member("acme", "ann", team=Role.ADMIN)
+    here, there = (server.caller(key) for server in pair)
+    say(here)
+    caches = [root / name / "data" / "cache" for name in ("a", "b")]
+    for caller, cache in ((here, caches[0]), (there, caches[1])):
+        wait_for_the_index(caller, cache)
+    day = {"node_id": "toc:day:2026-01-01", "scope": "all", "detail": "full"}
+    until(lambda: all(tells(caller.call("get_node", **day)) for caller in (here, there)), "for the tree")
+    before = answers(there)
+    told = {"intelligent_search", "exact", "get_events", "toc:day:2026-01-01"}
+    assert {name for name in told if tells(before[name])} == told
 
-        assert here.ok("forget", value=VALUE, dry_run=False)["forgotten"] is True
-        assert holding(caches[0]) == []
-        until(lambda: holding(caches[1]) == [], "for the other server's files to hold it no more")
-        until(lambda: not any(tells(found) for found in answers(there).values()), "for answers without it")
-        until(lambda: is_indexed(second, there), "for its indexes")
-        assert "painted green" in json.dumps(there.ok("teleport_search", query="door painted green", scope="all"))
-        assert [name for name, found in answers(there).items() if tells(found)] == []
-        assert holding(caches[1]) == []
+    assert here.ok("forget", value=VALUE, dry_run=False)["forgotten"] is True
+    assert holding(caches[0]) == []
+    until(lambda: holding(caches[1]) == [], "for the other server's files to hold it no more")
+    until(lambda: not any(tells(found) for found in answers(there).values()), "for answers without it")
+    until(lambda: is_indexed(there), "for its indexes")
+    assert "painted green" in json.dumps(there.ok("teleport_search", query="door painted green", scope="all"))
+    assert [name for name, found in answers(there).items() if tells(found)] == []
+    assert holding(caches[1]) == []
 
-        # Said again, to either, it is not kept.
-        for number, caller in enumerate((there, here)):
-            caller.ok("remember", text=f"Once more {number}, the door code is {VALUE}.")
-    assert team.rows("acme", f"SELECT count(*) FROM event WHERE text LIKE '%{VALUE}%'") == [(0,)]
+    # Said again, to either, it is not kept.
+    for number, caller in enumerate((there, here)):
+        caller.ok("remember", text=f"Once more {number}, the door code is {VALUE}.")
+    assert company.rows("acme", f"SELECT count(*) FROM event WHERE text LIKE '%{VALUE}%'") == [(0,)]
+    assert company.rows("acme", "SELECT count(*) FROM event WHERE text LIKE 'Once more %[forgotten]%'") == [(2,)]
     for cache in caches:
         assert holding(cache) == []
 
 
-def test_it_is_gone_from_files_of_memories_that_are_closed_or_whose_server_was_away(tmp_path: Path, team: Team) -> None:
-    key = team.member("acme", "ann", team=Role.ADMIN, project_shop=Role.ADMIN)
-    one_at_a_time = MORE | {"MEMORY_MCP_TEAM__SERVER__OPEN_SPACES": "1"}
-    caches = [tmp_path / name / "data" / "cache" for name in ("a", "b", "c")]
-    with serving(tmp_path / "a", team.url, MORE) as first, serving(tmp_path / "b", team.url, one_at_a_time) as second:
-        say(first.caller(key, "team"))
-        with serving(tmp_path / "c", team.url, MORE) as third:
-            for server, cache in ((first, caches[0]), (second, caches[1]), (third, caches[2])):
-                caller = server.caller(key, "team")
-                wait_for_the_index(caller, cache)
-        second.caller(key, "project_shop").call("intelligent_search", query="anything", scope="all")
-        until(lambda: 'team_spaces{state="closed"} 0' not in second.get("/metrics")[1], "for the space to be closed")
-        assert holding(caches[1])
+def test_it_is_gone_from_files_of_memories_that_are_closed_or_whose_server_was_away(
+    root: Path, company: Team, pair: Pair
+) -> None:
+    key = company.member("shop", "ann", team=Role.ADMIN, project_shop=Role.ADMIN)
+    caches = [root / name / "data" / "cache" for name in ("a", "b", "c")]
+    first, second = pair
 
-        assert first.caller(key, "team").ok("forget", value=VALUE, dry_run=False)["forgotten"] is True
-        until(lambda: holding(caches[1]) == [], "for the folder of the closed space to go")
-        assert holding(caches[2])
-        with serving(tmp_path / "c", team.url, MORE):
-            until(lambda: holding(caches[2]) == [], "for a server that was away")
-        until(lambda: "door" in json.dumps(results_of(second.caller(key, "team"), "door painted green")), "for its indexes again")
-        assert [name for name, found in answers(second.caller(key, "team")).items() if tells(found)] == []
+    def closed() -> float:
+        return float(second.get("/metrics")[1].partition('team_spaces{state="closed"} ')[2].split()[0])
+
+    say(first.caller(key, "team"))
+    with serving(root / "c", company.url, MORE) as third:
+        for server, cache in zip((first, second, third), caches, strict=True):
+            wait_for_the_index(server.caller(key, "team"), cache)
+    before = closed()
+    second.caller(key, "project_shop").call("intelligent_search", query="anything", scope="all")
+    until(lambda: closed() > before, "for the space to be closed")
+    assert holding(caches[1])
+
+    assert first.caller(key, "team").ok("forget", value=VALUE, dry_run=False)["forgotten"] is True
+    until(lambda: holding(caches[1]) == [], "for the folder of the closed space to go")
+    assert holding(caches[2])
+    with serving(root / "c", company.url, MORE):
+        until(lambda: holding(caches[2]) == [], "for a server that was away")
+    until(lambda: "door" in json.dumps(results_of(second.caller(key, "team"), "door painted green")), "for its indexes again")
+    assert [name for name, found in answers(second.caller(key, "team")).items() if tells(found)] == []
     assert [holding(cache) for cache in caches] == [[], [], []]

@@ -36,8 +36,9 @@ def settings(provider: Provider, **changed: object) -> TeamSettings:
 
 
 @pytest.fixture
-def tokens(provider: Provider) -> Tokens:
-    return Tokens(settings(provider))
+def tokens(provider: Provider, clock: FakeClock) -> Tokens:
+    """By a clock that stands still, as far as the age of keys goes."""
+    return Tokens(settings(provider), KeyRing(provider.issuer, DAY, clock))
 
 
 def refused(tokens: Tokens, token: str) -> str:
@@ -203,9 +204,9 @@ def test_keys_are_fetched_once_for_many_tokens(provider: Provider, tokens: Token
     assert provider.fetches == 1
 
 
-def test_a_rotated_key_is_fetched_when_it_is_met_and_the_old_one_counts_no_more(provider: Provider) -> None:
-    clock = FakeClock()
-    tokens = Tokens(settings(provider), KeyRing(provider.issuer, DAY, clock))
+def test_a_rotated_key_is_fetched_when_it_is_met_and_the_old_one_counts_no_more(
+    provider: Provider, clock: FakeClock, tokens: Tokens
+) -> None:
     old = provider.token()
     tokens.check(old)
     provider.signers = [signer("rsa-2")]
@@ -214,9 +215,9 @@ def test_a_rotated_key_is_fetched_when_it_is_met_and_the_old_one_counts_no_more(
     refused(tokens, old)
 
 
-def test_unknown_keys_ask_the_provider_no_more_often_than_it_is_willing_to_be_asked(provider: Provider) -> None:
-    clock = FakeClock()
-    tokens = Tokens(settings(provider), KeyRing(provider.issuer, DAY, clock))
+def test_unknown_keys_ask_the_provider_no_more_often_than_it_is_willing_to_be_asked(
+    provider: Provider, clock: FakeClock, tokens: Tokens
+) -> None:
     tokens.check(provider.token())
     for number in range(50):
         refused(tokens, raw_token({"alg": "RS256", "kid": f"unknown-{number}"}, provider.claims()))
@@ -227,9 +228,9 @@ def test_unknown_keys_ask_the_provider_no_more_often_than_it_is_willing_to_be_as
     assert provider.fetches == 2
 
 
-def test_while_the_provider_is_down_known_keys_count_for_a_bounded_time(provider: Provider) -> None:
-    clock = FakeClock()
-    tokens = Tokens(settings(provider), KeyRing(provider.issuer, DAY, clock))
+def test_while_the_provider_is_down_known_keys_count_for_a_bounded_time(
+    provider: Provider, clock: FakeClock, tokens: Tokens
+) -> None:
     tokens.check(provider.token())
     provider.stop()
     clock.advance(DAY - 60)
@@ -239,9 +240,9 @@ def test_while_the_provider_is_down_known_keys_count_for_a_bounded_time(provider
         tokens.check(provider.token())
 
 
-def test_old_keys_are_renewed_aside_and_a_withdrawn_one_counts_no_more(provider: Provider) -> None:
-    clock = FakeClock()
-    tokens = Tokens(settings(provider), KeyRing(provider.issuer, DAY, clock))
+def test_old_keys_are_renewed_aside_and_a_withdrawn_one_counts_no_more(
+    provider: Provider, clock: FakeClock, tokens: Tokens
+) -> None:
     old = provider.token()
     tokens.check(old)
     provider.signers = [signer("rsa-2")]
@@ -263,9 +264,7 @@ def _counts_no_more(tokens: Tokens, token: str) -> bool:
     return False
 
 
-def test_callers_with_a_known_key_never_wait_for_a_slow_provider(provider: Provider) -> None:
-    clock = FakeClock()
-    tokens = Tokens(settings(provider), KeyRing(provider.issuer, DAY, clock))
+def test_callers_with_a_known_key_never_wait_for_a_slow_provider(provider: Provider, clock: FakeClock, tokens: Tokens) -> None:
     tokens.check(provider.token())
     clock.advance(60)
     provider.go.clear()

@@ -1,19 +1,17 @@
 """What was forgotten does not come back with an older backup of the database: real pg_dump, servers and command."""
 
 import json
-import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from bench.place import Place
 from memory_mcp.team.who import Role
 from tests import postgres
 from tests.daemon.http_client import Caller
-from tests.team.servers import Server, Team, serving
+from tests.daemon.inside import Inside
+from tests.team.servers import Team, serving
 from tests.waiting import PATIENCE, until
 
 SECRET = "Quillfeather-9931"
@@ -28,115 +26,74 @@ def tool(name: str, *words: str) -> None:
     subprocess.run([folder / name, *words], check=True, capture_output=True, timeout=PATIENCE)
 
 
-def dump(url: str, place: Path) -> None:
-    """A backup of the database as the operator's guide takes it."""
-    tool("pg_dump", "-Fc", "-f", str(place), "-d", url.replace("user=memory", "user=postgres"))
+def as_superuser(url: str) -> str:
+    return url.replace("user=memory", "user=postgres")
 
 
-def restored(cluster: postgres.Cluster, place: Path) -> str:
-    url = cluster.create()
-    tool("pg_restore", "--exit-on-error", "-d", url.replace("user=memory", "user=postgres"), str(place))
-    return url
-
-
-def texts(cluster: postgres.Cluster, url: str) -> str:
+def texts(url: str) -> str:
     """Everything that the database holds, in every table, as the superuser sees it."""
     found = []
-    with psycopg.connect(url.replace("user=memory", "user=postgres")) as raw:
+    with psycopg.connect(as_superuser(url)) as raw:
         names = raw.execute(
             "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
         ).fetchall()
         for (name,) in names:
             found += [row[0] for row in raw.execute(f'SELECT t::text FROM "{name}" t'.encode()).fetchall()]
-    assert cluster
     return "\n".join(found)
 
 
 def command(place: Place, *words: str) -> dict[str, object]:
-    done = place.run("admin", "team", "tombstones", *words, "--json", patience=PATIENCE)
+    done = place.run("admin", "team", "tombstones", *words, "--json")
     assert done.returncode == 0, done.stderr
     answer: dict[str, object] = json.loads(done.stdout)
     return answer
-
-
-def remember(caller: Caller, text: str) -> None:
-    caller.ok("remember", text=text)
 
 
 def answers(caller: Caller, query: str) -> str:
     return json.dumps(caller.ok("intelligent_search", query=query))
 
 
-@pytest.fixture
-def key(team: Team) -> str:
-    return team.member("acme", "ana", shared=Role.ADMIN)
-
-
-@pytest.fixture
-def outside(tmp_path: Path) -> Path:
-    folder = tmp_path / "outside"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def server(tmp_path: Path, team: Team, outside: Path) -> Iterator[Server]:
+def test_what_was_forgotten_after_a_backup_stays_forgotten_when_it_is_restored(
+    tmp_path: Path, team: Team, cluster: postgres.Cluster
+) -> None:
+    key, outside = team.member("acme", "ana", shared=Role.ADMIN), tmp_path / "outside"
+    outside.mkdir()
     more = {"MEMORY_MCP_TEAM__TOMBSTONES_DIR": str(outside), "MEMORY_MCP_SERVER__FORGET_BY_TOOL": "true"}
     with serving(tmp_path / "one", team.url, more | {"MEMORY_MCP_SERVER__PROFILE": "full"}) as one:
-        yield one
-
-
-def test_what_was_forgotten_after_a_backup_stays_forgotten_when_it_is_restored(
-    tmp_path: Path, team: Team, cluster: postgres.Cluster, key: str, server: Server, outside: Path
-) -> None:
-    caller = server.caller(key)
-    remember(caller, KEPT)
-    remember(caller, FORGOTTEN)
-    until(lambda: SECRET in texts(cluster, team.url), "for the text")
-    dump(team.url, tmp_path / "backup")
-    gone = caller.ok("forget", value=SECRET, dry_run=False)
-    assert gone["forgotten"] is True
-    assert SECRET not in texts(cluster, team.url)
+        caller = one.caller(key)
+        for text in (KEPT, FORGOTTEN):
+            caller.ok("remember", text=text)
+        until(lambda: SECRET in texts(team.url), "for the text")
+        # A backup as the operator's guide takes it.
+        tool("pg_dump", "-Fc", "-f", str(tmp_path / "backup"), "-d", as_superuser(team.url))
+        assert caller.ok("forget", value=SECRET, dry_run=False)["forgotten"] is True
+        assert SECRET not in texts(team.url)
 
     settings = {"MEMORY_MCP_STORAGE__ENGINE": "postgres", "MEMORY_MCP_STORAGE__URL": team.url, "MEMORY_MCP_TEAM__AUTH": "keys"}
-    with Place(tmp_path / "operator", more=settings) as operator:
+    with Inside(tmp_path / "operator", more=settings) as operator:
         listed = operator.ok("admin", "team", "audit", "--tenant", "acme", "--json")
         assert SECRET.lower() not in listed.lower()
         newest, before = json.loads(listed)["acts"][:2]
         assert (newest["what"], newest["author"].endswith("(member 1)"), before["what"]) == ("forget", True, "key make")
         assert newest["detail"].pop("space") == "shared"
         assert sum(newest["detail"].values()) > 0
-        assert command(operator, "export", str(tmp_path / "copy.jsonl"))["added"] == 1
-        assert command(operator, "export", str(tmp_path / "copy.jsonl"))["added"] == 0
+        assert [command(operator, "export", str(tmp_path / "copy.jsonl"))["added"] for _ in range(2)] == [1, 0]
     (noted,) = outside.glob("*.jsonl")
     assert noted.read_text() == (tmp_path / "copy.jsonl").read_text()
     assert SECRET.lower() not in noted.read_text().lower()
 
-    again = restored(cluster, tmp_path / "backup")
-    assert SECRET in texts(cluster, again)
+    again = cluster.create()
+    tool("pg_restore", "--exit-on-error", "-d", as_superuser(again), str(tmp_path / "backup"))
+    assert SECRET in texts(again)
     with Place(tmp_path / "restorer", more=settings | {"MEMORY_MCP_STORAGE__URL": again}) as restorer:
         told = command(restorer, "apply", str(outside))
         assert told == {"tombstones": 1, "memories": 1, "events": 1, "unknown": 0}
         assert command(restorer, "apply", str(outside)) == {"tombstones": 0, "memories": 0, "events": 0, "unknown": 0}
-    assert SECRET not in texts(cluster, again)
+    assert SECRET not in texts(again)
     with serving(tmp_path / "two", again) as two:
         caller = two.caller(key)
         assert "ledger in Postgres" in answers(caller, "Where does the harbour office keep its ledger?")
         assert SECRET not in answers(caller, SECRET)
         # Nor by being recorded again.
-        remember(caller, f"Again: {SECRET} is a name that somebody says once more, in other words.")
-    assert SECRET not in texts(cluster, again)
-
-
-def test_a_server_knows_what_another_has_forgotten(
-    tmp_path: Path, team: Team, key: str, server: Server, cluster: postgres.Cluster
-) -> None:
-    with serving(tmp_path / "two", team.url) as two:
-        remember(two.caller(key), KEPT)
-        server.caller(key).ok("forget", value=SECRET, dry_run=False)
-
-        def is_refused() -> bool:
-            remember(two.caller(key), f"{SECRET} once more at {os.urandom(8).hex()}, for the harbour office.")
-            return "[forgotten]" in texts(cluster, team.url)
-
-        until(is_refused, "for the other server to know")
+        caller.ok("remember", text=f"Again: {SECRET} is a name that somebody says once more, in other words.")
+    assert SECRET not in texts(again)

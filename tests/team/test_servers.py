@@ -1,6 +1,7 @@
 """Two team servers as real processes over one database: any of them answers anybody."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -9,18 +10,29 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from bench.place import Place
 from memory_mcp.storage.postgres import migrations
 from memory_mcp.team.who import Role
 from tests.daemon.http_client import Caller
+from tests.daemon.inside import Inside
 from tests.daemon.places import needs_proc
 from tests.daemon.test_serve_http import serve, told
 from tests.postgres import Cluster
-from tests.team.servers import Team, serving
+from tests.team.servers import Pair, Team, serving
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
+TOKEN = "a long enough token"
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory, company: Team) -> Iterator[Pair]:
+    """Two servers; the metrics of the first one need a token."""
+    root, more = tmp_path_factory.mktemp("pair"), {"MEMORY_MCP_TEAM__SERVER__METRICS_TOKEN": TOKEN}
+    with serving(root / "a", company.url, more) as first, serving(root / "b", company.url) as second:
+        yield first, second
 
 
 def found(caller: Caller, query: str) -> list[str]:
@@ -32,158 +44,155 @@ def told_of(answer: object, word: str) -> bool:
     return word in json.dumps(answer)
 
 
-def test_what_is_written_on_one_server_is_found_on_the_other_at_once(tmp_path: Path, team: Team) -> None:
-    key = team.member("acme", "ann", team=Role.WRITER)
-    with serving(tmp_path / "a", team.url) as first, serving(tmp_path / "b", team.url) as second:
-        here, there = first.caller(key), second.caller(key)
-        assert found(there, "zebra") == []
-        here.ok("remember", text="The zebra crossing is painted on Thursdays.")
-        until(lambda: any("zebra" in quote for quote in found(there, "zebra crossing")), "for the other server to find it")
+def test_what_is_written_on_one_server_is_found_on_the_other_at_once(company: Team, pair: Pair) -> None:
+    key = company.member("zebras", "ann", team=Role.WRITER)
+    first, second = pair
+    here, there = first.caller(key), second.caller(key)
+    assert found(there, "zebra") == []
+    here.ok("remember", text="The zebra crossing is painted on Thursdays.")
+    until(lambda: any("zebra" in quote for quote in found(there, "zebra crossing")), "for the other server to find it")
 
-        grip = there.ok("intelligent_search", query="zebra crossing", scope="all")["results"][0]["grip"]
-        assert told_of(here.ok("expand_grip", grip_id=grip), "painted on Thursdays")
-        # Filed by whichever server was free, and both see it.
-        until(lambda: all(caller.ok("browse_toc").get("children") for caller in (here, there)), "for a year of the tree")
-
-
-def test_a_client_of_the_older_revision_is_answered_by_any_server(tmp_path: Path, team: Team) -> None:
-    key = team.member("acme", "ann", team=Role.WRITER)
-    with serving(tmp_path / "a", team.url) as first, serving(tmp_path / "b", team.url) as second:
-        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
-        status, headers, body = first.caller(key).send("POST", "/mcp", hello)
-        assert status == 200, body
-        assert "mcp-session-id" not in headers
-
-        call = {"name": "remember", "arguments": {"text": "The kiosk sells tulips."}}
-        line = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}).encode()
-        status, _, body = second.caller(key).send("POST", "/mcp", line, MCP_Protocol_Version="2025-11-25")
-        assert status == 200
-        assert b"grip_id" in body
-        assert found(first.caller(key), "kiosk tulips") == ["The kiosk sells tulips."]
+    grip = there.ok("intelligent_search", query="zebra crossing", scope="all")["results"][0]["grip"]
+    assert told_of(here.ok("expand_grip", grip_id=grip), "painted on Thursdays")
+    # Filed by whichever server was free, and both see it.
+    until(lambda: all(caller.ok("browse_toc").get("children") for caller in (here, there)), "for a year of the tree")
 
 
-def test_a_space_is_named_by_header_or_address_and_what_a_caller_may_not_see_does_not_exist(tmp_path: Path, team: Team) -> None:
-    ann = team.member("acme", "ann", team=Role.WRITER, private_ann=Role.ADMIN, project_shop=Role.WRITER)
-    bob = team.member("acme", "bob", team=Role.READER)
-    eve = team.member("other", "eve", team=Role.ADMIN)
-    with serving(tmp_path / "a", team.url) as server:
-        spaces = server.caller(ann).ok("list_spaces")
-        assert spaces["current"] == "private_ann"
-        assert [(space["name"], space["role"]) for space in spaces["spaces"]] == [
-            ("private_ann", "admin"), ("project_shop", "writer"), ("team", "writer"),
-        ]  # fmt: skip
-        assert server.caller(ann, project="github.com/acme/project_shop").ok("list_spaces")["current"] == "project_shop"
-        assert server.caller(ann, space="team").ok("list_spaces")["current"] == "team"
-        assert server.caller(bob).ok("list_spaces")["current"] == "team"
+def test_a_client_of_the_older_revision_is_answered_by_any_server(company: Team, pair: Pair) -> None:
+    key = company.member("kiosks", "ann", team=Role.WRITER)
+    first, second = pair
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
+    status, headers, body = first.caller(key).send("POST", "/mcp", hello)
+    assert status == 200, body
+    assert "mcp-session-id" not in headers
 
-        secret = server.caller(ann).ok("remember", text="My own secret word is quincunx.")
-        server.caller(ann, space="team").ok("remember", text="Everybody knows the word platypus.")
-        assert found(server.caller(bob), "platypus") == ["Everybody knows the word platypus."]
-        assert not told_of(found(server.caller(bob), "quincunx"), "quincunx")
-        for other in (bob, eve):
-            for space in ("private_ann", "nowhere"):
-                status, _, body = server.caller(other, space=space).send("POST", "/mcp", b"{}")
-                assert (status, json.loads(body)["error"]["code"]) == (404, "NOT_FOUND")
-            assert server.caller(other).error("expand_grip", grip_id=secret["grip_id"]).startswith("NOT_FOUND")
-        assert found(server.caller(eve), "platypus quincunx") == []
+    call = {"name": "remember", "arguments": {"text": "The kiosk sells tulips."}}
+    line = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}).encode()
+    status, _, body = second.caller(key).send("POST", "/mcp", line, MCP_Protocol_Version="2025-11-25")
+    assert status == 200
+    assert b"grip_id" in body
+    assert found(first.caller(key), "kiosk tulips") == ["The kiosk sells tulips."]
 
-        # Ids of a caller's other spaces are found there, and one question may go to all of them.
-        opened = server.caller(ann, space="team").ok("expand_grip", grip_id=secret["grip_id"])
-        assert told_of(opened, "quincunx")
-        assert opened["notices"] == ["found in the space private_ann"]
-        everywhere = server.caller(ann).ok("search_spaces", query="word quincunx platypus")
-        assert everywhere["searched"] == ["private_ann", "project_shop", "team"]
-        assert {result["space"] for result in everywhere["results"]} == {"private_ann", "team"}
-        assert server.caller(bob).ok("search_spaces", query="quincunx")["searched"] == ["team"]
-        assert server.caller(bob).error("search_spaces", query="quincunx", spaces=["private_ann"]).startswith("INVALID_ARGUMENT")
 
-        assert server.caller(bob).error("remember", text="I may only read.").startswith("PERMISSION_DENIED")
-        status, _, body = server.caller(bob).send("POST", "/hooks/json", b"{}")
-        assert (status, json.loads(body)["error"]["code"]) == (403, "PERMISSION_DENIED")
-        status, _, body = server.caller(ann).send("POST", "/spaces/team/mcp", b"[]")
-        assert status == 400
-        twice = server.caller(ann, space="team").send("POST", "/spaces/private_ann/mcp", b"{}")
-        assert (twice[0], json.loads(twice[2])["error"]["code"]) == (400, "INVALID_ARGUMENT")
+def test_a_space_is_named_by_header_or_address_and_what_a_caller_may_not_see_does_not_exist(company: Team, pair: Pair) -> None:
+    ann = company.member("named", "ann", team=Role.WRITER, private_ann=Role.ADMIN, project_shop=Role.WRITER)
+    bob = company.member("named", "bob", team=Role.READER)
+    eve = company.member("others", "eve", team=Role.ADMIN)
+    server, _ = pair
+    spaces = server.caller(ann).ok("list_spaces")
+    assert spaces["current"] == "private_ann"
+    assert [(space["name"], space["role"]) for space in spaces["spaces"]] == [
+        ("private_ann", "admin"), ("project_shop", "writer"), ("team", "writer"),
+    ]  # fmt: skip
+    assert server.caller(ann, project="github.com/acme/project_shop").ok("list_spaces")["current"] == "project_shop"
+    assert server.caller(ann, space="team").ok("list_spaces")["current"] == "team"
+    assert server.caller(bob).ok("list_spaces")["current"] == "team"
+
+    secret = server.caller(ann).ok("remember", text="My own secret word is quincunx.")
+    server.caller(ann, space="team").ok("remember", text="Everybody knows the word platypus.")
+    assert found(server.caller(bob), "platypus") == ["Everybody knows the word platypus."]
+    assert not told_of(found(server.caller(bob), "quincunx"), "quincunx")
+    for other in (bob, eve):
+        for space in ("private_ann", "nowhere"):
+            status, _, body = server.caller(other, space=space).send("POST", "/mcp", b"{}")
+            assert (status, json.loads(body)["error"]["code"]) == (404, "NOT_FOUND")
+        assert server.caller(other).error("expand_grip", grip_id=secret["grip_id"]).startswith("NOT_FOUND")
+    assert found(server.caller(eve), "platypus quincunx") == []
+
+    # Ids of a caller's other spaces are found there, and one question may go to all of them.
+    opened = server.caller(ann, space="team").ok("expand_grip", grip_id=secret["grip_id"])
+    assert told_of(opened, "quincunx")
+    assert opened["notices"] == ["found in the space private_ann"]
+    everywhere = server.caller(ann).ok("search_spaces", query="word quincunx platypus")
+    assert everywhere["searched"] == ["private_ann", "project_shop", "team"]
+    assert {result["space"] for result in everywhere["results"]} == {"private_ann", "team"}
+    assert server.caller(bob).ok("search_spaces", query="quincunx")["searched"] == ["team"]
+    assert server.caller(bob).error("search_spaces", query="quincunx", spaces=["private_ann"]).startswith("INVALID_ARGUMENT")
+
+    assert server.caller(bob).error("remember", text="I may only read.").startswith("PERMISSION_DENIED")
+    status, _, body = server.caller(bob).send("POST", "/hooks/json", b"{}")
+    assert (status, json.loads(body)["error"]["code"]) == (403, "PERMISSION_DENIED")
+    status, _, body = server.caller(ann).send("POST", "/spaces/team/mcp", b"[]")
+    assert status == 400
+    twice = server.caller(ann, space="team").send("POST", "/spaces/private_ann/mcp", b"{}")
+    assert (twice[0], json.loads(twice[2])["error"]["code"]) == (400, "INVALID_ARGUMENT")
 
 
 def test_who_names_no_space_gets_the_projects_own_then_the_private_then_the_team_one_the_first_by_name(
-    tmp_path: Path, team: Team
+    company: Team, pair: Pair
 ) -> None:
     keys = {
-        "several": team.member("acme", "ann", Zoo=Role.READER, alpha=Role.WRITER, project_shop=Role.READER, beta=Role.ADMIN),
-        "private": team.member("acme", "bob", alpha=Role.ADMIN, private_z=Role.ADMIN, private_b=Role.READER),
-        "project": team.member("acme", "cid", project_shop=Role.WRITER),
-        "projects": team.member("acme", "dot", project_shop=Role.WRITER, project_till=Role.WRITER),
-        "nothing": team.member("acme", "eva"),
+        "several": company.member("firm", "ann", Zoo=Role.READER, alpha=Role.WRITER, project_shop=Role.READER, beta=Role.ADMIN),
+        "private": company.member("firm", "bob", alpha=Role.ADMIN, private_z=Role.ADMIN, private_b=Role.READER),
+        "project": company.member("firm", "cid", project_shop=Role.WRITER),
+        "projects": company.member("firm", "dot", project_shop=Role.WRITER, project_till=Role.WRITER),
+        "nothing": company.member("firm", "eva"),
     }
-    number = team.admin.tenant("acme").tenant
-    keys["key"] = str(team.admin.make_key(number, "narrow", "ann", ["memory:read"], ["beta", "alpha"]))
-    with serving(tmp_path / "a", team.url) as server:
+    number = company.admin.tenant("firm").tenant
+    keys["key"] = str(company.admin.make_key(number, "narrow", "ann", ["memory:read"], ["beta", "alpha"]))
+    server, _ = pair
 
-        def current(who: str, project: str = "") -> str:
-            return str(server.caller(keys[who], project=project).ok("list_spaces")["current"])
+    def current(who: str, project: str = "") -> str:
+        return str(server.caller(keys[who], project=project).ok("list_spaces")["current"])
 
-        # Capitals come before small letters.
-        assert [current(who) for who in keys] == ["Zoo", "private_b", "project_shop", "", "", "alpha"]
-        named = "github.com/acme/project_shop"
-        assert [current(who, named) for who in keys] == ["project_shop", "private_b", *["project_shop"] * 2, "", "alpha"]
-        # A project space is that of a caller whose project is called so, at the end of its path or as a whole.
-        assert (current("several", "project_shop"), current("several", "github.com/acme/my_project_shop")) == (
-            "project_shop",
-            "Zoo",
-        )
-        for who in ("projects", "nothing"):
-            assert server.caller(keys[who]).error("get_events").startswith("NOT_FOUND: there is no such space")
+    # Capitals come before small letters.
+    assert [current(who) for who in keys] == ["Zoo", "private_b", "project_shop", "", "", "alpha"]
+    named = "github.com/acme/project_shop"
+    assert [current(who, named) for who in keys] == ["project_shop", "private_b", *["project_shop"] * 2, "", "alpha"]
+    # A project space is that of a caller whose project is called so, at the end of its path or as a whole.
+    assert (current("several", "project_shop"), current("several", "github.com/acme/my_project_shop")) == (
+        "project_shop",
+        "Zoo",
+    )
+    for who in ("projects", "nothing"):
+        assert server.caller(keys[who]).error("get_events").startswith("NOT_FOUND: there is no such space")
 
 
-def test_a_hook_is_acknowledged_when_its_events_are_committed_and_sent_again_it_is_stored_once(
-    tmp_path: Path, team: Team
-) -> None:
-    key = team.member("acme", "ci", team=Role.WRITER)
+def test_a_hook_is_acknowledged_when_its_events_are_committed_and_sent_again_it_is_stored_once(company: Team, pair: Pair) -> None:
+    key = company.member("hooks", "ci", team=Role.WRITER)
     line = {"session_id": "s1", "role": "user", "text": "We chose oranges over apples."}
     payload = json.dumps({**line, "timestamp": "2026-01-02T03:04:05Z"}).encode()
-    with serving(tmp_path / "a", team.url) as first, serving(tmp_path / "b", team.url) as second:
-        status, _, body = first.caller(key).send("POST", "/hooks/json", payload, Idempotency_Key="1")
-        assert (status, json.loads(body)) == (200, {"events": 1, "skipped": ""})
-        assert team.rows("acme", "SELECT text FROM event") == [("We chose oranges over apples.",)]
-        status, _, body = second.caller(key).send("POST", "/hooks/json", payload, Idempotency_Key="1")
-        assert (status, json.loads(body)["events"]) == (200, 0)
-        assert team.rows("acme", "SELECT count(*) FROM event") == [(1,)]
+    first, second = pair
+    status, _, body = first.caller(key).send("POST", "/hooks/json", payload, Idempotency_Key="1")
+    assert (status, json.loads(body)) == (200, {"events": 1, "skipped": ""})
+    assert company.rows("hooks", "SELECT text FROM event") == [("We chose oranges over apples.",)]
+    status, _, body = second.caller(key).send("POST", "/hooks/json", payload, Idempotency_Key="1")
+    assert (status, json.loads(body)["events"]) == (200, 0)
+    assert company.rows("hooks", "SELECT count(*) FROM event") == [(1,)]
 
-        assert second.caller(key).send("POST", "/hooks/nobody", payload)[0] == 404
-        assert second.caller(key).send("POST", "/hooks/claude-code", b"not JSON")[0] == 400
-        assert second.caller("mmk_1_0_0").send("POST", "/hooks/json", payload)[0] == 401
-
-
-def test_health_tells_whether_the_server_can_serve_and_metrics_name_nobody(tmp_path: Path, team: Team) -> None:
-    key = team.member("tenantofacme", "ann", team=Role.ADMIN, private_ann=Role.ADMIN)
-    more = {"MEMORY_MCP_TEAM__SERVER__METRICS_TOKEN": "a long enough token"}
-    with serving(tmp_path / "a", team.url, more) as server, serving(tmp_path / "b", team.url) as open_one:
-        assert server.get("/health/live") == (200, '{"status":"ok"}')
-        # A load balancer addresses a server by a name that nobody wrote down.
-        assert server.get("/health/ready", Host="10.1.2.3:8080") == (200, '{"status":"ready"}')
-        server.caller(key).ok("remember", text="The metrics know nothing of this.", project="hushhush")
-        found(server.caller(key), "metrics")
-
-        assert server.get("/metrics")[0] == 401
-        assert server.get("/metrics", Authorization="Bearer another")[0] == 401
-        status, text = server.get("/metrics", Authorization="Bearer a long enough token")
-        assert status == 200
-        assert 'team_requests_total{status="200",tenant_class="standard"}' in text
-        assert 'team_spaces{state="open"} 1.0' in text
-        number = team.admin.tenant("tenantofacme").tenant
-        hidden = ("tenantofacme", "ann", "hushhush", f'tenant="{number}"', "private_ann", key)
-        assert [word for word in hidden if word in text] == []
-
-        assert open_one.get("/metrics")[0] == 200
-        assert open_one.get("/metrics", X_Forwarded_For="10.0.0.1")[0] == 401
+    assert second.caller(key).send("POST", "/hooks/nobody", payload)[0] == 404
+    assert second.caller(key).send("POST", "/hooks/claude-code", b"not JSON")[0] == 400
+    assert second.caller("mmk_1_0_0").send("POST", "/hooks/json", payload)[0] == 401
 
 
-def test_asked_to_end_a_server_says_it_is_not_ready_finishes_its_calls_and_leaves_its_work(tmp_path: Path, team: Team) -> None:
-    key = team.member("acme", "ann", team=Role.WRITER)
+def test_health_tells_whether_the_server_can_serve_and_metrics_name_nobody(company: Team, pair: Pair) -> None:
+    key = company.member("tenantofacme", "ann", team=Role.ADMIN, private_ann=Role.ADMIN)
+    server, open_one = pair
+    assert server.get("/health/live") == (200, '{"status":"ok"}')
+    # A load balancer addresses a server by a name that nobody wrote down.
+    assert server.get("/health/ready", Host="10.1.2.3:8080") == (200, '{"status":"ready"}')
+    server.caller(key).ok("remember", text="The metrics know nothing of this.", project="hushhush")
+    found(server.caller(key), "metrics")
+
+    assert server.get("/metrics")[0] == 401
+    assert server.get("/metrics", Authorization="Bearer another")[0] == 401
+    status, text = server.get("/metrics", Authorization=f"Bearer {TOKEN}")
+    assert status == 200
+    assert 'team_requests_total{status="200",tenant_class="standard"}' in text
+    assert re.search(r'^team_spaces\{state="open"\} [1-9]', text, re.MULTILINE)
+    number = company.admin.tenant("tenantofacme").tenant
+    hidden = ("tenantofacme", "ann", "hushhush", f'tenant="{number}"', "private_ann", key)
+    assert [word for word in hidden if word in text] == []
+
+    assert open_one.get("/metrics")[0] == 200
+    assert open_one.get("/metrics", X_Forwarded_For="10.0.0.1")[0] == 401
+
+
+def test_asked_to_end_a_server_says_it_is_not_ready_finishes_its_calls_and_leaves_its_work(tmp_path: Path, company: Team) -> None:
+    key = company.member("leavers", "ann", team=Role.WRITER)
     more = {"MEMORY_MCP_TEAM__SERVER__NOTICE_SECS": "3"}
-    with serving(tmp_path / "a", team.url, more) as server:
+    with serving(tmp_path, company.url, more) as server:
         server.caller(key).ok("remember", text="Said before the end.")
         server.process.send_signal(signal.SIGTERM)
         until(lambda: server.get("/health/ready")[0] == 503, "for the server to be not ready")
@@ -191,27 +200,26 @@ def test_asked_to_end_a_server_says_it_is_not_ready_finishes_its_calls_and_leave
         # Until its notice has passed it answers those whom a load balancer still sends.
         server.caller(key).ok("remember", text="Said at the end.")
         assert server.process.wait(PATIENCE) == 0
-    assert team.rows("acme", "SELECT count(*) FROM event") == [(2,)]
-    assert team.rows("acme", "SELECT count(*) FROM work WHERE holder <> ''") == [(0,)]
+    assert company.rows("leavers", "SELECT count(*) FROM event") == [(2,)]
+    assert company.rows("leavers", "SELECT count(*) FROM work WHERE holder <> ''") == [(0,)]
 
 
 def test_a_team_needs_postgres(tmp_path: Path) -> None:
-    with Place(tmp_path, more={"MEMORY_MCP_TEAM__AUTH": "keys"}) as place:
-        process = serve(place, "--http", "--port", "0")
-        _, errors = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 2
-        assert "storage.engine = postgres" in errors
+    done = Inside(tmp_path, more={"MEMORY_MCP_TEAM__AUTH": "keys"}).run("serve", "--http", "--port", "0")
+    assert (done.returncode, "storage.engine = postgres" in done.stderr) == (2, True)
 
 
-def test_a_pause_in_a_shell_over_the_database_says_that_servers_go_on_recording(tmp_path: Path, team: Team) -> None:
-    key = team.member("acme", "ann", team=Role.WRITER)
-    settings = {"ENGINE": "postgres", "URL": team.url, "TENANT": "acme", "SPACE": "team"}
+def test_a_pause_in_a_shell_over_the_database_says_that_servers_go_on_recording(
+    tmp_path: Path, company: Team, pair: Pair
+) -> None:
+    key = company.member("operators", "ann", team=Role.WRITER)
+    settings = {"ENGINE": "postgres", "URL": company.url, "TENANT": "operators", "SPACE": "team"}
     more = {f"MEMORY_MCP_STORAGE__{name}": value for name, value in settings.items()}
-    with serving(tmp_path / "a", team.url) as server, Place(tmp_path / "operator", more=more) as operator:
+    with Inside(tmp_path, more=more) as operator:
         done = operator.run("pause", "--project", "*")
         assert (done.returncode, "team servers with this memory go on recording" in done.stderr) == (0, True)
-        server.caller(key).ok("remember", text="The servers know nothing of it.")
-        assert team.rows("acme", "SELECT text FROM event") == [("The servers know nothing of it.",)]
+        pair[0].caller(key).ok("remember", text="The servers know nothing of it.")
+        assert company.rows("operators", "SELECT text FROM event") == [("The servers know nothing of it.",)]
 
 
 @contextmanager
@@ -248,12 +256,12 @@ def test_a_server_whose_database_never_answers_says_so_without_its_password(tmp_
             assert "hushhush" not in line
 
 
-def test_projects_are_shared_through_a_space_that_its_readers_search(tmp_path: Path, team: Team) -> None:
-    ann, eve = team.member("acme", "ann", team=Role.WRITER), team.member("other", "eve", team=Role.ADMIN)
-    with serving(tmp_path / "a", team.url) as server:
-        status, _, body = server.caller(ann).send("GET", "/share")
-        assert (status, json.loads(body)["spaces"]) == (200, [{"name": "team", "kind": "team", "role": "writer"}])
-        assert server.caller(ann).send("GET", "/share/team/changes")[0] == 200
-        assert server.caller(ann).send("GET", "/share/nowhere/changes")[0] == 404
-        assert server.caller("").send("GET", "/share")[0] == 401
-        assert server.caller(eve).send("GET", "/share")[0] == 200
+def test_projects_are_shared_through_a_space_that_its_readers_search(company: Team, pair: Pair) -> None:
+    ann, eve = company.member("sharers", "ann", team=Role.WRITER), company.member("strangers", "eve", team=Role.ADMIN)
+    server, _ = pair
+    status, _, body = server.caller(ann).send("GET", "/share")
+    assert (status, json.loads(body)["spaces"]) == (200, [{"name": "team", "kind": "team", "role": "writer"}])
+    assert server.caller(ann).send("GET", "/share/team/changes")[0] == 200
+    assert server.caller(ann).send("GET", "/share/nowhere/changes")[0] == 404
+    assert server.caller("").send("GET", "/share")[0] == 401
+    assert server.caller(eve).send("GET", "/share")[0] == 200

@@ -231,9 +231,21 @@ def tab(tabs: Tabs) -> Visit:
     return tabs.open(color_scheme="light")
 
 
+@pytest.fixture(scope="module")
+def standing(browser: "Browser", served: Place) -> Iterator[Visit]:
+    """The tab of `desk`."""
+    made = Tabs(browser, served)
+    yield made.open(color_scheme="light")
+    made.check()
+
+
 @pytest.fixture
-def dark(tabs: Tabs) -> Visit:
-    return tabs.open(color_scheme="dark")
+def desk(standing: Visit) -> Iterator[Visit]:
+    """A light, wide tab that the tests of a module use one after another: a tab of its own costs more than most of them."""
+    standing.wrong.clear()
+    standing.may_fail = ()
+    yield standing
+    assert standing.wrong == []
 
 
 @pytest.fixture

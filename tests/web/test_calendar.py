@@ -3,16 +3,12 @@
 import html
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.factories import BILLING, SHOP, draft
 from tests.web.acting import visited
 from tests.web.visitor import Visitor
-
-if TYPE_CHECKING:
-    from tests.web.conftest import Visit
 
 ODD = 'odd"><script>alert(2)</script>'
 #: Project, agent, day and messages.
@@ -127,29 +123,3 @@ def test_a_hostile_name_stays_a_name(visitor: Visitor) -> None:
 
 def test_the_page_is_light(visitor: Visitor) -> None:
     assert len(visitor.page("calendar", year=2026)) < 60_000
-
-
-# in a browser
-
-
-def test_the_year_is_one_tab_stop_and_arrows_go_to_days_that_hold_something(tab: "Visit") -> None:
-    page = tab.go("calendar?year=2026")
-    assert page.locator('svg.year a[data-day][tabindex="0"]').count() == 1
-    last = page.locator("svg.year a[data-day]").last
-    last.focus()
-    seen = []
-    for key in ("Home", "ArrowDown", "ArrowRight", "ArrowLeft", "ArrowUp", "End"):
-        page.keyboard.press(key)
-        seen.append(str(page.evaluate("document.activeElement.dataset.day")))
-    days = [str(day) for day in page.locator("svg.year a[data-day]").evaluate_all("all => all.map(one => one.dataset.day)")]
-    assert (seen[0], seen[1], seen[3], seen[5]) == (days[0], days[1], days[1], days[-1])
-    assert seen[2] > seen[1]
-    assert page.locator('svg.year a[data-day][tabindex="0"]').count() == 1
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/tree/toc:day:*")
-
-
-def test_on_a_phone_the_year_scrolls_in_its_own_box(phone: "Visit") -> None:
-    page = phone.go("calendar?year=2026")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    assert page.evaluate("document.getElementById('year').scrollWidth") > 700

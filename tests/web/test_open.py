@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,16 +27,21 @@ pytestmark = needs_proc
 SOON = 1
 
 
+#: Of daemons without indexes, which no page here needs.
+MORE = {**DAEMON, "MEMORY_MCP_TELEPORT__ENABLED": "false"}
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more={**DAEMON, "MEMORY_MCP_TELEPORT__ENABLED": "false"}) as made:
+    with Place(tmp_path, idle=60, more=MORE) as made:
         yield made
 
 
-@pytest.fixture
-def hasty(tmp_path: Path) -> Iterator[Place]:
-    """A memory whose process soon ends when nobody needs it."""
-    with Place(tmp_path, idle=SOON, more={**DAEMON, "MEMORY_MCP_TELEPORT__ENABLED": "false"}) as made:
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A memory whose process is there as long as the module's tests, with its door open."""
+    with Place(tmp_path_factory.mktemp("running"), idle=600, more=MORE) as made:
+        opened(made)
         yield made
 
 
@@ -62,10 +68,18 @@ def stream_of(visitor: Visitor) -> tuple[http.client.HTTPConnection, http.client
     return connection, reply
 
 
+def outlast(visitor: Visitor) -> None:
+    """Leave a page open until its stream of changes ends by itself."""
+    connection, reply = stream_of(visitor)
+    while reply.read(1):
+        pass
+    connection.close()
+
+
 # the address
 
 
-def test_open_starts_the_process_and_its_door_and_gives_an_address_that_works_once(place: Place) -> None:
+def test_open_starts_the_process_and_its_door_and_gives_an_address_that_works_once_and_is_in_no_log(place: Place) -> None:
     assert place.status()["running"] is False
     url = opened(place)
     assert urlsplit(url).hostname == "127.0.0.1"
@@ -79,10 +93,6 @@ def test_open_starts_the_process_and_its_door_and_gives_an_address_that_works_on
     other = entered(again["url"])
     assert (other.server, other.base == visitor.base) == (visitor.server, False)
     assert visitor.get(FIRST).status == other.get(FIRST).status == 200
-
-
-def test_no_address_is_written_to_the_log(place: Place) -> None:
-    visitor = entered(opened(place))
     visitor.get("nothing")
     visitor.send("GET", f"{visitor.base}/{FIRST}", Origin="https://evil.example")
     place.stop()
@@ -93,11 +103,15 @@ def test_no_address_is_written_to_the_log(place: Place) -> None:
             assert visitor.base.encode() not in text, path
 
 
-def test_a_restart_ends_every_visit(place: Place) -> None:
-    visitor = entered(opened(place))
-    place.ok("daemon", "restart")
-    port = visitor.server.rpartition(":")[2]
-    again = entered(place.ok("open", "--print", "--port", port).strip())
+def test_a_restart_ends_every_visit_and_a_port_that_somebody_has_is_named(running: Place) -> None:
+    visitor = entered(opened(running))
+    running.ok("daemon", "restart")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = running.run("open", "--print", "--port", port)
+    assert done.returncode != 0
+    assert f"port {port} of 127.0.0.1 is in use" in done.stderr
+    again = entered(running.ok("open", "--print", "--port", visitor.server.rpartition(":")[2]).strip())
     assert again.server == visitor.server
     assert visitor.get(FIRST).status == 403
     assert again.get(FIRST).status == 200
@@ -110,17 +124,6 @@ def test_without_the_background_process_the_command_says_what_to_do(tmp_path: Pa
         assert "server.daemon = false" in done.stderr
         assert "Set server.daemon = true" in done.stderr
         assert place.processes() == {}
-
-
-def test_a_port_that_somebody_has_is_named(place: Place) -> None:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        done = place.run("open", "--print", "--port", port)
-    assert done.returncode != 0
-    assert f"port {port} of 127.0.0.1 is in use" in done.stderr
-    assert entered(opened(place)).get(FIRST).status == 200
 
 
 # on a terminal
@@ -149,37 +152,29 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-@pytest.fixture
-def browser_command(tmp_path: Path) -> tuple[str, Path]:
-    """A program that notes what a browser is started with, as the variable BROWSER names it, and its note."""
-    note = tmp_path / "opened"
-    script = tmp_path / "a-browser"
+def test_on_a_terminal_the_browser_is_started_but_without_a_screen_or_where_it_is_asked_for_the_address_is_printed(
+    running: Place, tmp_path: Path
+) -> None:
+    # A program that notes what a browser is started with, as the variable BROWSER names it.
+    note, script = tmp_path / "opened", tmp_path / "a-browser"
     script.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {note}\n')
     script.chmod(0o700)
-    return f"{script} %s", note
-
-
-def test_on_a_terminal_with_a_screen_the_browser_is_started(place: Place, browser_command: tuple[str, Path]) -> None:
-    command, note = browser_command
-    said = on_terminal(place, "open", "--port", "0", BROWSER=command, DISPLAY=":0")
+    screen = {"BROWSER": f"{script} %s", "DISPLAY": ":0"}
+    said = on_terminal(running, "open", "--port", "0", **screen)
     url = note.read_text()
     assert said == f"Opened in the browser: {url}\n"
     assert entered(url).get(FIRST).status == 200
+    note.unlink()
 
-
-def test_without_a_screen_and_where_it_is_asked_for_the_address_is_printed(
-    place: Place, browser_command: tuple[str, Path]
-) -> None:
-    command, note = browser_command
-    [url, hint] = on_terminal(place, "open", "--port", "0").splitlines()
+    [url, hint] = on_terminal(running, "open", "--port", "0").splitlines()
     assert "within two minutes" in hint
     assert entered(url).get(FIRST).status == 200
-    [url, _] = on_terminal(place, "open", "--print", BROWSER=command, DISPLAY=":0").splitlines()
+    [url, _] = on_terminal(running, "open", "--print", **screen).splitlines()
     assert entered(url).get(FIRST).status == 200
     # Nor does a script that reads the output get a window.
     done = subprocess.run(
-        [*place.command, "open"],
-        env=place.environment() | {"BROWSER": command, "DISPLAY": ":0"},
+        [*running.command, "open"],
+        env=running.environment() | screen,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -193,50 +188,38 @@ def test_without_a_screen_and_where_it_is_asked_for_the_address_is_printed(
 # how long it stays
 
 
-def test_a_page_that_is_left_open_keeps_no_process_alive(hasty: Place) -> None:
-    visitor = entered(opened(hasty))
-    connection, reply = stream_of(visitor)
-    # The stream ends by itself, because the process does.
-    while reply.read(1):
-        pass
-    connection.close()
-    until(lambda: hasty.processes() == {}, hasty.processes)
-    assert refuses(visitor.server)
-
-
-def test_a_door_that_was_opened_for_pages_closes_when_nobody_uses_them(hasty: Place) -> None:
+def test_a_door_that_was_opened_for_pages_closes_when_nobody_uses_them_and_a_page_left_open_keeps_no_process_alive(
+    tmp_path: Path,
+) -> None:
     """The process stays for a client; a page left open is told nothing more, and its visit is over."""
-    client = subprocess.Popen(
-        [*hasty.command, "serve"], env=hasty.environment(), cwd=hasty.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    try:
-        assert client.stdin is not None
-        client.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-        client.stdin.flush()
-        visitor = entered(opened(hasty))
-        pid = look(hasty)["pid"]
-        connection, reply = stream_of(visitor)
-        while reply.read(1):
-            pass
-        connection.close()
-        until(lambda: look(hasty)["http"] == "", "the door to close")
+    with Place(tmp_path, idle=SOON, more=MORE) as hasty:
+        client = subprocess.Popen(
+            [*hasty.command, "serve"], env=hasty.environment(), cwd=hasty.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        try:
+            assert client.stdin is not None
+            client.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+            client.stdin.flush()
+            visitor = entered(opened(hasty))
+            pid = look(hasty)["pid"]
+            outlast(visitor)
+            until(lambda: look(hasty)["http"] == "", "the door to close")
+            assert refuses(visitor.server)
+            # Whoever listens there now may have been sent the cookie by the page: it opens nothing when the door is there again.
+            again = entered(hasty.ok("open", "--print", "--port", visitor.server.rpartition(":")[2]).strip())
+            assert (look(hasty)["pid"], again.server) == (pid, visitor.server)
+            assert visitor.get(FIRST).status == 403
+        finally:
+            client.kill()
+            client.communicate()
+        # Without the client the process ends, and with it the stream of a page.
+        outlast(entered(opened(hasty)))
+        until(lambda: hasty.processes() == {}, hasty.processes)
         assert refuses(visitor.server)
-        # Whoever listens there now may have been sent the cookie by the page: it opens nothing when the door is there again.
-        again = entered(hasty.ok("open", "--print", "--port", visitor.server.rpartition(":")[2]).strip())
-        assert (look(hasty)["pid"], again.server) == (pid, visitor.server)
-        assert visitor.get(FIRST).status == 403
-    finally:
-        client.kill()
-        client.communicate()
 
 
 def test_pages_are_served_by_a_door_that_is_open_by_its_settings(tmp_path: Path) -> None:
-    more = {
-        **DAEMON,
-        "MEMORY_MCP_SERVER__HTTP": "true",
-        "MEMORY_MCP_SERVER__HTTP_PORT": "0",
-        "MEMORY_MCP_TELEPORT__ENABLED": "false",
-    }
+    more = {**MORE, "MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0"}
     with Place(tmp_path, idle=SOON, more=more) as place:
         place.ok("daemon", "start")
         until(lambda: look(place)["http"], "the door")
@@ -283,8 +266,8 @@ print(connection.getresponse().status)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can ask as another user")
-def test_another_user_who_reads_the_address_from_the_list_of_processes_gets_nothing_and_uses_nothing(place: Place) -> None:
-    url = opened(place)
+def test_another_user_who_reads_the_address_from_the_list_of_processes_gets_nothing_and_uses_nothing(running: Place) -> None:
+    url = opened(running)
     parts = urlsplit(url)
     command = [sys.executable, "-c", ASKS, parts.netloc, parts.path]
     asked = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)

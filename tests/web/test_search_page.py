@@ -5,7 +5,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
@@ -21,16 +21,11 @@ from memory_mcp.requests.search import SearchRequest
 from memory_mcp.web.visits import COOKIE
 from tests.daemon.door import Door
 from tests.factories import BILLING, SHOP, a_small_history, draft
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE
 from tests.web.acting import visited
-from tests.web.conftest import Tabs, Visit
 from tests.web.everywhere import Seen, read
 from tests.web.test_hostile import wrong_in
-from tests.web.test_pages import faults, unfold
 from tests.web.visitor import Visitor, plain
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 HOSTILE = '</q><script>alert(1)</script> "onfocus=alert(2)" javascript:alert(3) \u202emoor\u202c & <mark>'
 #: A word that is said in one place alone.
@@ -42,6 +37,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Visit
     """Two weeks of three projects, a hostile message, and a statement that was corrected."""
     said = [
         draft(f"The {RARE} says: {HOSTILE}", at="2026-02-12 15:00", session="bad", project=BILLING),
+        draft("What colour has the airship?", at="2026-02-13 14:59", session="ship", speaker="Ada"),
         draft("We decided that the airship is painted green.", at="2026-02-13 15:00", session="ship", role=Role.ASSISTANT),
         draft("We decided to tile the airship.", at="2026-02-14 15:00", session="tiles", agent="codex", project=BILLING),
     ]
@@ -94,13 +90,26 @@ def test_cards_say_what_the_request_says(door: tuple[Door, Visitor], visitor: Vi
         assert " billing " in said
         assert " ".join(one["quote"].split()) in said
         assert one.get("title", "") in said
-        assert f'value="{one["score"]}"' in card
+        assert f'<meter min="0" max="1" value="{one["score"]}"' in card
+        assert ('<span class="kind">decision</span>' in card) == (one.get("kind") == "decision")
     assert '<span class="kind">decision</span>' in page
     assert "<mark>ledger</mark>" in page
     assert "<mark>refunds</mark>" in page
     assert {"strong": "fit the question well"}[found["confidence"]] in page
     for one in found.get("also", ()):
         assert one["quote"] in plain(page)
+    assert found["results"][0]["quote"] in plain(visitor.page(opens(page)[0]))
+
+
+def test_one_kind_of_statement_is_picked_out_of_the_results(visitor: Visitor) -> None:
+    whole = cards(visitor.page("search", q="airship decided", limit=50))
+    decided = [one for card in whole for one in opens(card) if '<span class="kind">decision</span>' in card]
+    page = visitor.page("search", q="airship decided", kind="decision")
+    assert 0 < len(decided) < len(whole)
+    assert opens(page) == decided
+    assert f"{len(decided)} result{'s' if len(decided) > 1 else ''} of this kind among {len(whole)}" in plain(page)
+    assert '<option selected value="decision">' in page
+    assert visitor.get("search?q=airship&kind=rumour").status == 400
 
 
 def test_a_project_is_named_on_each_card_though_the_response_says_it_once(visitor: Visitor) -> None:
@@ -116,6 +125,7 @@ def test_the_part_is_the_results_alone_and_the_same(visitor: Visitor) -> None:
     assert "<html" not in part.text
     assert "<form id" not in part.text
     assert opens(part.text) == opens(whole)
+    assert part.text.lstrip().startswith('<div data-told="')
     assert part.text.strip() in whole
 
 
@@ -140,6 +150,8 @@ def test_a_statement_that_holds_no_more_leads_to_what_holds_now(visitor: Visitor
     successor = re.search(r'href="/ui/[^/]*/(grip/[^"]*)">what holds now', old)
     assert successor is not None
     assert "painted blue" in visitor.page(html.unescape(successor[1]))
+    # What holds now comes first.
+    assert "painted blue" in plain("".join(cards(page)[: cards(page).index(old)]).replace("<mark>", "").replace("</mark>", ""))
 
 
 def test_what_lies_outside_the_time_that_is_asked_about_says_so(visitor: Visitor) -> None:
@@ -156,12 +168,14 @@ def test_a_period_leads_to_the_tree(visitor: Visitor) -> None:
 
 
 def test_nothing_asked_and_nothing_found_say_what_to_try(visitor: Visitor) -> None:
-    for query in ("", "%20%20"):
-        reply = visitor.get(f"search?q={query}")
-        assert reply.status == 200
-        assert "Type some words" in reply.text
+    for query in ("", "  ", "\u3000"):
+        page = visitor.page("search", q=query)
+        assert "Type some words" in page
+        assert cards(page) == []
+        assert "Nothing was found" not in page
     page = visitor.page("search", q="qwxzv", agent="codex")
-    assert "Nothing was found" in page
+    for words in ("Nothing here fits the question well.", "Nothing was found", "Search without the filters."):
+        assert words in plain(page)
     assert {"q": "qwxzv"} in links(page)
 
 
@@ -234,7 +248,7 @@ def test_every_page_leads_here_with_its_project(visitor: Visitor) -> None:
         ({"q": "ledger", "min_confidence": "much"}, "min_confidence must be 0 to 1"),
         ({"q": "ledger", "min_confidence": "nan"}, "min_confidence must be 0 to 1"),
         ({"q": "ledger", "beam_width": "99"}, "beam_width must be at most"),
-        ({"q": "ledger", "cursor": "nonsense"}, "cursor"),
+        ({"q": "ledger", "cursor": "nonsense"}, "start again without it"),
     ],
 )
 def test_a_search_that_is_refused_says_why_and_keeps_the_words(visitor: Visitor, given: dict[str, str], told: str) -> None:
@@ -242,6 +256,7 @@ def test_a_search_that_is_refused_says_why_and_keeps_the_words(visitor: Visitor,
         reply = visitor.get(f"search?{urlencode(given)}", **headers)
         assert reply.status == 400
         assert told in plain(reply.text)
+        assert 'role="alert"' in reply.text
     words = given["q"].strip()
     assert words in _values(read(visitor.get(f"search?{urlencode(given)}").text), "q")
 
@@ -251,19 +266,24 @@ def test_a_query_of_4001_characters_is_shown_whole(visitor: Visitor) -> None:
     reply = visitor.get(f"search?q={query}")
     assert reply.status == 400
     assert _values(read(reply.text), "q") == [query]
+    assert visitor.get(f"search?q={query[1:]}").status == 200
 
 
 @pytest.mark.parametrize(
     "query", [f"{RARE} {HOSTILE}", f'{RARE} "><script>x</script>', f"\u202e{RARE}\u2066 {{{{7*7}}}}", f"{RARE} '\\"]
 )
 def test_nothing_stored_or_asked_becomes_markup(visitor: Visitor, query: str) -> None:
-    for more in ({}, {"show": "how"}, {"why_not": query}, {"project": query}, {"since": query}):
+    others = ("why_not", "project", "since", "agent", "speaker")
+    for more in ({}, {"show": "how"}, {"show": "why", "of": query}, *({name: query} for name in others)):
         for headers in ({}, {"X_Part": "results"}):
             reply = visitor.get(f"search?{urlencode({'q': query, **more})}", **headers)
             assert reply.status < 500
-            assert wrong_in(visitor, read(reply.text)) == []
+            seen = read(reply.text)
+            assert wrong_in(visitor, seen) == []
+            assert "49" not in [value for _, given in seen.elements for value in given.values()]
             assert not re.search("[\u202a-\u202e\u2066-\u2069]", reply.text)
     page = visitor.page("search", q=query)
+    assert set(_values(read(page), "q")) == {re.sub("[\u202a-\u202e\u2066-\u2069]", "\ufffd", query)}
     assert f"<mark>{RARE}</mark>" in page
     assert "<script>alert(1)</script>" in read(page).text
     # Links ask for the same words, those that turn the direction of writing too.
@@ -287,6 +307,7 @@ def test_how_it_was_searched_is_a_picture_and_the_same_in_words(door: tuple[Door
     for bound in why["bounds"].values():
         assert f"{bound['limit']:,}" in said
     assert "last week" in said
+    assert re.search(r"Understood as \w+ , answered by \w+ \(tier \d\)", said)
     assert reply.text.count('role="img"') == 2
     # Without a script it is a page that leads back.
     whole = visitor.page("search", **address)
@@ -303,13 +324,25 @@ def test_why_a_result_is_here_is_told_by_the_parts_of_its_score(door: tuple[Door
         said = plain(visitor.get(f"search?{urlencode(addresses[one['id']])}", X_Part="1").text)
         for name in ("coverage", "recency"):
             assert f"{one['score_parts'][name]:.2f}" in said
-        assert one["agent"] in said
+        assert f"recorded by {one['agent']}" in said
+        told = re.search(r"Score ([\d.]+)", said)
+        assert told is not None
+        assert round(float(told[1]), 2) == round(one["score"], 2)
+    assert "<h1>Why is this here</h1>" in visitor.page("search", **addresses[full[0]["id"]])
     gone = visitor.get("search?q=ledger&show=why&of=grip:1:none", X_Part="1")
     assert "no longer among the results" in gone.text
 
 
 @pytest.mark.parametrize(
-    "given", [{"agent": "claude-code"}, {"project": SHOP}, {"until": "2026-01-30"}, {"q": "ledger", "limit": "1"}]
+    "given",
+    [
+        {"agent": "claude-code"},
+        {"project": SHOP},
+        {"until": "2026-01-30"},
+        {"role": "assistant"},
+        {"speaker": "Ada"},
+        {"q": "ledger", "limit": "1"},
+    ],
 )
 def test_what_is_missing_comes_by_the_link_that_says_how(
     door: tuple[Door, Visitor], visitor: Visitor, given: dict[str, str]
@@ -340,9 +373,12 @@ def test_what_is_there_already_and_an_id_that_is_none_are_told(visitor: Visitor)
 
 
 def test_what_is_shown_can_be_saved_with_its_filters(visitor: Visitor) -> None:
-    page = visitor.page("search", q="ledger refunds", project=BILLING, role="assistant")
+    asked = {"q": "ledger & refunds", "project": BILLING, "role": "assistant", "since": "2026-01", "limit": "3"}
+    page = visitor.page("search", **asked, sort="none")
     saved = links(page, "export")
-    assert [one["form"] for one in saved] == ["markdown", "json"]
+    assert saved == [{"form": form, **asked} for form in ("markdown", "json")]
+    assert opens(page)
+    assert visitor.get(f"export?{urlencode(saved[1])}").status == 200
     text = visitor.get(f"export?{urlencode(saved[0])}").text
     assert all(one.removeprefix("grip/") in text for one in opens(page))
 
@@ -368,87 +404,3 @@ def test_a_search_that_nobody_waits_for_any_more_ends(
         assert began.wait(PATIENCE)
         assert not ended.is_set()
     assert ended.wait(PATIENCE)
-
-
-# in a browser
-
-
-def at(page: "Page") -> str:
-    """The address, as the page itself has it now."""
-    return str(page.evaluate("location.href"))
-
-
-def test_results_come_while_somebody_types_and_keys_lead_to_them(tab: Visit) -> None:
-    page = tab.go("search")
-    requested: list[str] = []
-    page.on("request", lambda one: requested.append(one.url) if "/search" in one.url and "static" not in one.url else None)
-    until(lambda: page.evaluate("document.activeElement.id") == "find", "the field")
-    page.keyboard.type("ledger")
-    until(lambda: "ledger" in at(page) and page.locator("#results .card mark").count() > 0, "results")
-    assert len(requested) < len("ledger")
-    assert page.evaluate("document.activeElement.id") == "find"
-    assert "result" in page.locator("#told").inner_text()
-    assert at(page).endswith("/search?q=ledger")
-    page.locator("select[name=role]").select_option("user")
-    until(lambda: at(page).endswith("/search?q=ledger&role=user"), "the filter in the address")
-    until(lambda: page.locator("#results[aria-busy]").count() == 0, "results of the filter")
-    page.keyboard.press("/")
-    page.locator("#find").focus()
-    page.keyboard.press("ArrowDown")
-    first = page.evaluate("document.activeElement.href")
-    assert "/grip/" in first
-    page.keyboard.press("ArrowUp")
-    assert page.evaluate("document.activeElement.id") == "find"
-    page.keyboard.press("ArrowDown")
-    # The address of the search, written anew with its results, is a navigation too.
-    with page.expect_navigation(url=first):
-        page.keyboard.press("Enter")
-    assert at(page) == first
-    page.go_back()
-    assert at(page).endswith("/search?q=ledger&role=user")
-
-
-def test_an_answer_that_is_outdated_is_not_shown(tab: Visit) -> None:
-    page = tab.go("search?q=refunds")
-    held: list[Any] = []
-    page.route("**/search?q=ledger", lambda route: held.append(route))  # noqa: PLW0108 - playwright marks what it is given
-    page.locator("#find").fill("ledger")
-    until(lambda: page.evaluate("1") and held, "the first request")
-    page.locator("#find").fill("checkout")
-    until(lambda: at(page).endswith("?q=checkout"), "the second answer")
-    before = page.locator("#results").inner_html()
-    held[0].abort()
-    page.locator("#find").fill("checkout ")
-    assert page.locator("#results").inner_html() == before
-    assert "checkout" in before
-
-
-def test_the_page_has_no_serious_fault_unfolded_refused_or_as_narrow_as_a_phone(tab: Visit, phone: Visit) -> None:
-    for visit in (tab, phone):
-        for path in (
-            "search",
-            "search?q=ledger+refunds&why_not=toc:year:2026",
-            "search?q=qwxzv",
-            "search?q=ledger&since=gibberish",
-        ):
-            visit.may_fail = ("since=gibberish",)
-            page = visit.go(path)
-            unfold(page, 20)
-            assert faults(page) == [], path
-            assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), path
-
-
-def test_without_scripts_a_form_searches_and_links_explain(tabs: Tabs) -> None:
-    page = tabs.open(java_script_enabled=False).go("today")
-    page.locator("#find").fill("ledger")
-    with page.expect_navigation():
-        page.locator("#find").press("Enter")
-    assert page.locator("#results .card").count() > 0
-    page.get_by_label("Said by").select_option("assistant")
-    with page.expect_navigation():
-        page.get_by_role("button", name="Search", exact=True).click()
-    assert "role=assistant" in at(page)
-    page.get_by_text("How it was searched").click()
-    with page.expect_navigation():
-        page.get_by_role("link", name="Show it").click()
-    assert page.locator("svg.picture").count() == 2

@@ -1,10 +1,9 @@
 """What a page shows, saved as a file: the same things, redacted again, marked as our own output, and with a harmless name."""
 
-import html
 import json
 import re
 from collections.abc import Iterator
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 import pytest
 
@@ -15,8 +14,6 @@ from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.nodes import Browse, GetNode
 from memory_mcp.requests.search import SearchRequest
-from memory_mcp.web import rendering
-from memory_mcp.web.visits import Visit
 from tests.factories import draft
 from tests.web.acting import BILLING, NAME, SHOP, Served, served
 from tests.web.visitor import Reply, Visitor
@@ -157,18 +154,6 @@ def test_what_is_not_there_or_not_one_thing_is_a_page_that_says_so(visitor: Visi
         reply = visitor.get(f"export?{urlencode(given)}")
         assert (reply.status, words in reply.text) == (status, True)
         assert "content-disposition" not in reply.headers
-
-
-def test_a_search_offers_its_question_with_its_filters(visitor: Visitor) -> None:
-    asked = {"q": "ledger & more", "since": "2026-02", "role": "user", "sort": "none"}
-    given = {"arguments": asked, "project": BILLING, "limit": 3}
-    offered = bytes(rendering.page(Visit(), "acts_search.html", given).body).decode()
-    links = [html.unescape(link) for link in re.findall(r'href="/ui/[^/]+/export\?([^"]+)"', offered)]
-    assert [dict(parse_qsl(link)) for link in links] == [
-        {"form": form, "project": BILLING, "q": "ledger & more", "since": "2026-02", "role": "user", "limit": "3"}
-        for form in ("markdown", "json")
-    ]
-    assert [visitor.get(f"export?{link}").status for link in links] == [200, 200]
 
 
 def test_names_and_ids_stay_as_they_are_so_that_they_still_lead_somewhere(memory: Served, visitor: Visitor) -> None:

@@ -2,16 +2,13 @@
 
 import datetime as dt
 import html
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.place import Place
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import CLOSE
 from memory_mcp.web.registry import FIRST
@@ -19,9 +16,6 @@ from tests.daemon.door import Door
 from tests.factories import SHOP, draft
 from tests.web.acting import visited
 from tests.web.visitor import Visitor, plain
-
-if TYPE_CHECKING:
-    from tests.web.conftest import Visit
 
 #: Everything that may be stored and must not become more than words.
 HOSTILE = (
@@ -164,27 +158,3 @@ def test_hostile_words_and_names_stay_words(shown: Shown, text: str) -> None:
     assert not {"\u202e", "\u2066", "\x1b"} & set(page)
     assert CLOSE not in page
     assert CLOSE not in html.unescape(page)
-
-
-# in a browser
-
-
-def test_what_is_recorded_appears_by_itself_and_what_was_folded_stays_so(tab: "Visit", served: Place) -> None:
-    page = tab.go("today")
-    first = page.locator("details.project").first
-    name = str(first.get_attribute("data-keep"))
-    first.locator("summary").focus()
-    page.keyboard.press("Enter")
-    assert first.get_attribute("open") is None
-    line = {
-        "session_id": "new",
-        "timestamp": ago(0) - 60_000,
-        "role": "user",
-        "text": "Rename the login handler.",
-        "project": "/new",
-    }
-    served.ok("ingest", "-", stdin=json.dumps(line))
-    page.locator("details.project[data-keep='/new']").wait_for()
-    kept = page.locator(f"details.project[data-keep='{name}']")
-    assert kept.get_attribute("open") is None
-    assert page.evaluate("document.activeElement.closest('details')?.dataset.keep") == name

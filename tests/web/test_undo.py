@@ -18,7 +18,7 @@ from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.forget import Forget
 from memory_mcp.web.undo import WAIT, Later, Pending, Stage
 from memory_mcp.web.visits import Visits
-from tests.daemon.places import DAEMON, needs_proc, said
+from tests.daemon.places import DAEMON, look, needs_proc, said
 from tests.waiting import PATIENCE
 from tests.web.acting import NAME, Served, followed, forms, served, until
 from tests.web.visitor import Visitor, entered
@@ -180,7 +180,7 @@ def test_a_daemon_that_is_killed_while_it_waits_has_forgotten_nothing(tmp_path: 
         visitor = entered(place.ok("open", "--print").strip())
         page, _ = shown(visitor, value=NAME)
         [form] = forms(page, "forget")
-        daemon = int(place.status()["pid"])
+        daemon = int(look(place)["pid"])
         assert visitor.act("forget", **form).status == 303
         os.kill(daemon, signal.SIGKILL)
         assert NAME in place.ok("query", "events", "--session", "calls")

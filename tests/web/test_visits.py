@@ -9,7 +9,8 @@ import pytest
 from memory_mcp.web.headers import HEADERS
 from memory_mcp.web.registry import ACTS, FIRST
 from memory_mcp.web.visits import COOKIE, TICKET_SECONDS, VISIT_SECONDS, Visits
-from tests.daemon.door import SMALL
+from tests.daemon.door import SMALL, opened
+from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
 from tests.web.conftest import Explorer
 from tests.web.visitor import Visitor, entered
@@ -270,8 +271,6 @@ def test_a_visit_opens_no_other_route_and_the_token_opens_no_page(explorer: Expl
 
 
 def test_a_door_without_pages_has_no_address_below_ui(explorer: Explorer, tmp_path_factory: pytest.TempPathFactory) -> None:
-    from tests.daemon.door import opened
-
     with opened(tmp_path_factory.mktemp("bare") / "data") as door:
         assert door.request("GET", "/ui/enter/x")[0] == 404
         assert door.request("GET", "/ui/enter/x", {"Authorization": ""})[0] == 401
@@ -342,9 +341,6 @@ def test_a_visit_of_nobody_is_told_nothing_about_others(explorer: Explorer, visi
 
 def test_pages_are_the_persons_under_a_lock_that_binds_clients(tmp_path_factory: pytest.TempPathFactory) -> None:
     """`server.scope_lock` binds what agents see; `open` is a command of the person, as every command is."""
-    from tests.daemon.door import opened
-    from tests.factories import a_small_history
-
     visits = Visits(FakeClock().monotonic)
     with opened(
         tmp_path_factory.mktemp("locked") / "data", visits=visits, scope_lock=True, project="github.com/acme/shop"
@@ -382,8 +378,6 @@ def test_a_change_is_announced_to_an_open_page(explorer: Explorer, visitor: Visi
         told = told_by(reply)
         first = next(told)
         explorer.clock.advance(5)
-        from tests.factories import draft
-
         explorer.door.app.write([draft("The lamp is lit.", at="2026-02-10 09:00", source_id="lamp")], "test")
         second = next(told)
         assert second["event"] > first["event"]
