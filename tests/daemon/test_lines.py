@@ -196,10 +196,8 @@ def test_a_long_line_is_searched_once_however_it_comes() -> None:
 
 def test_in_process_an_early_close_ends_clean(tmp_path: Path) -> None:
     """The store is still being opened, and stdin waited for, when the client goes."""
-    for number in range(3):
-        with Place(tmp_path / str(number)) as place:
-            done = place.run("serve", "--in-process")
-            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = Place(tmp_path).run("serve", "--in-process")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("year", ["0001", "9999"])
@@ -260,7 +258,7 @@ def hold(place: Place, *words: str) -> "subprocess.Popen[bytes]":
     return holder
 
 
-@pytest.mark.parametrize("how", ["closed", "killed"])
+@pytest.mark.parametrize("how", ["killed", pytest.param("closed", marks=pytest.mark.slow)])
 def test_clients_that_came_while_another_process_had_the_store_go_over_to_one_daemon(tmp_path: Path, how: str) -> None:
     """None of them becomes its owner when that process ends, and none notices more than that its calls work."""
     with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
