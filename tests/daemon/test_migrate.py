@@ -1,7 +1,6 @@
 """A whole memory copied to PostgreSQL and back by the installed command, killed on its way; real databases."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ NAME = "Quillfeather-9931"
 #: A project that is called otherwise by now.
 OLD = {"text": "we decided to sell the old pumps", "role": "user", "session_id": "old", "project": "/srv/old-pumps"}
 #: Where the copying is killed, in the order in which it gets there.
-POINTS = ("migrate.events:2", "migrate.copied", "migrate.derived")
+POINTS = ("migrate.events", "migrate.events:2", "migrate.copied", "migrate.derived")
 
 
 def said(first: int, count: int) -> str:
@@ -43,22 +42,19 @@ def said(first: int, count: int) -> str:
     )
 
 
-@pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Place]:
+    """A memory without a daemon, so that what is killed is the command."""
+    with Inside(tmp_path / "here", more=ALONE) as made:
+        fill(made)
+        yield made
+
+
+def fill(place: Place) -> None:
     """Some sessions, and what somebody said of them."""
-    place = Inside(tmp_path_factory.mktemp("origin"), more=ALONE)
     place.ok("ingest", "-", stdin=said(0, EVENTS - 1) + "\n" + json.dumps(OLD | {"timestamp": 1_768_298_000_000}))
     place.ok("project", "alias", "/srv/old-pumps", "/srv/pumps")
     place.ok("pause", "--project", "/srv/secret")
-    return place.root
-
-
-@pytest.fixture
-def here(tmp_path: Path, origin: Path) -> Iterator[Place]:
-    """A memory without a daemon, so that what is killed is the command."""
-    shutil.copytree(origin, tmp_path / "here")
-    with Inside(tmp_path / "here", more=ALONE) as made:
-        yield made
 
 
 def on(place: Place, url: str, tenant: str) -> dict[str, str]:
@@ -122,11 +118,9 @@ def test_a_memory_is_copied_there_and_back_killed_at_every_step(here: Place, dat
         assert [pause.projects for pause in pauses.read(str(back))] == [("/srv/secret",)]
 
 
-def test_it_is_copied_by_the_daemon_which_goes_on_and_again_for_what_came_meanwhile(
-    tmp_path: Path, origin: Path, database: str
-) -> None:
-    shutil.copytree(origin, tmp_path / "here")
+def test_it_is_copied_by_the_daemon_which_goes_on_and_again_for_what_came_meanwhile(tmp_path: Path, database: str) -> None:
     with Place(tmp_path / "here", more=DAEMON) as place:
+        fill(place)
         assert to_postgres(place, database, "daemon")["new_events"] == EVENTS
         assert place.status()["running"]
         place.ok("ingest", "-", stdin=said(EVENTS + 100, 50))
@@ -178,10 +172,10 @@ def test_what_was_forgotten_is_known_in_the_copy_and_in_a_copy_of_it(here: Place
     assert (tmp_path / "back" / paths.TOMBSTONES_KEY).read_bytes() == (here.directory / paths.TOMBSTONES_KEY).read_bytes()
 
 
-def test_a_command_that_names_no_place_says_what_to_write(here: Place) -> None:
-    for words in (["postgres"], ["duckdb"], ["duckdb", "--to", "x", "--url", "y"], ["postgres", "--to", "x"]):
-        refused = here.run("admin", "migrate-to", *words)
-        assert (refused.returncode, "Say: memory-mcp admin migrate-to" in refused.stderr) == (2, True), words
+@pytest.mark.parametrize("words", [["postgres"], ["duckdb"], ["duckdb", "--to", "x", "--url", "y"], ["postgres", "--to", "x"]])
+def test_a_command_that_names_no_place_says_what_to_write(here: Place, words: list[str]) -> None:
+    refused = here.run("admin", "migrate-to", *words)
+    assert (refused.returncode, "Say: memory-mcp admin migrate-to" in refused.stderr) == (2, True)
 
 
 def test_what_was_forgotten_after_a_backup_stays_forgotten_when_that_is_moved_into_a_database(
