@@ -121,8 +121,7 @@ def test_what_a_person_or_an_agent_says_of_a_statement_counts_alone(changed: Pla
     assert (again["superseded_by"], again["why_superseded"]) == (done["grip_id"], "said so")
 
 
-def test_a_statement_of_a_person_is_not_marked_by_an_agents_and_one_of_a_tool_marks_nothing(tmp_path: Path) -> None:
-    place = Inside(tmp_path, more=BARE)
+def test_a_statement_of_a_person_is_not_marked_by_an_agents_and_one_of_a_tool_marks_nothing(place: Place) -> None:
     place.ok("ingest", "-", stdin=said(SHOP, OLD, 9) + line(NEW, 12, role="assistant") + line(NEW, 13, role="tool"))
     assert "superseded_by" not in found(place, "orders ledger postgres")[OLD]
     # What the person says later marks both.
