@@ -55,7 +55,7 @@ def test_what_a_followed_client_writes_is_stored_by_its_tail_alone(place: Place)
     write(session(place, "b.jsonl"), claude_line(3))
     wait_for(place, 4)
     assert len(stored(place)) == 4
-    assert followed(place)["claude-code"]["new_files"] == 0
+    until(lambda: followed(place)["claude-code"]["new_files"] == 0, "for the file to be marked as read")
 
     again = json.loads(place.ok("import", "claude-code", "--json"))
     assert (again["new"], again["lines"], again["files_unchanged"]) == (0, 0, 2)
@@ -102,6 +102,6 @@ def test_doctor_tells_which_transcripts_their_client_deletes_before_they_are_imp
     assert "deletes them after 30 days, 1 in the next days" in going["text"]
     assert "memory-mcp watch on claude-code" in going["next_step"]
     place.ok("watch", "on", "claude-code")
-    wait_for(place, 2)
+    until(lambda: len(stored(place)) == 2, "for the transcript")
     kept = transcripts(place)
     assert (kept["state"], "1 file, all imported" in kept["text"]) == ("ok", True)
