@@ -36,7 +36,7 @@ def remember(number: Any, text: str) -> bytes:
 class Raw:
     """A client that writes bytes."""
 
-    def __init__(self, place: Place, *words: str) -> None:
+    def __init__(self, place: Place, *words: str, greets: bool = True) -> None:
         self.process = subprocess.Popen(
             [*place.command, *words],
             env=place.environment(),
@@ -45,8 +45,9 @@ class Raw:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        assert self.ask(HELLO)["result"]["serverInfo"]["name"] == "memory-mcp"
-        self.say(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+        if greets:
+            assert self.ask(HELLO)["result"]["serverInfo"]["name"] == "memory-mcp"
+            self.say(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
 
     def say(self, line: bytes) -> None:
         assert self.process.stdin is not None
@@ -265,7 +266,9 @@ def test_clients_that_came_while_another_process_had_the_store_go_over_to_one_da
         holder = hold(place, "serve", "--in-process")
         clients = [Raw(place) for _ in range(2)]
         for client in clients:
+            assert client.ask(message(0, "tools/list"))["result"]["tools"]
             found = client.ask(message(1, "tools/call", name="browse_toc", arguments={}))
+            assert found["result"]["isError"]
             assert found["result"]["content"][0]["text"].startswith("LOCKED: "), found
             assert f"(process {holder.pid})" in found["result"]["content"][0]["text"]
         if how == "killed":

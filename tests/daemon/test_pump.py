@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pytest
 from mcp import Client
 
-from bench.place import Place, resident, wait_for
+from bench.place import Place, resident
 from memory_mcp.client import link
 from memory_mcp.client.door import connect
 from tests.daemon.places import look, needs_proc
@@ -188,32 +188,6 @@ def test_a_client_that_goes_leaves_no_process_and_no_connection(lasting: Place, 
     until(lambda: look(place)["clients"] == [])
     # Beside the daemon there may be a child of it for a while, which builds an index.
     until(lambda: len(place.processes()) == 1, place.processes)
-
-
-def test_a_daemon_that_cannot_start_is_explained_by_every_tool_and_ends_nothing(place: Place) -> None:
-    """The store is held by a process that serves itself alone; the second client is told who holds it."""
-    holder = subprocess.Popen(
-        [*place.command, "serve", "--in-process"],
-        env=place.environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=place.home,
-    )
-    try:
-        assert wait_for((place.directory / "owner.json").exists, PATIENCE)
-
-        async def work(client: Client) -> str:
-            assert (await client.list_tools()).tools
-            found = await client.call_tool("browse_toc", {})
-            assert found.is_error
-            return str(found.content[0].text)  # type: ignore[union-attr]
-
-        said = talk(place, work)
-        assert said.startswith("LOCKED: ")
-        assert f"(process {holder.pid})" in said
-    finally:
-        holder.kill()
-        holder.communicate()
 
 
 def test_serving_in_process_uses_the_daemon_that_runs_already(lasting: Place) -> None:
