@@ -188,16 +188,14 @@ def test_settings_that_cannot_be_used_are_said_by_every_command(place: Place) ->
 
 def test_other_settings_than_the_daemons_are_noticed_and_a_restart_applies_them(place: Place) -> None:
     start(place)
-    other = place.environment() | {"MEMORY_MCP_RETRIEVAL__TOKEN_FACTOR": "0.7"}
-    asked = [*place.command, "search", "anything"]
-    done = subprocess.run(asked, env=other, cwd=place.home, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    place.settings["MEMORY_MCP_RETRIEVAL__TOKEN_FACTOR"] = "0.7"
+    done = place.run("search", "anything")
+    assert done.returncode == 0
     assert "started with other settings (retrieval.token_factor)" in done.stderr
     assert "memory-mcp daemon restart" in done.stderr
-    subprocess.run(
-        [*place.command, "daemon", "restart"], env=other, cwd=place.home, check=True, timeout=PATIENCE, capture_output=True
-    )
-    done = subprocess.run(asked, env=other, cwd=place.home, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert "other settings" not in done.stderr
+    place.ok("daemon", "restart")
+    done = place.run("search", "anything")
+    assert (done.returncode, "other settings" in done.stderr) == (0, False)
 
 
 def test_a_daemon_of_an_older_version_makes_way(place: Place) -> None:
