@@ -24,7 +24,7 @@ from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
 
-WRITERS = 3
+WRITERS = 2
 
 
 class Load:

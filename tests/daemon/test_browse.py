@@ -28,15 +28,20 @@ pytestmark = needs_proc
 DECIDED = "We decided to keep the retry queue in Postgres."
 
 
-@pytest.fixture
-def filled(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
-    # Who asks from here asks as the commands do.
-    monkeypatch.chdir(place.home)
-    monkeypatch.setenv("HOME", str(place.home))
+@pytest.fixture(scope="module")
+def stored(lasting: Place) -> Place:
     text = said("shop", "How should the retry queue store its jobs?", 9)
     answer = {"session_id": "shop", "timestamp": "2026-01-05T09:01:00Z", "role": "assistant", "text": DECIDED, "project": "shop"}
-    place.ok("ingest", "-", stdin=text + json.dumps(answer) + "\n" + said("site", "The banner is too wide.", 10))
-    return place
+    lasting.ok("ingest", "-", stdin=text + json.dumps(answer) + "\n" + said("site", "The banner is too wide.", 10))
+    return lasting
+
+
+@pytest.fixture
+def filled(stored: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+    # Who asks from here asks as the commands do.
+    monkeypatch.chdir(stored.home)
+    monkeypatch.setenv("HOME", str(stored.home))
+    return stored
 
 
 def asked(place: Place, name: str, **arguments: Any) -> dict[str, Any]:

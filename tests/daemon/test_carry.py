@@ -75,8 +75,8 @@ def a_history(place: Place) -> None:
     say(place, "other", "The printer of the shop is out of toner.", day="2026-02-03", project="github.com/acme/shop")
 
 
-def test_an_export_as_jsonl_comes_back_as_the_same_events(served: tuple[Place, Place], tmp_path: Path) -> None:
-    here, there = served
+def test_an_export_as_jsonl_comes_back_as_the_same_events(make: Make, tmp_path: Path) -> None:
+    here, there = make("here"), make("there")
     a_history(here)
     place = tmp_path / "all.jsonl"
     assert json.loads(here.ok("export", str(place), "--json"))["events"] == 8

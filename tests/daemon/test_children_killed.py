@@ -68,7 +68,12 @@ def imported(place: Place, folder: Path) -> "subprocess.CompletedProcess[str]":
     return place.run("import", "jsonl", str(folder), patience=2 * PATIENCE)
 
 
-@pytest.mark.parametrize("sent", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGSTOP"])
+def short(first: str, *others: str) -> "pytest.MarkDecorator":
+    """Signals of which the short form sends the first: the others end a child, or ask for a stop, in the same place."""
+    return pytest.mark.parametrize("sent", [first, *(pytest.param(other, marks=pytest.mark.slow) for other in others)])
+
+
+@short("SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGSTOP")
 def test_a_child_that_is_sent_a_signal_costs_no_more_than_its_work(place: Place, tmp_path: Path, sent: str) -> None:
     history(tmp_path / "history")
     place.ok("daemon", "start")
@@ -126,9 +131,9 @@ def as_from_a_terminal() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda s: s.name)
+@short("SIGTERM", "SIGHUP", "SIGINT")
 def test_a_stop_while_children_work_or_stand_still_leaves_none_and_tells_no_traceback(
-    place: Place, tmp_path: Path, asked: signal.Signals
+    place: Place, tmp_path: Path, sent: str
 ) -> None:
     history(tmp_path / "history")
     place.ok("daemon", "start")
@@ -141,7 +146,7 @@ def test_a_stop_while_children_work_or_stand_still_leaves_none_and_tells_no_trac
             preexec_fn=as_from_a_terminal,  # noqa: PLW1509 - no thread of this process holds what it needs
         )  # fmt: skip
         until(lambda: KINDS[0] in killer.hit)
-        going.send_signal(asked)
+        going.send_signal(signal.Signals[sent])
         # A child that is left has their end of the pipe.
         _, said = going.communicate(timeout=PATIENCE)
     assert going.returncode == INTERRUPTED, said

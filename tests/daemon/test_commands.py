@@ -1,11 +1,9 @@
 """Commands while the daemon has the store: the same words as without it, at once, and imports beside connected clients."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -110,20 +108,10 @@ def test_the_callers_directory_decides_the_scope_of_a_forwarded_search(place: Pl
     place.ok(
         "ingest", "-", stdin=json.dumps(said) + "\n" + json.dumps({**said, "session_id": "b", "project": "elsewhere"}) + "\n"
     )
-    asked = [*place.command, "timeline"]
-    there = subprocess.run(asked, env=place.environment(), cwd=here, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    place.home = here
+    place.ok("timeline")
     assert place.status()["running"] is True
-    done = subprocess.run(
-        [*place.command, "navigate", "otter", "--project", "."],
-        env=place.environment(),
-        cwd=here,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
-    assert "otter" in done.stdout
-    assert there.returncode == 0
+    assert "otter" in place.ok("navigate", "otter", "--project", ".")
 
 
 def test_whoever_has_read_enough_may_leave(shared: Place) -> None:
@@ -161,41 +149,6 @@ def test_an_import_goes_through_the_daemon_and_ends_filed(place: Place) -> None:
     assert place.run("admin", "check").returncode == 0
     place.ok("daemon", "stop")
     assert alone(place, "admin", "check").returncode == 0
-
-
-def test_an_import_survives_the_daemons_death_and_stores_everything_once(place: Place) -> None:
-    source = place.home / "events.jsonl"
-    source.write_text(lines(6000))
-    place.ok("daemon", "start")
-    process = subprocess.Popen(
-        [*place.command, "import", "jsonl", str(source), "--json"],
-        env=place.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    killed = 0
-    while process.poll() is None and killed < 3:
-        # The note is empty while a new owner writes it.
-        until(lambda: _owner(place) or process.poll() is not None)
-        owner = _owner(place)
-        time.sleep(0.4)
-        if process.poll() is None and owner:
-            os.kill(owner, signal.SIGKILL)
-            killed += 1
-            until(lambda was=owner: process.poll() is not None or _owner(place) != was)  # type: ignore[misc]
-    said, beside = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, beside
-    assert killed
-    assert json.loads(said)["built"]["events"] == 6000
-    assert place.run("admin", "check").returncode == 0
-
-
-def _owner(place: Place) -> int:
-    try:
-        return int(json.loads((place.directory / "owner.json").read_text())["pid"])
-    except (OSError, ValueError):
-        return 0
 
 
 def test_what_is_private_is_not_reached_over_the_protocol(shared: Place) -> None:

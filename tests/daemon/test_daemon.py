@@ -18,6 +18,7 @@ from memory_mcp import paths
 from memory_mcp.client import link
 from memory_mcp.client.door import connect
 from memory_mcp.storage.lock import file_system_of
+from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import DAEMON, look, needs_proc
 from tests.waiting import PATIENCE, until
 
@@ -92,7 +93,9 @@ def _pid(place: Place) -> int:
         return 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.slow) for other in (signal.SIGINT, signal.SIGHUP))]
+)
 def test_a_signal_ends_it_with_open_connections_and_keeps_everything(place: Place, number: signal.Signals) -> None:
     pid = start(place)
     open_ = [link.reach(link.Wanted(str(place.directory)), kind, start=False) for kind in ("mcp", "mcp", "rpc")]
@@ -104,8 +107,9 @@ def test_a_signal_ends_it_with_open_connections_and_keeps_everything(place: Plac
     assert not (place.directory / "daemon.sock").exists()
     for one in open_:
         one.close()
-    assert "Kept across the end." in place.ok("query", "events")
-    assert place.run("admin", "check").returncode == 0
+    alone = Inside(place.root, more=BARE)
+    assert "Kept across the end." in alone.ok("query", "events")
+    assert alone.run("admin", "check").returncode == 0
 
 
 def test_a_killed_daemons_socket_and_lock_are_taken_over(place: Place) -> None:
@@ -153,20 +157,14 @@ def test_a_daemon_whose_directory_is_taken_away_ends_and_writes_nothing(place: P
     assert "taken away" in (aside / "daemon.log").read_text()
     second = start(place)
     assert second != first
-    aside_events = subprocess.run(
-        [*place.command, "query", "events", "--data-dir", str(aside)],
-        env=place.environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "Moved aside." in aside_events.stdout
+    assert "Moved aside." in Inside(place.root, more=BARE).ok("query", "events", "--data-dir", str(aside))
 
 
-def test_everything_in_the_data_directory_is_for_this_user_alone(place: Place) -> None:
+def test_everything_in_the_data_directory_and_the_socket_are_for_this_user_alone(place: Place) -> None:
     place.ok("ingest", "-", stdin='{"session_id": "s", "timestamp": 1767225600000, "role": "user", "text": "Private."}\n')
     assert (place.directory / "memory.duckdb.wal").exists()
     assert place.directory.stat().st_mode & 0o777 == 0o700
+    assert Path(paths.socket_path(str(place.directory))).stat().st_mode & 0o777 == 0o600
     loose = {p.name: oct(p.stat().st_mode & 0o777) for p in place.directory.iterdir() if p.stat().st_mode & 0o077}
     assert loose == {}
 
@@ -190,16 +188,14 @@ def test_settings_that_cannot_be_used_are_said_by_every_command(place: Place) ->
 
 def test_other_settings_than_the_daemons_are_noticed_and_a_restart_applies_them(place: Place) -> None:
     start(place)
-    other = place.environment() | {"MEMORY_MCP_RETRIEVAL__TOKEN_FACTOR": "0.7"}
-    asked = [*place.command, "search", "anything"]
-    done = subprocess.run(asked, env=other, cwd=place.home, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    place.settings["MEMORY_MCP_RETRIEVAL__TOKEN_FACTOR"] = "0.7"
+    done = place.run("search", "anything")
+    assert done.returncode == 0
     assert "started with other settings (retrieval.token_factor)" in done.stderr
     assert "memory-mcp daemon restart" in done.stderr
-    subprocess.run(
-        [*place.command, "daemon", "restart"], env=other, cwd=place.home, check=True, timeout=PATIENCE, capture_output=True
-    )
-    done = subprocess.run(asked, env=other, cwd=place.home, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert "other settings" not in done.stderr
+    place.ok("daemon", "restart")
+    done = place.run("search", "anything")
+    assert (done.returncode, "other settings" in done.stderr) == (0, False)
 
 
 def test_a_daemon_of_an_older_version_makes_way(place: Place) -> None:
@@ -235,16 +231,8 @@ def test_a_modules_name_in_the_callers_directory_shadows_nothing(place: Place, t
     trap.mkdir()
     for name in ("json", "duckdb", "mcp", "anyio"):
         (trap / f"{name}.py").write_text("raise SystemExit('the wrong module')")
-    done = subprocess.run(
-        [*place.command, "search", "x"],
-        env=place.environment(),
-        cwd=trap,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    place.home = trap
+    place.ok("search", "x")
     assert look(place)["running"] is True
 
 
@@ -270,11 +258,6 @@ def test_a_data_directory_on_another_machine_is_refused(tmp_path: Path, monkeypa
     monkeypatch.setattr(lock, "_MOUNTS", mounts)
     with pytest.raises(StorageError, match="lies on another machine"):
         lock.DirectoryLock(tmp_path / "data")
-
-
-def test_the_socket_lets_in_this_user_alone(place: Place) -> None:
-    start(place)
-    assert Path(paths.socket_path(str(place.directory))).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_daemon_that_nobody_needs_gives_back_room_before_it_ends(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from mcp import ClientSession, stdio_client
 from mcp.types import TextContent, TextResourceContents
 
 from bench.place import Place
+from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import DAEMON, needs_proc
 from tests.hostile import FORGED, LAYERED, fenced_once, tags
 
@@ -86,9 +87,7 @@ async def answers(client: ClientSession) -> list[tuple[str, str, Any]]:
 @pytest.mark.parametrize("how", ["relay", "--in-process"])
 async def test_no_spelling_ends_the_fence_over_a_pipe(tmp_path: Path, how: str) -> None:
     with Place(tmp_path, idle=60, more=DAEMON) as place:
-        place.ok("import", "jsonl", str(planted(tmp_path)))
-        if how != "relay":
-            place.stop()
+        Inside(tmp_path, more=BARE).ok("import", "jsonl", str(planted(tmp_path)))
         given = place.server("serve", *([] if how == "relay" else [how]))
         async with stdio_client(given) as (read, write), ClientSession(read, write) as client:
             await client.initialize()

@@ -319,17 +319,16 @@ def test_a_door_that_is_cancelled_closes_as_one_that_is_stopped(tmp_path: Path) 
         (b'{"jsonrpc":"2.0","id":4,"method":"ping","params":{"x":"\xff"}}', 4),
     ],
 )
-def test_a_message_that_cannot_be_read_is_answered_with_its_id(tmp_path: Path, body: bytes, number: int | None) -> None:
-    with opened(tmp_path) as door:
-        headers = {
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-            "Mcp-Session-Id": door.initialized(),
-        }
-        status, _, answer = door.request("POST", "/mcp", headers, body)
-        assert (status, json.loads(answer)["id"]) == (400, number)
-        asked = b'{"name":"remember","arguments":{"text":"Half \\ud83d of it"}}'
-        text = b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":' + asked + b"}"
-        status, _, answer = door.request("POST", "/mcp", headers, text)
-        assert status == 200
-        assert b"grip id" in answer
+def test_a_message_that_cannot_be_read_is_answered_with_its_id(door: Door, body: bytes, number: int | None) -> None:
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "Mcp-Session-Id": door.initialized(),
+    }
+    status, _, answer = door.request("POST", "/mcp", headers, body)
+    assert (status, json.loads(answer)["id"]) == (400, number)
+    asked = b'{"name":"remember","arguments":{"text":"Half \\ud83d of it"}}'
+    text = b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":' + asked + b"}"
+    status, _, answer = door.request("POST", "/mcp", headers, text)
+    assert status == 200
+    assert b"grip id" in answer

@@ -167,7 +167,6 @@ def test_importer_and_daemon_killed_the_next_daemon_files_and_indexes_what_was_s
     assert all(number <= 3 for number in parts(place.directory).values())
 
 
-@needs_proc
 def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once(place: Place) -> None:
     source = place.home / "events"
     count = history(source, 100)
@@ -181,10 +180,11 @@ def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once(place
     assert place.run("admin", "check").returncode == 0
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+#: One that is killed, and its daemon with it, is what a test above is about.
+@pytest.mark.parametrize("end", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_an_importer_that_ends_early_leaves_a_memory_that_is_finished_without_it(place: Place, end: signal.Signals) -> None:
     source = place.home / "events"
-    count = history(source, 300)
+    count = history(source, 150)
     place.ok("daemon", "start")
     importer = start(place, source)
     until(lambda: stored(place) > 500)

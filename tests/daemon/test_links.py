@@ -115,7 +115,7 @@ def test_second_names_that_a_killed_restore_left_stop_nobody(place: Place) -> No
 
 @pytest.mark.parametrize("kind", ["socket", "device"])
 @pytest.mark.parametrize("name", ["memory.duckdb", "daemon.log", "high-water.json", "spool/new", "pauses.json", "loss.json"])
-def test_neither_a_socket_nor_a_device_keeps_anybody(place: Place, name: str, kind: str) -> None:
+def test_neither_a_socket_nor_a_device_keeps_anybody(inside: Place, place: Place, name: str, kind: str) -> None:
     odd = place.directory / name
     odd.parent.mkdir(parents=True, exist_ok=True)
     (place.directory / "start.lock").touch()
@@ -133,7 +133,7 @@ def test_neither_a_socket_nor_a_device_keeps_anybody(place: Place, name: str, ki
     for event in ("UserPromptSubmit", "SessionStart"):
         payload = json.dumps({**prompt, "hook_event_name": event, "source": "startup"})
         assert place.run("hook", "claude-code", stdin=payload, patience=30).returncode == 0
-    done = place.run("ingest", "-", stdin=BEFORE)
+    done = inside.run("ingest", "-", stdin=BEFORE)
     assert done.returncode != 0
     assert f"{odd} is a {kind}" in done.stderr
     assert "Traceback" not in done.stderr

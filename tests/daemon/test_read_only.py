@@ -11,6 +11,7 @@ import pytest
 from mcp import ClientSession, stdio_client
 
 from bench.place import Place
+from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import needs_proc
 from tests.daemon.test_capture import BEFORE
 
@@ -63,9 +64,9 @@ async def test_a_read_only_directory_is_read_by_commands_and_clients_and_says_so
     place.ok("ingest", "-", stdin=BEFORE.replace("before", "after"))
 
 
-def test_a_read_only_snapshot_made_of_hard_links_is_read(place: Place) -> None:
+def test_a_read_only_snapshot_made_of_hard_links_is_read(tmp_path: Path) -> None:
+    place = Inside(tmp_path, more=BARE)
     place.ok("ingest", "-", stdin=BEFORE)
-    place.stop()
     (place.root / "snapshot").hardlink_to(place.directory / "memory.duckdb")
     with read_only(place.directory):
         assert "before" in place.ok("query", "events", "--all")

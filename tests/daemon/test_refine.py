@@ -1,20 +1,20 @@
 """Refining as it is shipped: the installed command and a client on stdio, both before one daemon; hooks, spool and briefing."""
 
 import json
-import subprocess
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from mcp import Client
-from mcp.client.stdio import stdio_client
 
 from bench.place import Place
+from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.test_pump import call, talk
 from tests.sessions import DAYS, lines, sessions
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 pytestmark = needs_proc
 
@@ -23,10 +23,18 @@ TEXT = "Zeppelins moor by starboard ropes, not by chains."
 REFINE = {"MEMORY_MCP_HOOKS__REFINE": "true"}
 
 
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory that is filled once."""
+    made = Inside(tmp_path_factory.mktemp("origin"), more=BARE)
+    made.ok("ingest", "-", stdin=lines(sessions()))
+    return made.directory
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
     with Place(tmp_path, idle=60, more=DAEMON) as made:
-        made.ok("ingest", "-", stdin=lines(sessions()))
+        shutil.copytree(origin, made.directory)
         yield made
 
 
@@ -75,18 +83,15 @@ def test_the_command_walks_a_day_and_what_it_writes_takes_the_place_of_the_old_t
     file = tmp_path / "refined.json"
     file.write_text(refinement(told(place, "refine", "show", due[2]["node_id"])), encoding="utf-8")
     place.stop()
-    alone = place.environment() | {"MEMORY_MCP_SERVER__DAEMON": "false"}
-    command = [*place.command, "refine", "write", due[2]["node_id"], str(file)]
-    done = subprocess.run(command, env=alone, cwd=place.home, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
-    assert TITLE in done.stdout
+    assert TITLE in Inside(place.root, more=BARE).ok("refine", "write", due[2]["node_id"], str(file))
     assert place.owners() == set()
     assert "quokka" not in everything(place)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_input_that_does_not_fit_is_refused_with_a_next_step_and_changes_nothing(shared: Place) -> None:
+    before = everything(shared)
+    [node] = told(shared, "refine", "due", "--limit", "1")["due"]
+    for given, said in (
         ("", "INVALID_ARGUMENT: not JSON: "),
         ("{", "INVALID_ARGUMENT: not JSON: "),
         ("[]", "INVALID_ARGUMENT: the refinement is no JSON object"),
@@ -100,17 +105,12 @@ def test_the_command_walks_a_day_and_what_it_writes_takes_the_place_of_the_old_t
             '{"title": "x", "bullets": [{"text": "a", "grip_ids": ["grip:1768986120000:0123456789abcdef"]}]}',
             "NOT_FOUND: no grip grip:1768986120000:0123456789abcdef",
         ),
-    ],
-)
-def test_input_that_does_not_fit_is_refused_with_a_next_step_and_changes_nothing(
-    shared: Place, before: str, given: str, said: str
-) -> None:
-    [node] = told(shared, "refine", "due", "--limit", "1")["due"]
-    done = shared.run("refine", "write", node["node_id"], stdin=given)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(said)
-    assert "Nothing was changed." in done.stderr
-    assert "Traceback" not in done.stderr
+    ):
+        done = shared.run("refine", "write", node["node_id"], stdin=given)
+        assert (done.returncode, done.stdout) == (2, ""), given
+        assert done.stderr.startswith(said), given
+        assert "Nothing was changed." in done.stderr, given
+        assert "Traceback" not in done.stderr, given
     assert everything(shared) == before
 
 
@@ -129,39 +129,24 @@ def test_other_wrong_words_are_refused_too(shared: Place) -> None:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def shared(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
     """A filled memory for tests that change nothing."""
     with Place(tmp_path_factory.mktemp("shared"), idle=60, more=DAEMON) as made:
-        made.ok("ingest", "-", stdin=lines(sessions()))
+        shutil.copytree(origin, made.directory)
         yield made
-
-
-@pytest.fixture(scope="module")
-def before(shared: Place) -> str:
-    """What the tree of that memory says, which no test changes."""
-    return everything(shared)
 
 
 # a client on stdio
 
 
 def test_a_client_of_the_full_profile_does_the_same_in_three_calls(place: Place) -> None:
-    async def work() -> tuple[dict[str, Any], dict[str, Any]]:
-        with anyio.fail_after(PATIENCE):
-            async with Client(stdio_client(place.server())) as client:
+    async def work(client: Client) -> tuple[dict[str, Any], dict[str, Any]]:
+        [one] = (await call(client, "refine_due", day=DAYS[0], limit=1))["due"]
+        shown = await call(client, "refine_show", node_id=one["node_id"], token_budget=2000)
+        await call(client, "refine_summary", node_id=one["node_id"], **json.loads(refinement(shown)))
+        return shown, await call(client, "get_node", node_id=one["node_id"])
 
-                async def call(name: str, **arguments: Any) -> dict[str, Any]:
-                    found = await client.call_tool(name, arguments)
-                    assert not found.is_error, found.content
-                    assert isinstance(found.structured_content, dict)
-                    return found.structured_content
-
-                [one] = (await call("refine_due", day=DAYS[0], limit=1))["due"]
-                shown = await call("refine_show", node_id=one["node_id"], token_budget=2000)
-                await call("refine_summary", node_id=one["node_id"], **json.loads(refinement(shown)))
-                return shown, await call("get_node", node_id=one["node_id"])
-
-    shown, node = anyio.run(work)
+    shown, node = talk(place, work)
     assert "pangolin" in shown["title"].casefold()
     assert node["node"]["title"] == f"{shown['title'][:16]} · {TITLE}"
     assert node["node"]["bullets"][0]["text"] == TEXT
@@ -170,52 +155,46 @@ def test_a_client_of_the_full_profile_does_the_same_in_three_calls(place: Place)
     assert shown["node_id"] not in json.dumps(told(place, "refine", "due"))
 
 
-def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_follow(tmp_path: Path) -> None:
-    with Place(tmp_path, idle=60, more=DAEMON) as place:
-        place.ok("ingest", "-", stdin=lines(sessions()))
+def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_follow(place: Place) -> None:
+    def billing(number: int, text: str) -> str:
+        at = f"{DAYS[0]}T{10 + number}:15:00Z"
+        return json.dumps({"session_id": f"b{number}", "timestamp": at, "role": "user", "text": text, "project": "billing"})
 
-        def billing(number: int, text: str) -> str:
-            at = f"{DAYS[0]}T{10 + number}:15:00Z"
-            return json.dumps({"session_id": f"b{number}", "timestamp": at, "role": "user", "text": text, "project": "billing"})
+    ledger = (
+        "We decided that the ledger is kept in the vault.",
+        "We decided to print invoices on Mondays, never on Fridays.",
+    )
+    place.ok("ingest", "-", stdin="\n".join(billing(n, text) for n, text in enumerate(ledger)))
 
-        ledger = (
-            "We decided that the ledger is kept in the vault.",
-            "We decided to print invoices on Mondays, never on Fridays.",
-        )
-        place.ok("ingest", "-", stdin="\n".join(billing(n, text) for n, text in enumerate(ledger)))
+    def bullets() -> list[dict[str, Any]]:
+        return list(told(place, "query", "node", DAYS[0], "--all")["node"]["bullets"])
 
-        def bullets() -> list[dict[str, Any]]:
-            return list(told(place, "query", "node", DAYS[0], "--all")["node"]["bullets"])
+    def is_of(project: str, bullet: dict[str, Any]) -> bool:
+        segment = told(place, "query", "expand-grip", bullet["grip_ids"][0])["grip"]["node_id"]
+        return project in str(told(place, "query", "node", segment, "--all")["node"]["projects"])
 
-        def is_of(project: str, bullet: dict[str, Any]) -> bool:
-            segment = told(place, "query", "expand-grip", bullet["grip_ids"][0])["grip"]["node_id"]
-            return project in str(told(place, "query", "node", segment, "--all")["node"]["projects"])
+    def of(project: str) -> list[str]:
+        return [b["text"] for b in bullets() if is_of(project, b)]
 
-        def of(project: str) -> list[str]:
-            return [b["text"] for b in bullets() if is_of(project, b)]
+    before = of("billing")
+    assert before
+    grip = next(b["grip_ids"][0] for b in bullets() if is_of("shop", b))
 
-        before = of("billing")
-        assert before
-        grip = next(b["grip_ids"][0] for b in bullets() if is_of("shop", b))
+    async def work(client: Client) -> None:
+        bullets = [{"text": TEXT, "grip_ids": [grip]}]
+        await call(client, "refine_summary", node_id=DAYS[0], title=TITLE, bullets=bullets, scope="all")
 
-        async def work() -> None:
-            with anyio.fail_after(PATIENCE):
-                async with Client(stdio_client(place.server())) as client:
-                    said = {"title": TITLE, "bullets": [{"text": TEXT, "grip_ids": [grip]}], "scope": "all"}
-                    found = await client.call_tool("refine_summary", {"node_id": DAYS[0], **said})
-                    assert not found.is_error, found.content
-
-        anyio.run(work)
-        assert of("shop") == [TEXT]
-        assert of("billing") == before
-        # What comes later of the other project is told, and the agent's words stay.
-        said = "We decided that the ledger of the okapi is written twice a day, never more often."
-        place.ok("ingest", "-", stdin=billing(5, said))
-        place.ok("admin", "rebuild-toc")
-        assert of("shop") == [TEXT]
-        assert any("okapi" in text for text in of("billing"))
-        assert told(place, "query", "node", DAYS[0], "--all")["node"]["author"] == "agent"
-        assert "every invariant holds" in place.ok("admin", "check")
+    talk(place, work)
+    assert of("shop") == [TEXT]
+    assert of("billing") == before
+    # What comes later of the other project is told, and the agent's words stay.
+    said = "We decided that the ledger of the okapi is written twice a day, never more often."
+    place.ok("ingest", "-", stdin=billing(5, said))
+    place.ok("admin", "rebuild-toc")
+    assert of("shop") == [TEXT]
+    assert any("okapi" in text for text in of("billing"))
+    assert told(place, "query", "node", DAYS[0], "--all")["node"]["author"] == "agent"
+    assert "every invariant holds" in place.ok("admin", "check")
 
 
 # hooks

@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent
 
 from bench.place import Place
+from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import needs_proc, said
 
 pytestmark = needs_proc
@@ -19,21 +20,15 @@ OWN, OTHER = "github.com/acme/shop", "github.com/acme/hidden"
 
 @pytest.mark.anyio
 async def test_a_bound_status_counts_its_own_and_names_no_other_project(place: Place) -> None:
-    place.ok("ingest", "-", stdin=said(OWN, "The kettle is descaled on Mondays.", 9))
-    place.ok("ingest", "-", stdin="".join(said(OTHER, f"Secret number {n} of the vault.", 10 + n) for n in range(7)))
-    place.ok("pause", "--project", OTHER, "--for", "2h")
-    place.stop()
+    alone = Inside(place.root, more=BARE)
+    alone.ok("ingest", "-", stdin=said(OWN, "The kettle is descaled on Mondays.", 9))
+    alone.ok("ingest", "-", stdin="".join(said(OTHER, f"Secret number {n} of the vault.", 10 + n) for n in range(7)))
+    alone.ok("pause", "--project", OTHER, "--for", "2h")
     given = place.server("serve")
     given.env = {**(given.env or {}), "MEMORY_MCP_SERVER__SCOPE_LOCK": "true", "MEMORY_MCP_PROJECT": OWN}
     async with stdio_client(given) as (read, write), ClientSession(read, write) as client:
         await client.initialize()
-
-        async def call(name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
-            result = await client.call_tool(name, arguments)
-            [block] = result.content
-            assert isinstance(block, TextContent)
-            return block.text, dict(result.structured_content or {})
-
+        call = Asked(client).tool
         text, told = await call("get_retrieval_status", detail="full")
         assert "hidden" not in text + json.dumps(told)
         assert (told["store"]["events"] + told["lag"]["events"], told["store"]["size_bytes"]) == (1, 0)
@@ -65,16 +60,16 @@ class Asked:
 
 def two_projects(place: Place) -> tuple[str, str]:
     """A grip of the own project, and one of the other."""
-    place.ok("ingest", "-", stdin=said(OWN, "We decided that the kettle is descaled on Mondays.", 9))
-    place.ok("ingest", "-", stdin=said(OTHER, "We decided that the vault opens with the blue key.", 10))
-    own, other = (re.findall(r"grip:[0-9]+:[0-9a-z]+", place.ok("search", word, "--all"))[0] for word in ("kettle", "vault"))
+    alone = Inside(place.root, more=BARE)
+    alone.ok("ingest", "-", stdin=said(OWN, "We decided that the kettle is descaled on Mondays.", 9))
+    alone.ok("ingest", "-", stdin=said(OTHER, "We decided that the vault opens with the blue key.", 10))
+    own, other = (re.findall(r"grip:[0-9]+:[0-9a-z]+", alone.ok("search", word, "--all"))[0] for word in ("kettle", "vault"))
     return own, other
 
 
 @pytest.mark.anyio
 async def test_by_no_id_does_a_bound_connection_get_words_of_another_project(place: Place) -> None:
     own, other = two_projects(place)
-    place.stop()
     given = place.server("serve")
     given.env = {**(given.env or {}), "MEMORY_MCP_SERVER__SCOPE_LOCK": "true", "MEMORY_MCP_PROJECT": OWN}
     async with stdio_client(given) as (read, write), ClientSession(read, write) as client:

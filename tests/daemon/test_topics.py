@@ -84,7 +84,9 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @requirement("policy:check-fall-back", "policy:tier-1")
-def test_damage_under_a_daemon_lowers_the_tier_is_told_and_healed_by_the_job(place: Place) -> None:
+def test_damage_under_a_daemon_lowers_the_tier_is_told_and_healed_by_the_job(
+    place: Place, request: pytest.FixtureRequest
+) -> None:
     folder = place.directory / "indexes" / "topics"
 
     async def work(client: Client) -> None:
@@ -92,7 +94,7 @@ def test_damage_under_a_daemon_lowers_the_tier_is_told_and_healed_by_the_job(pla
         assert topics["count"] == len(THEMES)
         wanted = await themes(client)
         assert wanted
-        for damage in DAMAGES.values():
+        for damage in list(DAMAGES.values())[:: 1 if request.config.getoption("--slow") else 2]:
             damage(folder)
             told = await until_tier(client, 2)
             assert told["reason"] == "its files were changed or removed from outside; it is built again"

@@ -25,6 +25,16 @@ def stored(place: Place) -> list[str]:
     return [event["text"] for event in told["events"]]
 
 
+def wait_for(place: Place, count: int) -> None:
+    """Wait until so many events are stored, by the mark that the running process writes."""
+
+    def there() -> bool:
+        mark = place.directory / "high-water.json"
+        return mark.exists() and json.loads(mark.read_text())["last_seq"] == count
+
+    until(there, f"for {count} events")
+
+
 def followed(place: Place) -> dict[str, Any]:
     told = json.loads(place.ok("watch", "status", "--json"))
     return {client["name"]: client for client in told["clients"]}
@@ -35,15 +45,17 @@ def test_what_a_followed_client_writes_is_stored_by_its_tail_alone(place: Place)
     assert not followed(place)["claude-code"]["followed"]
     told = json.loads(place.ok("watch", "on", "claude-code", "--json"))["clients"]
     assert [(c["name"], c["followed"], c["files"]) for c in told] == [("claude-code", True, 1)]
-    until(lambda: stored(place) == ["words of 0", "words of 1"], "for the first events")
+    wait_for(place, 2)
+    assert stored(place) == ["words of 0", "words of 1"]
 
     with file.open("a", encoding="utf-8") as stream:
         stream.write(claude_line(2) + "\n")
     place.ok("scheduler", "run", "follow_clients")
-    until(lambda: len(stored(place)) == 3, "for the tail")
+    wait_for(place, 3)
     write(session(place, "b.jsonl"), claude_line(3))
-    until(lambda: len(stored(place)) == 4, "for another session")
-    assert followed(place)["claude-code"]["new_files"] == 0
+    wait_for(place, 4)
+    assert len(stored(place)) == 4
+    until(lambda: followed(place)["claude-code"]["new_files"] == 0, "for the file to be marked as read")
 
     again = json.loads(place.ok("import", "claude-code", "--json"))
     assert (again["new"], again["lines"], again["files_unchanged"]) == (0, 0, 2)
@@ -52,11 +64,12 @@ def test_what_a_followed_client_writes_is_stored_by_its_tail_alone(place: Place)
 def test_who_is_followed_is_remembered_until_it_is_taken_back(place: Place) -> None:
     file = write(session(place), claude_line(0))
     place.ok("watch", "on", "all")
-    until(lambda: len(stored(place)) == 1, "for the first event")
+    wait_for(place, 1)
     place.ok("daemon", "stop")
     with file.open("a", encoding="utf-8") as stream:
         stream.write(claude_line(1) + "\n")
-    until(lambda: len(stored(place)) == 2, "for what was written while no process ran")
+    place.ok("daemon", "start")
+    wait_for(place, 2)
     place.ok("watch", "off", "claude-code")
     with file.open("a", encoding="utf-8") as stream:
         stream.write(claude_line(2) + "\n")
