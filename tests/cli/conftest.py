@@ -1,9 +1,12 @@
 """One small memory for all reading tests, and a way to run the command line as a user does."""
 
 import datetime as dt
+import io
 import json
+import os
 import shutil
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +46,7 @@ class Outcome:
 
 
 Cli = Callable[..., Outcome]
+Told = Callable[[Iterable[Mapping[str, object]]], Cli]
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +59,6 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def isolate(patch: pytest.MonkeyPatch, home: Path) -> None:
-    import os
-
     home.mkdir(parents=True, exist_ok=True)
     for name in list(os.environ):
         if name.startswith(("MEMORY_MCP_", "XDG_", "CLAUDE_")):
@@ -78,6 +80,32 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     return run
 
 
+def on_a_terminal(patch: pytest.MonkeyPatch, *argv: str, no_color: str = "", encoding: str = "utf-8") -> str:
+    """What a command draws on a terminal of a hundred columns."""
+    raw = io.BytesIO()
+    terminal = type("Terminal", (io.TextIOWrapper,), {"isatty": lambda self: True})(raw, encoding, errors="replace")
+    with patch.context() as inner:
+        inner.setattr(sys, "stdout", terminal)
+        for name, value in (("TERM", "xterm"), ("COLUMNS", "100"), ("NO_COLOR", no_color)):
+            inner.setenv(name, value)
+        assert main([*argv]) == 0
+        terminal.flush()
+    return raw.getvalue().decode(encoding)
+
+
+@pytest.fixture
+def told(cli: Cli, tmp_path: Path) -> Told:
+    """Makes a memory of events; the command line on it."""
+
+    def tell(lines: Iterable[Mapping[str, object]]) -> Cli:
+        (tmp_path / "e.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        place = ("--data-dir", str(tmp_path / "data"))
+        assert cli("ingest", str(tmp_path / "e.jsonl"), *place).status == 0
+        return lambda *argv: cli(*argv, *place)
+
+    return tell
+
+
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data directory of a memory that tests only read."""
@@ -93,11 +121,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def memory(built: Path, cli: Cli) -> Cli:
     """The command line on the small memory."""
-
-    def run(*argv: str) -> Outcome:
-        return cli(*argv, "--data-dir", str(built))
-
-    return run
+    return lambda *argv: cli(*argv, "--data-dir", str(built))
 
 
 @pytest.fixture

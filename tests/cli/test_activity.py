@@ -17,7 +17,7 @@ def test_a_year_is_a_map_with_a_cell_for_each_day(memory: Cli) -> None:
     assert "github.com/acme/harbour" in done.out
 
 
-def test_totals_and_years_are_those_of_the_scope(memory: Cli) -> None:
+def test_totals_and_years_are_those_of_the_scope_and_named_where_it_holds_nothing(memory: Cli) -> None:
     data = memory("activity", "--days", "3660", "--json").data
     assert (data["events"], data["sessions"], data["years"]) == (EVENTS, SESSIONS, [2024, 2025, 2026])
     assert sum(day["events"] for day in data["days"]) == EVENTS == sum(one["events"] for one in data["projects"])
@@ -30,9 +30,6 @@ def test_totals_and_years_are_those_of_the_scope(memory: Cli) -> None:
     assert printer["days"] == [{"day": "2024-05-14", "events": 1, "sessions": 1}]
     assert printer["years"] == [2024]
     assert (printer["first_day"], "last_day" in printer) == ("2024-01-01", False)
-
-
-def test_a_window_without_anything_names_the_years_that_hold_something(memory: Cli) -> None:
     done = memory("activity", "--since", "2020", "--until", "2021")
     assert done.out == "Nothing was recorded in that time; years that hold anything: 2024, 2025, 2026.\n"
     assert memory("activity", "--agent", "nobody").out == "Nothing was recorded in that time.\n"

@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -83,21 +83,15 @@ def screen(pilot: Pilot[None]) -> str:
 async def seen(pilot: Pilot[None], *wanted: str) -> str:
     """Wait until all of that is on the screen; the text on it."""
 
-    async def there() -> bool:
-        await pilot.pause()
-        return all(text in screen(pilot) for text in wanted)
-
     try:
-        await until_async(there)
+        await until_async(lambda: done(pilot, lambda: all(text in screen(pilot) for text in wanted)))
     except AssertionError:
         raise AssertionError(f"{wanted} not on the screen:\n{screen(pilot)}") from None
     return screen(pilot)
 
 
-@asynccontextmanager
-async def browsing(asking: Asked, size: tuple[int, int] = (80, 24), **where: str) -> AsyncIterator[Pilot[None]]:
-    async with Browser(asking, **where).run_test(size=size, notifications=True) as pilot:
-        yield pilot
+def browsing(asking: Asked, size: tuple[int, int] = (80, 24), **where: str) -> AbstractAsyncContextManager[Pilot[None]]:
+    return Browser(asking, **where).run_test(size=size, notifications=True)
 
 
 def tell(app: App, *texts: str, day: str = "2026-01-12", project: str = SHOP) -> None:
@@ -126,7 +120,7 @@ def shop(app: App) -> App:
     return app
 
 
-async def test_the_tree_unfolds_level_by_level_to_the_words_of_a_segment(shop: App) -> None:
+async def test_the_tree_unfolds_level_by_level_to_the_words_of_a_segment_and_to_tool_output_and_folds_again(shop: App) -> None:
     asking = Asked(shop)
     async with browsing(asking) as pilot:
         # The newest month is in sight at once, and what was said in it beside it.
@@ -145,15 +139,6 @@ async def test_the_tree_unfolds_level_by_level_to_the_words_of_a_segment(shop: A
         # Everything was asked once.
         nodes = [a["node_id"] for a in asking.of("browse_toc")]
         assert nodes == ["toc:root", "toc:year:2026", "toc:month:2026-01", "toc:week:2026-W03", "toc:day:2026-01-12"]
-        await pilot.press("escape", "h", "h")
-        shown = await seen(pilot, "━Time")
-        assert "09:00" not in shown.split("─")[0]
-
-
-async def test_tool_output_unfolds_and_folds_again(shop: App) -> None:
-    async with browsing(Asked(shop)) as pilot:
-        await open_segment(pilot)
-        await seen(pilot, "(+29")
         await pilot.press("j", "j", "j", "enter")
         await seen(pilot, "line 0 of the tool", "line 4 of the tool")
         await pilot.press("G")
@@ -161,15 +146,9 @@ async def test_tool_output_unfolds_and_folds_again(shop: App) -> None:
         assert "We decided to keep the retry queue" in shown
         await pilot.press("g", "j", "j", "j", "enter", "G")
         assert "line 29 of the tool" not in await seen(pilot, "(+29", "Good, then write it down.")
-
-
-async def open_segment(pilot: Pilot[None]) -> None:
-    await seen(pilot, "January")
-    for key, wanted in (("l", "W03"), ("l", "W03"), ("l", "12 Jan"), ("l", "Mon 12"), ("l", "09:00"), ("l", "09:00")):
-        await pilot.press(key)
-        await seen(pilot, wanted)
-    await pilot.press("enter")
-    await seen(pilot, "━Conversation")
+        await pilot.press("escape", "h", "h")
+        shown = await seen(pilot, "━Time")
+        assert "09:00" not in shown.split("─")[0]
 
 
 async def test_a_search_shows_cards_and_a_card_its_evidence_in_its_conversation(shop: App) -> None:
@@ -228,9 +207,11 @@ async def test_children_come_page_by_page_as_the_cursor_reaches_the_end(app: App
         assert [bool(a["cursor"]) for a in asked] == [False, True, True]
 
 
-async def test_t_goes_to_the_newest_day_and_o_to_where_a_result_lies(shop: App) -> None:
+async def test_t_goes_to_the_newest_day_o_to_where_a_result_lies_and_c_copies_the_id_under_the_cursor(shop: App) -> None:
     async with browsing(Asked(shop)) as pilot:
         await seen(pilot, "January")
+        await pilot.press("c")
+        assert pilot.app.clipboard == "toc:month:2026-01"
         await pilot.press("t")
         await seen(pilot, "Mon 12 Jan 2026")
         tree = pilot.app.query_one(widgets.TimeTree)
@@ -239,6 +220,8 @@ async def test_t_goes_to_the_newest_day_and_o_to_where_a_result_lies(shop: App) 
         assert tree.cursor_node.data.node_id == "toc:day:2026-01-12"
         await pilot.press("slash", *"printer paper", "enter")
         await seen(pilot, "━Results", "2025-12-03")
+        await pilot.press("c")
+        assert re.fullmatch(r"grip:\d+:[0-9a-z-]+", pilot.app.clipboard)
         await pilot.press("o")
         await seen(pilot, "━Time", "09:00 ")
         assert tree.cursor_node.data is not None
@@ -283,17 +266,6 @@ async def test_a_project_is_chosen_by_a_part_of_its_name(shop: App) -> None:
         await seen(pilot, "search; results come while you type")
         await pilot.press("escape")
         await seen(pilot, "━Time")
-
-
-async def test_c_copies_the_id_of_what_the_cursor_is_on(shop: App) -> None:
-    async with browsing(Asked(shop)) as pilot:
-        await seen(pilot, "January")
-        await pilot.press("c")
-        assert pilot.app.clipboard == "toc:month:2026-01"
-        await pilot.press("slash", *"retry queue postgres", "enter")
-        await seen(pilot, "━Results", "We decided to keep the retry")
-        await pilot.press("c")
-        assert re.fullmatch(r"grip:\d+:[0-9a-z-]+", pilot.app.clipboard)
 
 
 async def test_stored_text_is_neither_markup_nor_does_it_steer_the_terminal(app: App) -> None:
@@ -355,7 +327,7 @@ async def test_an_error_is_said_as_it_is_and_the_browser_goes_on(shop: App) -> N
 
 
 async def test_an_empty_memory_says_what_fills_it(app: App) -> None:
-    async with Browser(Asked(app), empty="Fill it with: memory-mcp import").run_test(size=(80, 24)) as pilot:
+    async with browsing(Asked(app), empty="Fill it with: memory-mcp import") as pilot:
         await seen(pilot, "Fill it with: memory-mcp import")
 
 
@@ -378,7 +350,7 @@ async def test_a_long_message_is_read_in_pieces_that_fit_the_screen(app: App) ->
 # where it is no terminal
 
 
-def test_on_a_pipe_it_prints_years_and_months_and_how_to_go_on(memory: Cli) -> None:
+def test_on_a_pipe_it_prints_years_and_months_and_how_to_go_on_and_as_json_the_root(memory: Cli) -> None:
     done = memory("browse")
     assert done.status == 0
     assert done.text.splitlines()[0] == f"{memory('query', 'root').text.splitlines()[0].partition('  ')[2]} (all projects)"
@@ -386,9 +358,6 @@ def test_on_a_pipe_it_prints_years_and_months_and_how_to_go_on(memory: Cli) -> N
     assert "  toc:month:2026-01  January 2026" in done.text
     assert "memory-mcp query browse ID" in done.text
     assert 'memory-mcp ask "QUESTION"' in done.text
-
-
-def test_as_json_it_is_the_root(memory: Cli) -> None:
     data = memory("browse", "--json").data
     assert data == memory("query", "root", "--json").data
     assert data["node"]["events"] == EVENTS

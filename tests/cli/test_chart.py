@@ -2,45 +2,36 @@
 
 import datetime as dt
 import io
-import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from memory_mcp.cli import chart, render
-from memory_mcp.cli.main import main
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, Told, on_a_terminal, said
 
 
-def test_cells_grow_with_their_counts_and_nothing_is_not_something() -> None:
+def test_cells_and_columns_grow_with_their_counts_and_nothing_is_not_something() -> None:
     assert chart.heat([0, 1, 100, 400], blocks=False) == ".:+#"
     assert chart.heat([0, 1, 100, 400], blocks=True) == "·░▒█"
     assert chart.heat([0, 0], blocks=True) == "··"
     assert chart.heat([], blocks=True) == ""
-
-
-def test_columns_grow_with_their_counts_and_nothing_is_not_something() -> None:
     assert chart.spark([0, 1, 8, 16], blocks=True) == "·▁▄█"
     assert chart.spark([0, 1, 100], blocks=True) == "·▁█"
     assert chart.spark([0, 1, 100, 400], blocks=False) == ".:+#"
     assert chart.spark([], blocks=True) == ""
 
 
-def test_bars_are_as_wide_as_said_and_show_whatever_is_there() -> None:
+def test_bars_are_as_wide_as_said_and_show_whatever_is_there_and_names_never_touch() -> None:
     assert chart.bar(10, 10, 8, blocks=False) == "#" * 8
     assert chart.bar(5, 10, 8, blocks=True) == "████    "
     assert chart.bar(1, 1000, 8, blocks=True) == "▏       "
     assert chart.bar(1, 1000, 4, blocks=False) == "#   "
     assert chart.bar(0, 0, 4, blocks=True) == "    "
     assert all(len(chart.bar(n, 97, 11, blocks)) == 11 for n in range(98) for blocks in (True, False))
-
-
-def test_names_stand_above_their_first_cell_and_never_touch() -> None:
     assert chart.ruler([(0, "Jan"), (5, "Feb"), (9, "Mar"), (12, "Apr")], 14) == "Jan  Feb Mar"
 
 
-def test_the_timeline_begins_with_its_year_and_has_a_bar_for_each_week(memory: Cli) -> None:
+def test_the_timeline_begins_with_its_year_and_has_a_bar_and_in_json_a_count_for_each_week(memory: Cli) -> None:
     lines = memory("timeline").text.splitlines()
     assert lines[0].split() == "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
     cells = lines[1].removeprefix("2026  ").split()[0]
@@ -50,10 +41,6 @@ def test_the_timeline_begins_with_its_year_and_has_a_bar_for_each_week(memory: C
     weeks = {line.split()[0]: line.split()[1] for line in lines if line.startswith(("2025-W", "2026-W"))}
     assert {week["week"]: week["events"] for week in data["weeks"]}["2026-W05"] == 4
     assert len(weeks["2025-W52"]) > len(weeks["2026-W05"]) > 0
-
-
-def test_the_timelines_json_keeps_its_fields_and_counts_every_week_of_the_year(memory: Cli) -> None:
-    data = memory("timeline", "--json").data
     assert {"node_id", "day", "title", "events", "sessions", "segments"} <= set(data["days"][0])
     assert {"node_id", "start", "end", "title", "project", "events"} <= set(data["days"][0]["segments"][0])
     [year] = data["years"]
@@ -77,14 +64,7 @@ def test_a_long_time_is_told_in_days_and_a_longer_one_in_weeks(memory: Cli) -> N
 def test_blocks_are_drawn_only_where_a_terminal_has_them(
     built: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, no_color: str, blocks: bool
 ) -> None:
-    raw = io.BytesIO()
-    terminal = type("Terminal", (io.TextIOWrapper,), {"isatty": lambda self: True})(raw, encoding, errors="replace")
-    monkeypatch.setattr(sys, "stdout", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", no_color)
-    assert main(["timeline", "--data-dir", str(built)]) == 0
-    terminal.flush()
-    shown = raw.getvalue().decode(encoding)
+    shown = on_a_terminal(monkeypatch, "timeline", "--data-dir", str(built), no_color=no_color, encoding=encoding)
     assert ("█" in shown) is blocks
     assert ("#" in shown.split("most in a week")[0]) is not blocks
     assert ("\x1b[" in shown) is not bool(no_color) or "\x1b[1m" in shown
@@ -92,13 +72,7 @@ def test_blocks_are_drawn_only_where_a_terminal_has_them(
 
 @pytest.mark.parametrize(("no_color", "blocks"), [("", True), ("1", False)])
 def test_stats_are_drawn_where_timeline_draws(built: Path, monkeypatch: pytest.MonkeyPatch, no_color: str, blocks: bool) -> None:
-    raw = io.BytesIO()
-    terminal = type("Terminal", (io.TextIOWrapper,), {"isatty": lambda self: True})(raw, "utf-8")
-    monkeypatch.setattr(sys, "stdout", terminal)
-    monkeypatch.setenv("NO_COLOR", no_color)
-    assert main(["admin", "stats", "--data-dir", str(built)]) == 0
-    terminal.flush()
-    shown = raw.getvalue().decode()
+    shown = on_a_terminal(monkeypatch, "admin", "stats", "--data-dir", str(built), no_color=no_color)
     assert ("  2024-05 to 2026-01, most 60 in 2025-11" in shown) is blocks
     assert (f"{'level segment':<22} {59:>9}  " + "█" * 24 in shown) is blocks
     assert any(c in "▁▂▃▄▅▆▇█" for c in shown) is blocks
@@ -117,25 +91,19 @@ def test_the_callers_terminal_decides_and_not_the_process_that_answers(
         render.TERMINAL.reset(token)
 
 
-def test_short_exchanges_are_one_line_in_the_timeline_and_can_be_opened(cli: Cli, tmp_path: Path) -> None:
+def test_short_exchanges_are_one_line_in_the_timeline_and_can_be_opened(told: Told) -> None:
     lines = []
     for number in range(14):
         at = dt.datetime(2026, 1, 30, 6, 0, tzinfo=dt.UTC) + dt.timedelta(minutes=40 * number)
         for turn in range(2 if number % 2 else 12):
-            when = (at + dt.timedelta(seconds=20 * turn)).isoformat()
             text = f"The buoy number {number} was painted for the {turn}th time."
-            role = "assistant" if turn % 2 else "user"
-            lines.append(json.dumps({"session_id": f"s{number}", "timestamp": when, "role": role, "text": text}))
-    (tmp_path / "events.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    place = ("--data-dir", str(tmp_path / "data"))
-    cli("ingest", str(tmp_path / "events.jsonl"), *place)
-    text = cli("timeline", *place).text
+            lines.append(said(f"s{number}", at + dt.timedelta(seconds=20 * turn), ("user", "assistant")[turn % 2], text))
+    ask = told(lines)
+    text = ask("timeline").text
     assert "  7 short exchanges; memory-mcp query browse 2026-01-30 " in text
     assert "buoy number 1 " not in text
-    assert sum(s["quiet"] for s in cli("timeline", "--json", *place).data["days"][0]["segments"]) == 7
-    page = cli("query", "browse", "2026-01-30", "--json", *place).data
-    assert (
-        f"- 7 short exchanges, 14 events: --cursor {page['folded_cursor']}" in cli("query", "browse", "2026-01-30", *place).text
-    )
-    opened = cli("query", "browse", "2026-01-30", "--cursor", page["folded_cursor"], *place).text
+    assert sum(s["quiet"] for s in ask("timeline", "--json").data["days"][0]["segments"]) == 7
+    cursor = ask("query", "browse", "2026-01-30", "--json").data["folded_cursor"]
+    assert f"- 7 short exchanges, 14 events: --cursor {cursor}" in ask("query", "browse", "2026-01-30").text
+    opened = ask("query", "browse", "2026-01-30", "--cursor", cursor).text
     assert opened.count("toc:segment:") == 7

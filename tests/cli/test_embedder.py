@@ -78,7 +78,9 @@ def ingest(cli: Cli, file: Path, sessions: list[list[str]]) -> None:
 # fetch and list
 
 
-def test_a_model_is_fetched_whole_listed_and_ready_to_be_used(hub: Hub, data: Path) -> None:
+def test_a_model_is_fetched_whole_listed_and_chosen_for_every_data_directory(
+    hub: Hub, data: Path, cli: Cli, own_home: Path
+) -> None:
     assert "someone/tiny" not in run(data, "embedder", "list").out
     done = run(data, "embedder", "fetch", NAME, "--json", HF_ENDPOINT=hub.address)
     assert (done.status, done.data["fetched"], done.data["kind"]) == (0, True, "hub")
@@ -94,6 +96,9 @@ def test_a_model_is_fetched_whole_listed_and_ready_to_be_used(hub: Hub, data: Pa
     again = run(data, "embedder", "fetch", NAME, HF_ENDPOINT=hub.address)
     assert "on this machine already" in again.out
     assert len(hub.asked) == asked
+    assert cli("embedder", "use", NAME, "--data-dir", str(data)).status == 0
+    chosen = cli("embedder", "list", "--json", "--data-dir", str(own_home / "another")).data
+    assert [(m["name"], m["in_use"]) for m in chosen["models"]] == [(BUNDLED, False), (NAME, True)]
 
 
 def test_without_a_network_nothing_changes_and_the_way_by_hand_is_told(data: Path) -> None:
@@ -102,12 +107,6 @@ def test_without_a_network_nothing_changes_and_the_way_by_hand_is_told(data: Pat
     assert done.err.startswith("UNAVAILABLE: minishlab/potion-base-8M could not be fetched: ")
     assert "copy the model's folder here and say: memory-mcp embedder use FOLDER" in done.err
     assert list((data / "models").iterdir()) == []
-
-
-def test_a_hub_that_is_told_to_be_offline_is_not_asked(hub: Hub, data: Path) -> None:
-    done = run(data, "embedder", "fetch", NAME, HF_ENDPOINT=hub.address, HF_HUB_OFFLINE="1")
-    assert done.status == 3
-    assert hub.asked == []
 
 
 @pytest.mark.parametrize(
@@ -124,10 +123,11 @@ def test_what_is_no_model_is_refused_and_leaves_nothing(hub: Hub, data: Path, na
     assert list((data / "models").iterdir()) == []
 
 
-def test_a_download_that_breaks_off_leaves_nothing(hub: Hub, data: Path) -> None:
+def test_an_offline_hub_is_not_asked_and_a_download_that_breaks_off_leaves_nothing(hub: Hub, data: Path) -> None:
+    done = run(data, "embedder", "fetch", NAME, HF_ENDPOINT=hub.address, HF_HUB_OFFLINE="1")
+    assert (done.status, hub.asked) == (3, [])
     hub.breaks_off = True
-    done = run(data, "embedder", "fetch", NAME, HF_ENDPOINT=hub.address)
-    assert done.status == 3
+    assert run(data, "embedder", "fetch", NAME, HF_ENDPOINT=hub.address).status == 3
     assert list((data / "models").iterdir()) == []
 
 
@@ -156,13 +156,6 @@ def test_the_choice_is_written_into_the_settings_which_keep_the_rest(cli: Cli, t
     assert [f.name for f in config.parent.iterdir()] == ["config.toml"]
 
 
-def test_the_settings_file_is_made_where_there_is_none(cli: Cli, tmp_path: Path) -> None:
-    folder = static_model(tmp_path / "mine")
-    assert cli("embedder", "use", str(folder)).status == 0
-    assert cli("config", "check").status == 0
-    assert "embedder.model (file)" in cli("config", "check").out
-
-
 def test_what_cannot_be_used_changes_nothing(cli: Cli, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = own_home / ".config" / "memory-mcp" / "config.toml"
     assert cli("embedder", "use", "potion-base-8M").err.startswith("UNAVAILABLE: the model minishlab/potion-base-8M is not on")
@@ -178,26 +171,21 @@ def test_what_cannot_be_used_changes_nothing(cli: Cli, tmp_path: Path, own_home:
     assert config.read_text(encoding="utf-8") == "[server\n"
 
 
-def damaged(folder: Path, what: str) -> Path:
-    """A folder that looks like a model and is none."""
+@pytest.mark.parametrize(("what", "told"), [("tokenizer", "cannot be loaded"), ("type", "numbers of type F9X"), ("wide", "2048")])
+def test_a_model_that_cannot_be_used_is_not_chosen(cli: Cli, tmp_path: Path, own_home: Path, what: str, told: str) -> None:
+    folder = static_model(tmp_path / "bad", dimensions=2048 if what == "wide" else 32)
     if what == "tokenizer":
         (folder / "tokenizer.json").write_text("garbage", encoding="utf-8")
     elif what == "type":
         raw = (folder / "model.safetensors").read_bytes()
         (folder / "model.safetensors").write_bytes(raw.replace(b'"F32"', b'"F9X"'))
-    return folder
-
-
-@pytest.mark.parametrize(("what", "told"), [("tokenizer", "cannot be loaded"), ("type", "numbers of type F9X"), ("wide", "2048")])
-def test_a_model_that_cannot_be_used_is_not_chosen(cli: Cli, tmp_path: Path, own_home: Path, what: str, told: str) -> None:
-    folder = damaged(static_model(tmp_path / "bad", dimensions=2048 if what == "wide" else 32), what)
     done = cli("embedder", "use", str(folder))
     assert (done.status, done.out) == (3, "")
     assert told in done.err
     assert not (own_home / ".config").exists()
 
 
-def test_line_ends_stay_and_what_is_chosen_already_changes_nothing(cli: Cli, tmp_path: Path) -> None:
+def test_a_settings_file_is_made_line_ends_stay_and_what_is_chosen_already_changes_nothing(cli: Cli, tmp_path: Path) -> None:
     config = tmp_path / "own.toml"
     config.write_bytes(b'# notes\r\n[server]\r\nprofile = "full"\r\n')
     folder = static_model(tmp_path / "mine")
@@ -206,13 +194,9 @@ def test_line_ends_stay_and_what_is_chosen_already_changes_nothing(cli: Cli, tmp
     assert written.startswith(b'# notes\r\n[server]\r\nprofile = "full"\r\n')
     assert "is in use already" in cli("embedder", "use", str(folder), "--config", str(config)).out
     assert config.read_bytes() == written
-
-
-def test_a_fetched_model_is_chosen_for_every_data_directory(hub: Hub, data: Path, cli: Cli, own_home: Path) -> None:
-    assert run(data, "embedder", "fetch", NAME, HF_ENDPOINT=hub.address).status == 0
-    assert cli("embedder", "use", NAME, "--data-dir", str(data)).status == 0
-    listed = cli("embedder", "list", "--json", "--data-dir", str(own_home / "another")).data
-    assert [(m["name"], m["in_use"]) for m in listed["models"]] == [(BUNDLED, False), (NAME, True)]
+    assert cli("embedder", "use", str(folder)).status == 0
+    checked = cli("config", "check")
+    assert (checked.status, "embedder.model (file)" in checked.out) == (0, True)
 
 
 def test_progress_of_a_slow_download_is_told(hub: Hub, data: Path) -> None:

@@ -143,11 +143,15 @@ def page(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def seen(page: Path) -> Seen:
+    return parsed(page)
+
+
 pytestmark = needs_proc
 
 
-def test_no_element_and_no_attribute_comes_from_stored_text(page: Path) -> None:
-    seen = parsed(page)
+def test_no_element_and_no_attribute_comes_from_stored_text(seen: Seen) -> None:
     assert seen.open == []
     assert seen.comments == []
     assert {tag for tag, _ in seen.elements} <= ELEMENTS
@@ -162,25 +166,11 @@ def test_no_element_and_no_attribute_comes_from_stored_text(page: Path) -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9-]+", one) for one in ids)
     links = {attributes["href"] or "" for tag, attributes in seen.elements if tag == "a"}
     assert {link for link in links if not (link.startswith("#") and link[1:] in ids)} == set()
-    for text in (
-        MARKUP,
-        ENDING,
-        GERMAN,
-        CHINESE,
-        JAPANESE,
-        HEBREW,
-        ARABIC,
-        PROJECT,
-        AGENT,
-        "<i>Ada</i>",
-        "<u>Bash</u>",
-        "{{ 7*7 }}",
-    ):
+    for text in (*TEXTS[:7], PROJECT, AGENT, "<i>Ada</i>", "<u>Bash</u>", "{{ 7*7 }}"):
         assert text in seen.text
 
 
-def test_the_policy_allows_the_pages_own_script_and_style_and_nothing_else(page: Path) -> None:
-    seen = parsed(page)
+def test_the_policy_allows_the_pages_own_script_and_style_alone_and_headings_come_in_order(seen: Seen) -> None:
     policy = next(a["content"] or "" for tag, a in seen.elements if tag == "meta" and a.get("http-equiv"))
     data, code = seen.inside["script"]
     [style] = seen.inside["style"]
@@ -196,10 +186,6 @@ def test_the_policy_allows_the_pages_own_script_and_style_and_nothing_else(page:
     assert tags.index("style") > next(n for n, (_, a) in enumerate(seen.elements) if a.get("http-equiv"))
     assert not set("<>&\u2028\u2029") & set(data)
     assert set(json.loads(data)) == {"of", "segments", "stop", "terms"}
-
-
-def test_headings_come_in_order_and_landmarks_are_there(page: Path) -> None:
-    seen = parsed(page)
     ranks = [int(tag[1]) for tag, _ in seen.elements if re.fullmatch("h[1-6]", tag)]
     assert ranks[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(ranks))
@@ -207,8 +193,7 @@ def test_headings_come_in_order_and_landmarks_are_there(page: Path) -> None:
     assert ("search", "search") in {(a.get("id"), a.get("role")) for _, a in seen.elements}
 
 
-def test_quotations_say_who_and_when_and_show_what_would_turn_the_writing(page: Path) -> None:
-    seen = parsed(page)
+def test_quotations_say_who_and_when_and_show_what_would_turn_the_writing(seen: Seen) -> None:
     assert not set("\u202e\u202c\u2066\x1b\x07\u2028") & set(seen.text)
     assert "The file \ufffdgnp.exe\ufffd, \ufffd[31mred\ufffd[0m and a bell \ufffd matter." in seen.text
     assert all(a.get("dir") == "auto" for tag, a in seen.elements if tag in ("blockquote", "pre"))
@@ -259,10 +244,7 @@ def export_of(app: App, path: Path, largest: int = 10**9, **asked: str) -> dict[
 
 def test_a_secret_that_was_stored_before_its_rule_was_known_does_not_leave(app: App, tmp_path: Path) -> None:
     # Straight to the store, past the gate that writes pass.
-    from memory_mcp.events.log import EventLog
-
-    log: EventLog = app.log
-    log.append([draft(text=f"Use the key {SECRET} for the bucket, please, it is the only one we have.")], "jsonl")
+    app.log.append([draft(text=f"Use the key {SECRET} for the bucket, please, it is the only one we have.")], "jsonl")
     done = export_of(app, tmp_path / "all.html")
     assert SECRET not in (tmp_path / "all.html").read_text()
     assert done["redacted"]
@@ -338,7 +320,9 @@ QUERIES = {
 }
 
 
-def test_a_browser_searches_unfolds_and_asks_nobody(page: Path, browser: "Browser") -> None:
+def test_on_a_phone_one_searches_unfolds_asks_nobody_and_can_read_all_of_it_by_day_and_night(
+    page: Path, browser: "Browser"
+) -> None:
     with pages(browser, viewport={"width": 360, "height": 740}) as shown:
         fetched: list[str] = []
         shown.on("request", lambda request: fetched.append(request.url))
@@ -354,11 +338,6 @@ def test_a_browser_searches_unfolds_and_asks_nobody(page: Path, browser: "Browse
                 assert opened.locator("pre").filter(has_text=expected[:20]).first.is_visible(), query
         assert shown.told == []
         assert fetched == [page.as_uri()]
-
-
-def test_on_a_phone_everything_fits_and_can_be_read_by_day_and_night(page: Path, browser: "Browser") -> None:
-    with pages(browser, viewport={"width": 360, "height": 740}) as shown:
-        shown.goto(page.as_uri())
         shown.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         assert shown.evaluate("document.documentElement.scrollWidth") <= 360
         for scheme in ("light", "dark"):

@@ -10,7 +10,7 @@ import pytest
 from memory_mcp.cli.commands.import_ import SOURCES
 from memory_mcp.cli.render import Progress
 from memory_mcp.ingest.registry import IMPORTERS
-from tests.cli.conftest import EVENTS, SESSIONS, Cli, events
+from tests.cli.conftest import Cli
 
 TRANSCRIPTS = Path(__file__).parents[1] / "acceptance" / "samples"
 
@@ -41,7 +41,7 @@ def test_transcripts_are_imported_and_reported(cli: Cli, source: str) -> None:
     assert data["quotes"]["not JSON"][0]["line"] == 8
 
 
-def test_the_report_reads_well_and_a_second_import_changes_nothing(cli: Cli) -> None:
+def test_the_report_reads_well_and_says_that_it_cut_and_a_second_import_changes_nothing(cli: Cli) -> None:
     first = cli("import", "claude-code", str(TRANSCRIPTS), "--data-dir", "data", "--verbose")
     for part in (
         "Read 1 file, ",
@@ -55,6 +55,9 @@ def test_the_report_reads_well_and_a_second_import_changes_nothing(cli: Cli) -> 
         assert part in first.out
     again = cli("import", "claude-code", str(TRANSCRIPTS), "--data-dir", "data", "--json").data
     assert (again["new"], again["files_unchanged"]) == (0, 1)
+    cut = cli("import", "claude-code", str(TRANSCRIPTS), "--newest", "3", "--data-dir", "another")
+    assert "Events: 3 new" in cut.out
+    assert "Only the newest were read" in cut.out
 
 
 def test_auto_finds_the_users_own_transcripts(cli: Cli, own_home: Path) -> None:
@@ -71,18 +74,6 @@ def test_auto_finds_the_users_own_transcripts(cli: Cli, own_home: Path) -> None:
     again = cli("import", "--yes", "--data-dir", "data")
     assert (again.status, again.out) == (0, "")
     assert "All of it is imported already" in again.err
-
-
-def test_auto_tells_jsonl_events_from_transcripts(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "events.jsonl").write_text(event("a plain event") + "\n")
-    data = cli("import", "auto", "events.jsonl", "--data-dir", "data", "--json").data
-    assert (data["source"], data["new"]) == ("jsonl", 1)
-
-
-def test_newest_says_that_it_cut(cli: Cli) -> None:
-    done = cli("import", "claude-code", str(TRANSCRIPTS), "--newest", "3", "--data-dir", "data")
-    assert "Events: 3 new" in done.out
-    assert "Only the newest were read" in done.out
 
 
 @pytest.mark.parametrize(
@@ -103,17 +94,10 @@ def test_what_cannot_be_imported_ends_with_status_two(cli: Cli, tmp_path: Path, 
     assert done.err.startswith("INVALID_ARGUMENT: ")
 
 
-def test_ingest_reads_a_file(cli: Cli, tmp_path: Path) -> None:
-    source = tmp_path / "events.jsonl"
-    source.write_text("\n".join(json.dumps(e) for e in events()) + "\n")
-    data = cli("ingest", str(source), "--data-dir", "data", "--json").data
-    assert (data["new"], data["built"]["sessions"]) == (EVENTS, SESSIONS)
-
-
-def test_ingest_reads_standard_input_by_the_same_rules(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ingest_reads_standard_input_by_the_same_rules_and_quotes_no_secret(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [
         event("zebra crossings are safe", id="1"),
-        "not json",
+        "broken AKIAIOSFODNN7EXAMPLE line",
         event("x", role="usr"),
         event("the last line has no end", id="2"),
     ]
@@ -121,7 +105,8 @@ def test_ingest_reads_standard_input_by_the_same_rules(cli: Cli, monkeypatch: py
     done = cli("ingest", "-", "--data-dir", "data", "--json")
     assert done.status == 0
     assert (done.data["new"], sum(done.data["skipped"].values()), done.data["path"]) == (2, 2, "stdin")
-    assert done.data["quotes"]["not JSON"] == [{"file": "stdin", "line": 2, "text": "not json"}]
+    assert done.data["quotes"]["not JSON"] == [{"file": "stdin", "line": 2, "text": "broken [REDACTED:aws-access-key] line"}]
+    assert "AKIAIOSFODNN7EXAMPLE" not in done.out
     feed(monkeypatch, "\n".join(lines))
     assert cli("ingest", "-", "--data-dir", "data", "--json").data["known"] == 2
     assert cli("search", "zebra", "--data-dir", "data", "--json").data["results"]
@@ -134,11 +119,6 @@ def test_ingest_of_nothing_usable_ends_with_status_two(cli: Cli, monkeypatch: py
     assert "none of the lines is an event" in done.err
 
 
-def test_quoted_lines_hold_no_secret(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    feed(monkeypatch, "broken AKIAIOSFODNN7EXAMPLE line\n" + event("fine") + "\n")
-    assert "AKIAIOSFODNN7EXAMPLE" not in cli("ingest", "-", "--data-dir", "data", "--json").out
-
-
 def test_progress_is_plain_and_rare_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress("importing") as bar:
         for step in range(1000):
@@ -146,22 +126,22 @@ def test_progress_is_plain_and_rare_without_a_terminal(capsys: pytest.CaptureFix
     assert len(capsys.readouterr().err.splitlines()) <= 1
 
 
-def test_files_of_another_client_are_named_and_read_as_what_they_are(cli: Cli, tmp_path: Path) -> None:
+def test_files_of_another_client_are_read_as_what_they_are_and_a_path_in_the_place_of_a_source_is_told_so(
+    cli: Cli, tmp_path: Path
+) -> None:
     folder = tmp_path / "mixed"
     folder.mkdir()
     (folder / "a.jsonl").write_bytes(next(TRANSCRIPTS.rglob("*.jsonl")).read_bytes())
     (folder / "b.jsonl").write_text(event("a plain event") + "\n")
+    refused = cli("import", "./mixed")
+    assert (refused.status, "Write: memory-mcp import auto ./mixed" in refused.err) == (2, True)
     done = cli("import", "claude-code", "mixed", "--data-dir", "data", "--json")
     assert "mixed is of events, one a line, and read as jsonl" in done.err
     assert (done.data["source"], [o["source"] for o in done.data["others"]]) == ("claude-code", ["jsonl"])
     assert done.data["others"][0]["new"] == 1
     assert cli("import", "auto", "mixed", "--data-dir", "data", "--json").data["new"] == 0
-
-
-def test_a_path_in_the_place_of_a_source_is_told_so(cli: Cli) -> None:
-    refused = cli("import", "./mixed")
-    assert refused.status == 2
-    assert "Write: memory-mcp import auto ./mixed" in refused.err
+    plain = cli("import", "auto", "mixed/b.jsonl", "--data-dir", "another", "--json").data
+    assert (plain["source"], plain["new"]) == ("jsonl", 1)
 
 
 def test_a_setup_of_which_everything_is_declined_changes_nothing_and_says_so(

@@ -1,11 +1,10 @@
 """The argument tree, exit statuses, and what reaches which stream."""
 
+import datetime as dt
 import io
-import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,30 +16,23 @@ from memory_mcp.cli.main import build_parser, main
 from memory_mcp.config import load
 from memory_mcp.ingest.ours import without_ours
 from memory_mcp.model.sentinel import MARK
-from tests.cli.conftest import EVENTS, Cli
+from tests.cli.conftest import EVENTS, Cli, Told, said
 from tests.waiting import PATIENCE
 
-
-def jsonl(session: str, text: str, project: str = "") -> str:
-    """A line of the event form."""
-    event = {"session_id": session, "timestamp": "2026-03-01T10:00:00Z", "role": "user", "text": text, "project": project}
-    return json.dumps(event) + "\n"
+AT = dt.datetime(2026, 3, 1, 10, tzinfo=dt.UTC)
 
 
-def test_help_lists_every_command_and_version_is_told(cli: Cli) -> None:
+def test_help_lists_every_command_in_one_group_the_everyday_ones_first_and_version_is_told(cli: Cli) -> None:
     done = cli("--help")
     assert done.status == 0
     daily = "try serve daemon import ingest hook search navigate query timeline show teleport retrieval topics"
     for name in f"{daily} scheduler embedder admin config doctor install uninstall".split():
         assert f"\n  {name} " in done.out
     assert cli("--version").out == f"memory-mcp {__version__}\n"
-
-
-def test_help_shows_every_command_in_one_group_the_everyday_ones_first(cli: Cli) -> None:
     grouped = [name for names in registry.GROUPS.values() for name in names]
     assert len(grouped) == len(set(grouped))
     assert set(registry.COMMANDS) <= set(grouped)
-    shown = cli("--help").out
+    shown = done.out
     places = [shown.index(f"\n{title}:") for title in ("everyday", "looking inside", "upkeep", "options")]
     assert places == sorted(places)
     assert places[0] < shown.index("\n  ask ") < shown.index("\n  timeline ") < shown.index("\n  show ") < places[1]
@@ -85,24 +77,17 @@ FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
 def test_help_version_and_status_load_next_to_nothing(argv: str, ours: set[str], tmp_path: Path) -> None:
     directory = tmp_path / "data"
     directory.mkdir()
-    with _listening(directory) if argv == "daemon status" else nullcontext():
+    daemon = [sys.executable, "-m", "memory_mcp", "--data-dir", str(directory), "daemon"]
+    with ExitStack() as after:
+        if argv == "daemon status":
+            subprocess.run([*daemon, "start"], check=True)
+            after.callback(subprocess.run, [*daemon, "stop"], check=True)
         command = [sys.executable, "-c", LOADED, "--data-dir", str(directory), *argv.split()]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stdout
     loaded = set(done.stderr.split())
     assert {m for m in loaded if m.split(".")[0] == "memory_mcp"} == FRONT | ours
     assert not {"dataclasses", "inspect", "asyncio", "ssl", "email.message"} & loaded
-
-
-@contextmanager
-def _listening(directory: Path) -> Iterator[None]:
-    """A daemon of that directory."""
-    command = [sys.executable, "-m", "memory_mcp", "--data-dir", str(directory), "daemon"]
-    subprocess.run([*command, "start"], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run([*command, "stop"], check=True)
 
 
 def test_help_is_the_same_whether_one_command_was_loaded_or_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,34 +192,28 @@ def test_what_is_recalled_carries_its_mark_and_never_comes_back(memory: Cli, arg
     assert MARK in memory(*argv, "--json").out
 
 
-def test_stored_control_characters_never_reach_the_terminal(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "e.jsonl").write_text(jsonl("s", "The \x1b[31mred\x1b[0m \x07 alarm rang"))
-    assert cli("ingest", "e.jsonl", "--data-dir", "data").status == 0
-    for argv in (
-        ("search", "alarm"),
-        ("navigate", "alarm"),
-        ("query", "events"),
-        ("timeline",),
-        ("query", "node", "toc:day:2026-03-01"),
-    ):
-        out = cli(*argv, "--data-dir", "data").out
+def test_stored_control_characters_never_reach_the_terminal(told: Told) -> None:
+    ask = told([said("s", AT, "user", "The \x1b[31mred\x1b[0m \x07 alarm rang")])
+    day = "toc:day:2026-03-01"
+    for argv in (("search", "alarm"), ("navigate", "alarm"), ("query", "events"), ("timeline",), ("query", "node", day)):
+        out = ask(*argv).out
         assert "alarm" in out
-        assert "\x1b" not in out
-        assert "\x07" not in out
+        assert not {"\x1b", "\x07"} & set(out)
 
 
-def test_the_project_of_the_working_directory_bounds_a_search(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_project_of_the_working_directory_bounds_a_search(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = tmp_path / "harbour"
     here.mkdir()
-    lines = [jsonl("a", "an alarm in a", str(here)), jsonl("b", "an alarm in b", "/elsewhere")]
-    (tmp_path / "e.jsonl").write_text("".join(lines))
-    data = str(tmp_path / "data")
-    assert cli("ingest", "e.jsonl", "--data-dir", data).status == 0
-    assert len(cli("search", "alarm", "--data-dir", data, "--json").data["results"]) == 2
+    ask = told(
+        [said(name, AT, "user", f"an alarm in {name}", project) for name, project in (("a", str(here)), ("b", "/elsewhere"))]
+    )
+    assert len(ask("search", "alarm", "--json").data["results"]) == 2
     monkeypatch.chdir(here)
-    bound = cli("search", "alarm", "--data-dir", data, "--json")
+    bound = ask("search", "alarm", "--json")
     assert (len(bound.data["results"]), "--all searches every project" in bound.err) == (1, True)
-    assert len(cli("search", "alarm", "--all", "--data-dir", data, "--json").data["results"]) == 2
+    assert len(ask("search", "alarm", "--all", "--json").data["results"]) == 2
 
 
 def test_a_stdout_that_is_not_utf8_is_written_to(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:

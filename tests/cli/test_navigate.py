@@ -11,32 +11,22 @@ QUESTION = "JWT token expiration debugging"
 
 
 @requirement("plan:cli-navigate", "plan:format-query", "plan:loop-path-and-evidence")
-def test_the_answer_begins_with_the_query_and_holds_path_and_evidence(memory: Cli) -> None:
+@requirement("plan:format-step-count", "plan:format-step-match", "plan:format-step-reason", "plan:success-explainable-path")
+@requirement("plan:format-evidence-segment", "plan:format-evidence-grips", "plan:format-offer-expand", "plan:loop-offer-expand")
+def test_the_answer_holds_query_path_with_reasons_evidence_with_grips_and_an_offer_to_expand(memory: Cli) -> None:
     done = memory("navigate", QUESTION)
     assert done.status == 0
-    lines = done.text.splitlines()
+    text, lines = done.text, done.text.splitlines()
     assert lines[:4] == ["## Search Path", "", f'Query: "{QUESTION}"', ""]
-    assert "## Evidence" in lines
-
-
-@requirement("plan:format-step-count", "plan:format-step-match", "plan:format-step-reason", "plan:success-explainable-path")
-def test_every_step_names_its_node_its_count_its_match_and_its_reason(memory: Cli) -> None:
-    text = memory("navigate", QUESTION).text
     steps = re.findall(r"^(\d+)\. \*\*(.+)\*\* - Searched (\d+) (\w+) nodes?$", text, re.M)
     assert [int(s[0]) for s in steps] == list(range(1, len(steps) + 1))
     assert [s[3] for s in steps][:1] == ["year"]
     assert len(steps) >= 2
-    below = text.split("\n1. ", 1)[1].split("## Evidence")[0]
+    below, evidence = text.split("\n1. ", 1)[1].split("## Evidence")
     assert len(re.findall(r'^   - Matched: ".+" \(score: \d\.\d\d\)$', below, re.M)) == len(steps)
     reasons = re.findall(r"^   - (?!Matched)(.+)$", below, re.M)
     assert len(reasons) == len(steps)
     assert any(r.startswith("Drilling into Year 2026 (") for r in reasons)
-
-
-@requirement("plan:format-evidence-segment", "plan:format-evidence-grips")
-def test_evidence_names_its_segment_and_cites_each_quotation(memory: Cli) -> None:
-    text = memory("navigate", QUESTION).text
-    evidence = text.split("## Evidence", 1)[1]
     assert re.search(r"^\*\*Segment: toc:segment:2026-01-30:[0-9a-z]{12}\*\*$", evidence, re.M)
     quotes = re.findall(r'^- "(.+)" \[(grip:\S+)\]$', evidence, re.M)
     assert quotes
@@ -44,11 +34,6 @@ def test_evidence_names_its_segment_and_cites_each_quotation(memory: Cli) -> Non
         expanded = memory("query", "expand-grip", grip, "--json").data
         assert expanded["verified"] is True
         assert " ".join(expanded["grip"]["quote"].split()).startswith(quote.rstrip("…"))
-
-
-@requirement("plan:format-offer-expand", "plan:loop-offer-expand")
-def test_the_answer_ends_with_the_offer_to_expand_a_grip(memory: Cli) -> None:
-    lines = memory("navigate", QUESTION).text.splitlines()
     assert lines[-2] == "Would you like me to expand a grip for the full conversation context?"
     command = re.fullmatch(r"`memory-mcp (query expand-grip grip:\S+)`", lines[-1])
     assert command
@@ -93,14 +78,11 @@ def test_a_token_budget_leaves_results_out_whole_and_says_so(memory: Cli) -> Non
     assert "left out to stay within max_token_budget" in memory("navigate", "count the anchors", "--max-token-budget", "150").text
 
 
-def test_a_window_binds_the_search(memory: Cli) -> None:
+def test_a_window_binds_the_search_and_a_time_in_the_question_is_one(memory: Cli) -> None:
     inside = memory("navigate", "anchors", "--since", "2025-11-01", "--until", "2025-11-30", "--json").data
     assert inside["results"]
     assert all(r["when"] < "2025-12-01" for r in inside["results"])
     assert inside["window"] == {"since": "2025-11-01T00:00:00+01:00", "until": "2025-12-01T00:00:00+01:00"}
-
-
-def test_a_time_in_the_question_is_understood(memory: Cli) -> None:
     data = memory("navigate", "which anchors in november 2025", "--json").data
     assert data["window"]["words"] == "november 2025"
     assert all(r["when"][:7] == "2025-11" for r in data["results"])

@@ -1,76 +1,71 @@
 """`admin overview`: the state of a memory, apart from its layers."""
 
 import datetime as dt
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli, said
+from tests.cli.conftest import Cli, Told, said
 
 KEY = "sk-ant-api03-" + "Ab1" * 31 + "AA"
 
 
 @pytest.fixture
-def filled(cli: Cli, tmp_path: Path) -> Path:
+def ask(told: Told) -> Cli:
     """A memory of two clients, one of which wrote a key an hour ago."""
     now = dt.datetime.now(dt.UTC)
-    lines = [
-        {**said("a", now - dt.timedelta(hours=1), "user", f"The key is {KEY}."), "agent": "codex"},
-        {**said("b", now - dt.timedelta(days=3), "user", "Count the fenders."), "agent": "gemini"},
-    ]
-    (tmp_path / "e.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert cli("ingest", "e.jsonl", "--data-dir", "data").status == 0
-    return tmp_path / "data"
+    keyed = said("a", now - dt.timedelta(hours=1), "user", f"The key is {KEY}.")
+    counted = said("b", now - dt.timedelta(days=3), "user", "Count the fenders.")
+    return told([keyed | {"agent": "codex"}, counted | {"agent": "gemini"}])
 
 
-def test_clients_redactions_and_disk_are_what_the_store_holds(cli: Cli, filled: Path) -> None:
-    data = cli("admin", "overview", "--data-dir", "data", "--json").data
+def test_clients_redactions_and_disk_are_what_the_store_holds(ask: Cli, tmp_path: Path) -> None:
+    data = ask("admin", "overview", "--json").data
     assert [(c["agent"], c["events"], c["events_last_day"]) for c in data["clients"]] == [("codex", 1, 1), ("gemini", 1, 0)]
     assert data["redacted"]["total"] == 1 == sum(data["redacted"]["rules"].values())
     assert data["redacted"]["since"][:10] == data["clients"][1]["last"][:10]
     disk = data["disk"]
-    held = sum(file.stat().st_size for file in filled.rglob("*") if file.is_file())
+    held = sum(file.stat().st_size for file in (tmp_path / "data").rglob("*") if file.is_file())
     # The command's own process leaves the lock and the log of the database behind it.
     assert abs(disk["total"] - held) < 100_000
     assert disk["database"] + disk["database_log"] > 0
     parts = {name: size for name, size in disk.items() if name not in ("indexes", "total", "free")}
     assert disk["total"] == sum(parts.values()) + sum(disk["indexes"].values())
     assert "lost" not in data
-    text = cli("admin", "overview", "--data-dir", "data").out
+    text = ask("admin", "overview").out
     assert "client codex: 1 event, 1 of them in the last 24 hours" in text
     assert "lost: no acknowledged event is missing" in text
 
 
 def test_what_may_leave_the_machine_is_named_by_its_setting_and_nothing_by_default(
-    cli: Cli, filled: Path, monkeypatch: pytest.MonkeyPatch
+    ask: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert cli("admin", "overview", "--data-dir", "data", "--json").data["outgoing"] == []
-    assert "may leave this machine: nothing" in cli("admin", "overview", "--data-dir", "data").out
-    monkeypatch.setenv("MEMORY_MCP_SYNC__DIRECTORY", str(filled.parent / "shared"))
+    assert ask("admin", "overview", "--json").data["outgoing"] == []
+    assert "may leave this machine: nothing" in ask("admin", "overview").out
+    monkeypatch.setenv("MEMORY_MCP_SYNC__DIRECTORY", str(tmp_path / "shared"))
     monkeypatch.setenv("MEMORY_MCP_SUMMARIZER__PROVIDER", "openai")
     monkeypatch.setenv("MEMORY_MCP_SUMMARIZER__MODEL", "small")
     monkeypatch.setenv("MEMORY_MCP_SUMMARIZER__URL", "http://localhost:11434/v1")
-    found = cli("admin", "overview", "--data-dir", "data", "--json").data["outgoing"]
+    found = ask("admin", "overview", "--json").data["outgoing"]
     assert [one["setting"] for one in found] == ["sync.directory"]
     monkeypatch.setenv("MEMORY_MCP_SUMMARIZER__URL", "https://models.example/v1")
     monkeypatch.setenv("MEMORY_MCP_SERVER__HTTP", "true")
     monkeypatch.setenv("MEMORY_MCP_SERVER__HTTP_HOST", "0.0.0.0")
-    found = cli("admin", "overview", "--data-dir", "data", "--json").data["outgoing"]
+    found = ask("admin", "overview", "--json").data["outgoing"]
     assert [one["setting"] for one in found] == ["summarizer.url", "server.http_host", "sync.directory"]
     assert found[0]["where"] == "https://models.example/v1"
 
 
-def test_pauses_exclusions_and_backups_are_told(cli: Cli, filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli("pause", "--project", "*", "--for", "2h", "--data-dir", "data").status == 0
-    assert cli("backup", "--data-dir", "data").status == 0
+def test_pauses_exclusions_and_backups_are_told(ask: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ask("pause", "--project", "*", "--for", "2h").status == 0
+    assert ask("backup").status == 0
     monkeypatch.setenv("MEMORY_MCP_INGEST__EXCLUDE_PATHS", ".env, ~/private")
-    data = cli("admin", "overview", "--data-dir", "data", "--json").data
+    data = ask("admin", "overview", "--json").data
     assert [one["project"] for one in data["paused"]] == ["*"]
     assert data["excluded"] == {"paths": [".env", "~/private"]}
     assert data["backups"]["count"] == 1
     assert data["backups"]["last"].startswith(str(dt.datetime.now(dt.UTC).year))
     assert data["disk"]["backups"] > 0
-    text = cli("admin", "overview", "--data-dir", "data").out
+    text = ask("admin", "overview").out
     assert "paused: all projects until 20" in text
     assert "never recorded: path .env\n" in text

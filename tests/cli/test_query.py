@@ -13,17 +13,14 @@ def jwt_segment(memory: Cli) -> str:
     return str(found[0]["node_id"])
 
 
-def test_root_shows_the_years(memory: Cli) -> None:
+def test_root_shows_the_years_and_that_of_a_project_its_own(memory: Cli) -> None:
     data = memory("query", "root", "--json").data
     assert [c["node_id"] for c in data["children"]] == ["toc:year:2024", "toc:year:2025", "toc:year:2026"]
     assert data["node"]["projects"] == ["github.com/acme/harbour", "github.com/acme/printer"]
     text = memory("query", "root").text
     assert text.startswith(f"toc:root  {EVENTS} events in {SESSIONS} sessions, 2024, 2025, 2026")
-
-
-def test_root_of_a_project_shows_that_project_alone(memory: Cli) -> None:
-    data = memory("query", "root", "--project", "printer", "--json").data
-    assert [c["node_id"] for c in data["children"]] == ["toc:year:2024"]
+    own = memory("query", "root", "--project", "printer", "--json").data
+    assert [c["node_id"] for c in own["children"]] == ["toc:year:2024"]
 
 
 @pytest.mark.parametrize("node_id", ["toc:month:2026-01", "toc:month:2026:01", "2026-01", "january 2026"])
@@ -54,8 +51,9 @@ def test_every_period_shows_how_much_there_was_and_what_it_was_about(memory: Cli
 
 
 @requirement("contract:disclosure-segment")
-def test_a_segment_and_its_grips_show_the_conversation_and_its_events(memory: Cli) -> None:
-    bullets = memory("query", "node", jwt_segment(memory), "--json").data["node"]["bullets"]
+def test_a_segment_shows_its_time_and_place_and_its_grips_the_conversation_and_its_events(memory: Cli) -> None:
+    data = memory("query", "node", jwt_segment(memory), "--json").data
+    bullets = data["node"]["bullets"]
     events = memory("query", "events", "--session", "jwt", "--json").data["events"]
     assert bullets
     for grip in {g for b in bullets for g in b["grip_ids"]}:
@@ -63,10 +61,6 @@ def test_a_segment_and_its_grips_show_the_conversation_and_its_events(memory: Cl
         assert shown["excerpt_events"]
         assert all(any(e.items() <= one.items() for one in events) for e in shown["excerpt_events"])
         assert shown["grip"]["quote"] in shown["excerpt_events"][0]["text"]
-
-
-def test_a_segment_shows_its_time_and_place(memory: Cli) -> None:
-    data = memory("query", "node", jwt_segment(memory), "--json").data
     assert data["node"]["start"] == "2026-01-30T14:00:00+01:00"
     assert [p["level"] for p in data["context"]["parents"]] == ["day", "week", "month", "year"]
     assert data["context"]["session_id"] == "jwt"
@@ -150,7 +144,7 @@ def test_wrong_requests_end_with_status_two(memory: Cli, argv: tuple[str, ...]) 
     assert (done.status, done.out) == (2, "")
 
 
-def test_the_timeline_lists_days_with_their_segments(memory: Cli) -> None:
+def test_the_timeline_lists_days_with_their_segments_the_last_that_hold_anything(memory: Cli) -> None:
     data = memory("timeline", "--since", "2026-01-01", "--json").data
     assert [d["day"] for d in data["days"]] == ["2026-01-30"]
     assert (data["days"][0]["events"], len(data["days"][0]["segments"])) == (4, 1)
@@ -158,9 +152,6 @@ def test_the_timeline_lists_days_with_their_segments(memory: Cli) -> None:
     assert any(line.startswith("2026-01-30 Fri  ") for line in text.splitlines())
     assert "4 events in 1 session" in text
     assert "\x1b[" not in text
-
-
-def test_the_timeline_shows_the_last_days_that_hold_anything(memory: Cli) -> None:
     days = memory("timeline", "--json").data["days"]
     assert (len(days), days[-1]["day"]) == (7, "2026-01-30")
     assert [d["day"] for d in memory("timeline", "--project", "printer", "--json").data["days"]] == ["2024-05-14"]

@@ -6,7 +6,7 @@ import pytest
 
 from memory_mcp import paths
 from memory_mcp.jobs.registry import JOBS
-from tests.cli.conftest import Cli, Outcome
+from tests.cli.conftest import Cli
 
 HARBOUR = "github.com/acme/harbour"
 
@@ -14,11 +14,7 @@ HARBOUR = "github.com/acme/harbour"
 @pytest.fixture
 def jobs(cli: Cli, copy: Path) -> Cli:
     """`scheduler` on that copy."""
-
-    def run(*argv: str) -> Outcome:
-        return cli("scheduler", *argv, "--data-dir", str(copy))
-
-    return run
+    return lambda *argv: cli("scheduler", *argv, "--data-dir", str(copy))
 
 
 def test_status_names_every_job_with_its_schedule(jobs: Cli) -> None:

@@ -1,12 +1,11 @@
 """`search`: one node, the children of a node, a whole level."""
 
+import datetime as dt
 import json
-import time
-from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import FILLERS, Cli
+from tests.cli.conftest import FILLERS, Cli, Told, said
 from tests.requirements import requirement
 
 
@@ -63,14 +62,11 @@ def test_paging_shows_everything_once(memory: Cli) -> None:
     assert (len(ids), len(set(ids)), pages[-1]["has_more"]) == (FILLERS, FILLERS, False)
 
 
-def test_the_query_may_stand_alone_and_segments_are_searched_by_default(memory: Cli) -> None:
+def test_the_query_may_stand_alone_segments_are_searched_by_default_and_fields_narrow_it(memory: Cli) -> None:
     found = memory("search", "refresh", "token", "rotation", "--json").data
     assert {r["level"] for r in found["results"]} == {"segment"}
-
-
-def test_fields_narrow_what_is_searched(memory: Cli) -> None:
-    found = memory("search", "--level", "day", "--query", "HS256", "--fields", "bullets", "--json").data
-    assert {m["field"] for r in found["results"] for m in r["matches"]} == {"bullets"}
+    narrow = memory("search", "--level", "day", "--query", "HS256", "--fields", "bullets", "--json").data
+    assert {m["field"] for r in narrow["results"] for m in r["matches"]} == {"bullets"}
     assert memory("search", "x", "--fields", "colour").status == 2
 
 
@@ -110,24 +106,13 @@ def test_wrong_requests_end_with_status_two(memory: Cli, argv: tuple[str, ...]) 
     assert len(done.err.splitlines()) == 1
 
 
-def test_the_question_as_it_was_just_recorded_neither_answers_nor_outshines_what_does(cli: Cli, tmp_path: Path) -> None:
+def test_the_question_as_it_was_just_recorded_neither_answers_nor_outshines_what_does(told: Told) -> None:
     """A client's hook records a prompt before the agent asks with the same words."""
-    now = time.time_ns() // 1_000_000
+    at, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
     asked = "Which port does the staging server of the lantern project listen on?"
-    said = [
-        {
-            "session_id": f"f{n}",
-            "timestamp": now - (n + 3) * 86_400_000,
-            "role": "user",
-            "text": f"Count the anchors of dock {n}.",
-        }
-        for n in range(40)
-    ]
     answer = "Remember that the staging server of the lantern project listens on port 7411."
-    said.append({"session_id": "old", "timestamp": now - 7_200_000, "role": "user", "text": answer})
-    said.append({"session_id": "new", "timestamp": now - 1_000, "role": "user", "text": asked})
-    (tmp_path / "said.jsonl").write_text("".join(json.dumps(one) + "\n" for one in said))
-    assert cli("ingest", "said.jsonl", "--data-dir", "data").status == 0
-    first = cli("ask", asked, "--all", "--json", "--data-dir", "data").data["results"][0]
+    lines = [said(f"f{n}", at - (n + 3) * day, "user", f"Count the anchors of dock {n}.") for n in range(40)]
+    lines += [said("old", at - day / 12, "user", answer), said("new", at - day / 86_400, "user", asked)]
+    first = told(lines)("ask", asked, "--all", "--json").data["results"][0]
     assert "7411" in json.dumps(first)
     assert first["score"] > 0.4

@@ -43,17 +43,14 @@ def test_each_way_on_is_one_that_can_be_gone(memory: Cli) -> None:
     assert (session["kind"], len(session["events"])) == ("session", 4)
 
 
-def test_what_nothing_is_called_says_where_ids_are_found(cli: Cli, copy: Path) -> None:
+def test_what_nothing_is_called_says_where_ids_are_found_and_a_time_that_holds_nothing_a_command(cli: Cli, copy: Path) -> None:
     # Topics are looked for by the first question about one.
     for name in ("nonsense", "grip:1:0123456789abcdef", "topic:0123456789ab", "01ARZ3NDEKTSV4RRFFQ69G5FAV"):
         done = cli("show", name, "--data-dir", str(copy))
         assert (done.status, done.out) in ((2, ""), (3, ""))
         # The line before it may tell that every project is searched.
         assert done.err.splitlines()[-1].startswith(("NOT_FOUND: ", "UNAVAILABLE: "))
-
-
-def test_a_time_that_holds_nothing_ends_in_a_command_and_not_in_a_tool(memory: Cli) -> None:
-    refused = memory("show", "1999-W05")
+    refused = cli("show", "1999-W05", "--data-dir", str(copy))
     assert refused.status == 2
     assert "memory-mcp timeline" in refused.err
     assert "browse_toc" not in refused.err

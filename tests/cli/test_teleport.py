@@ -5,15 +5,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memory_mcp.app import App
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import SESSION, Session
 from memory_mcp.cli.commands.registry import COMMANDS
+from memory_mcp.config import load
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from tests.cli.conftest import FILLERS, Cli, isolate
 from tests.requirements import requirement
@@ -22,9 +23,6 @@ from tests.requirements import requirement
 @pytest.fixture(scope="module")
 def indexed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the small memory with its keyword index; tests only read it."""
-    from memory_mcp.app import App
-    from memory_mcp.config import load
-
     place = tmp_path_factory.mktemp("indexed")
     shutil.copytree(built, place / "data")
     with pytest.MonkeyPatch.context() as patch:
@@ -47,11 +45,7 @@ def switched_on(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def jump(indexed: Path, cli: Cli) -> Cli:
     """The command line on the memory that is indexed."""
-
-    def run(*argv: str) -> Any:
-        return cli(*argv, "--data-dir", str(indexed))
-
-    return run
+    return lambda *argv: cli(*argv, "--data-dir", str(indexed))
 
 
 @pytest.fixture
@@ -132,7 +126,7 @@ def test_the_limit_is_ten_unless_another_is_given(jump: Cli) -> None:
     assert ids(three) == ids(ten)[:3]
 
 
-def test_a_project_and_a_time_are_kept_to(jump: Cli) -> None:
+def test_project_time_agent_speaker_and_kind_are_kept_to(jump: Cli) -> None:
     assert "toc:year:2024" in ids(jump("teleport", "search", "Kerberos", "--project", "printer", "--json").data)
     assert not jump("teleport", "search", "Kerberos", "--project", "harbour", "--json").data["results"]
     late = ("teleport", "search", "harbour", "--type", "grip", "--since", "2025-12-20", "--until", "2025-12-22", "--json")
@@ -140,9 +134,6 @@ def test_a_project_and_a_time_are_kept_to(jump: Cli) -> None:
     assert days
     assert days <= {"2025-12-20", "2025-12-21", "2025-12-22"}
     assert jump("teleport", "search", "JWT", "--since", "2025-01-01", "--until", "2025-02-01", "--json").data["results"] == []
-
-
-def test_agent_speaker_and_kind_are_kept_to(jump: Cli) -> None:
     assert jump("teleport", "search", "JWT", "--agent", "tests", "--json").data["results"]
     assert not jump("teleport", "search", "JWT", "--agent", "nobody", "--json").data["results"]
     refused = jump("teleport", "search", "JWT", "--speaker", "nobody")
@@ -183,15 +174,13 @@ def test_wrong_requests_end_with_status_two(jump: Cli, argv: tuple[str, ...]) ->
 
 
 @requirement("bm25:FR-01.5")
-def test_an_index_that_is_missing_is_built_before_the_first_answer(cli: Cli, copy: Path) -> None:
+def test_an_index_that_is_missing_is_built_before_the_first_answer_and_what_was_stored_since_is_found(
+    cli: Cli, copy: Path
+) -> None:
     assert not (copy / "indexes").exists()
     assert cli("teleport", "search", "Kerberos", "--data-dir", str(copy), "--json").data["results"]
     current = (copy / "indexes" / "bm25" / "CURRENT").read_text()
     assert current.startswith("gen-")
-
-
-def test_what_was_stored_since_is_found(cli: Cli, copy: Path) -> None:
-    assert cli("teleport", "search", "Kerberos", "--data-dir", str(copy)).status == 0
     event = {"session_id": "new", "timestamp": "2026-02-11T10:00:00Z", "role": "user", "text": "The theodolite is broken."}
     (copy.parent / "new.jsonl").write_text(json.dumps(event) + "\n")
     assert cli("ingest", str(copy.parent / "new.jsonl"), "--data-dir", str(copy)).status == 0
@@ -242,6 +231,8 @@ def test_the_status_shows_both_indexes_by_the_names_of_the_specification(jump: C
     assert detail["size_bytes"] > 1000
     lines = jump("teleport", "status").out.splitlines()
     assert lines[0] == "bm25: enabled, healthy"
+    assert re.match(r"  documents:    [\d,]+ toc_node, [\d,]+ grip", lines[1])
+    assert jump("admin", "index-stats").out.splitlines()[:2] == lines[:2]
     assert "vector: enabled, no model: embedder.model is empty" in lines
     assert [line.split(":")[0].strip() for line in lines[1:5]] == ["documents", "size", "generation", "last commit"]
 
@@ -284,12 +275,20 @@ def test_with_a_model_both_documents_and_vectors_count(cli: Cli, copy: Path, mon
 # admin
 
 
-@requirement("us:US-05", "us:US-11", "bm25:FR-06.1", "tele:TELE-05")
-def test_an_index_is_built_anew_and_the_command_says_what_it_made(cli: Cli, copy: Path) -> None:
+@requirement("us:US-05", "us:US-11", "bm25:FR-06.1", "tele:TELE-05", "bm25:FR-06.2", "bm25:FR-02.5")
+def test_an_index_is_built_anew_and_the_command_says_what_it_made_and_the_documents_so_far(
+    cli: Cli, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[float, str]] = []
+    monkeypatch.setattr(render.Progress, "at", lambda _, fraction, note="": told.append((fraction, note)))
     done = cli("admin", "rebuild-index", "--type", "bm25", "--data-dir", str(copy), "--json")
     assert done.status == 0
     assert set(done.data["rebuilt"]) == {"bm25"}
     assert done.data["rebuilt"]["bm25"]["documents"] > FILLERS
+    assert len(told) > 2
+    assert [fraction for fraction, _ in told] == sorted(fraction for fraction, _ in told)
+    assert all(0 <= fraction <= 1 for fraction, _ in told)
+    assert told[-1][1] == f"{done.data['rebuilt']['bm25']['documents']:,} documents"
     before = cli("teleport", "search", "harbour", "--data-dir", str(copy), "--json").data
     again = cli("admin", "rebuild-index", "--data-dir", str(copy))
     assert re.match(r"bm25: [\d,]+ documents in \d+\.\d\d s, [\d,]+ a second", again.out)
@@ -316,17 +315,6 @@ def test_a_damaged_index_is_reported_and_a_rebuild_mends_it(cli: Cli, copy: Path
     assert cli("admin", "index-stats", "--data-dir", str(copy), "--json").data["indexes"]["bm25"]["healthy"] is True
 
 
-@requirement("bm25:FR-06.2", "bm25:FR-02.5")
-def test_progress_names_the_documents_so_far(copy: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[float, str]] = []
-    monkeypatch.setattr(render.Progress, "at", lambda _, fraction, note="": told.append((fraction, note)))
-    done = cli("admin", "rebuild-index", "--data-dir", str(copy), "--json")
-    assert len(told) > 2
-    assert [fraction for fraction, _ in told] == sorted(fraction for fraction, _ in told)
-    assert all(0 <= fraction <= 1 for fraction, _ in told)
-    assert told[-1][1] == f"{done.data['rebuilt']['bm25']['documents']:,} documents"
-
-
 @requirement("bm25:FR-09.3", "bm25:FR-09.5", "bm25:FR-09.6", "bm25:risk-index-size")
 def test_pruning_leaves_old_documents_out_of_the_index_and_nothing_out_of_the_memory(cli: Cli, copy: Path) -> None:
     before = cli("admin", "rebuild-index", "--data-dir", str(copy), "--json").data["rebuilt"]["bm25"]["documents"]
@@ -351,34 +339,20 @@ def test_a_prune_that_says_nothing_sensible_is_refused(jump: Cli, argv: tuple[st
     assert jump("admin", "prune-bm25", *argv).status == 2
 
 
-def test_index_stats_are_readable(jump: Cli) -> None:
-    lines = jump("admin", "index-stats").out.splitlines()
-    assert lines[0] == "bm25: enabled, healthy"
-    assert re.match(r"  documents:    [\d,]+ toc_node, [\d,]+ grip", lines[1])
-
-
 # inside the daemon
 
 
-@pytest.fixture
-def inside(indexed: Path) -> Iterator[None]:
-    """Commands run as in the daemon, on a memory that is open already."""
-    from memory_mcp.app import App
-    from memory_mcp.config import load
-
+def test_the_commands_work_as_in_the_daemon_on_a_memory_that_is_open_already(indexed: Path, cli: Cli) -> None:
     app = App(load({}, {"storage.data_dir": str(indexed)}))
     session = SESSION.set(Session(app, str(indexed), {}, lambda: None))
-    yield
-    SESSION.reset(session)
-    app.close()
-
-
-@pytest.mark.usefixtures("inside")
-def test_the_commands_work_on_a_memory_that_is_open_already(cli: Cli) -> None:
-    assert cli("teleport", "search", "Kerberos", "--json").data["results"]
-    assert cli("teleport", "status", "--json").data["bm25_healthy"] is True
-    assert cli("admin", "index-stats", "--json").data["indexes"]["bm25"]["health"] == "healthy"
-    assert cli("admin", "rebuild-index", "--json").data["rebuilt"]["bm25"]["documents"] > FILLERS
+    try:
+        assert cli("teleport", "search", "Kerberos", "--json").data["results"]
+        assert cli("teleport", "status", "--json").data["bm25_healthy"] is True
+        assert cli("admin", "index-stats", "--json").data["indexes"]["bm25"]["health"] == "healthy"
+        assert cli("admin", "rebuild-index", "--json").data["rebuilt"]["bm25"]["documents"] > FILLERS
+    finally:
+        SESSION.reset(session)
+        app.close()
 
 
 def test_a_daemon_is_asked_for_every_command_that_reads_an_index() -> None:

@@ -1,8 +1,6 @@
 """`topics`: pictures on a terminal, plain words on a pipe, and every way from a theme down to its quotations."""
 
-import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,7 @@ import pytest
 from memory_mcp.cli.main import main
 from memory_mcp.model.sentinel import OPEN
 from tests import topics
-from tests.cli.conftest import Cli, isolate
+from tests.cli.conftest import Cli, isolate, on_a_terminal
 
 
 @pytest.fixture(scope="module")
@@ -37,19 +35,6 @@ def memory(place: Path, cli: Cli) -> Cli:
     return lambda *argv: cli(*argv, "--data-dir", str(place))
 
 
-def on_a_terminal(monkeypatch: pytest.MonkeyPatch, *argv: str, plain: bool = False) -> str:
-    raw = io.BytesIO()
-    terminal = type("Terminal", (io.TextIOWrapper,), {"isatty": lambda self: True})(raw, "utf-8")
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", terminal)
-        patch.setenv("TERM", "xterm")
-        patch.setenv("COLUMNS", "100")
-        patch.setenv("NO_COLOR", "1" if plain else "")
-        assert main([*argv]) == 0
-        terminal.flush()
-    return raw.getvalue().decode()
-
-
 def test_the_first_question_finds_topics_where_no_process_did(memory: Cli) -> None:
     lines = memory("topics", "status").out.splitlines()
     assert lines[0] == "topics: enabled, healthy"
@@ -67,7 +52,7 @@ def test_top_draws_a_bar_and_the_weeks_on_a_terminal(place: Path, monkeypatch: p
     assert first["topic_id"] in shown
     assert "\x1b[" in shown
     assert OPEN not in shown
-    assert not set("▁█") & set(on_a_terminal(monkeypatch, "topics", "top", "--data-dir", str(place), plain=True))
+    assert not set("▁█") & set(on_a_terminal(monkeypatch, "topics", "top", "--data-dir", str(place), no_color="1"))
 
 
 def test_top_is_plain_and_fenced_on_a_pipe(memory: Cli) -> None:

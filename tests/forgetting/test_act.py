@@ -57,7 +57,8 @@ def app(data_dir: Path) -> Iterator[App]:
     opened.close()
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3])
+#: Other lives of the same kind are the long form's.
+@pytest.fixture(scope="module", params=[1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def lived(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[EventDraft]]:
     """A data directory at rest after a life, and what was said in it."""
     place, drafts = tmp_path_factory.mktemp("lived") / "data", life(request.param)

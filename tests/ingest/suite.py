@@ -36,22 +36,15 @@ def jsonl_line(n: int) -> str:
     )
 
 
-def claude_line(n: int) -> str:
-    return json.dumps(
-        {
-            "type": "user" if n % 2 else "assistant",
-            "uuid": f"{n:08d}-0000-4000-8000-000000000000",
-            "sessionId": "s1",
-            "timestamp": f"2026-03-02T09:{n // 60 % 60:02d}:{n % 60:02d}.000Z",
-            "cwd": "/home/dev/shop",
-            "message": {"role": "user", "content": f"words of {n}"},
-        }
-    )
-
-
 def at(n: int) -> str:
     """A second later for each n."""
     return f"2026-03-02T{9 + n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}.000Z"
+
+
+def claude_line(n: int) -> str:
+    told = {"type": "user" if n % 2 else "assistant", "uuid": f"{n:08d}-0000-4000-8000-000000000000", "sessionId": "s1"}
+    message = {"role": "user", "content": f"words of {n}"}
+    return json.dumps(told | {"timestamp": at(n), "cwd": "/home/dev/shop", "message": message})
 
 
 def codex_line(n: int) -> str:
@@ -77,7 +70,7 @@ def copilot_line(n: int) -> str:
 def opencode_session(folder: Path, count: int) -> Path:
     """A database as the client makes it, as far as it is read."""
     file = folder / "opencode.db"
-    with closing(sqlite3.connect(file)) as con:
+    with closing(sqlite3.connect(file)) as con, con:
         con.execute("CREATE TABLE IF NOT EXISTS session (id, parent_id, directory, version)")
         con.execute("CREATE TABLE IF NOT EXISTS message (id PRIMARY KEY, session_id, time_created, data)")
         con.execute("CREATE TABLE IF NOT EXISTS part (id PRIMARY KEY, message_id, data)")
@@ -88,14 +81,12 @@ def opencode_session(folder: Path, count: int) -> Path:
             con.execute("INSERT OR IGNORE INTO message VALUES (?, 's1', ?, ?)", (f"m{n}", made, info))
             text = json.dumps({"type": "text", "text": f"words of {n}"})
             con.execute("INSERT OR IGNORE INTO part VALUES (?, ?, ?)", (f"p{n}", f"m{n}", text))
-        con.commit()
     return file
 
 
 def pi_line(n: int) -> str:
     message = {"role": "user", "content": f"words of {n}", "timestamp": 1_772_442_000_000 + n * 1000}
-    at = f"2026-03-02T09:{n // 60 % 60:02d}:{n % 60:02d}.000Z"
-    return json.dumps({"type": "message", "id": f"{n:08x}", "timestamp": at, "message": message})
+    return json.dumps({"type": "message", "id": f"{n:08x}", "timestamp": at(n), "message": message})
 
 
 def cline_session(folder: Path, count: int) -> Path:

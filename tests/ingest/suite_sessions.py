@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -83,18 +84,15 @@ def claude_ai_session(folder: Path, count: int) -> Path:
 def cursor_session(folder: Path, count: int) -> Path:
     """Its tables are the client's own; a session that grew has rows more, as the client writes them."""
     file = folder / "state.vscdb"
-    con = sqlite3.connect(file)
-    for table in ("ItemTable", "cursorDiskKV"):
-        con.execute(f"CREATE TABLE IF NOT EXISTS {table} (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
-    known = con.execute("SELECT count(*) FROM cursorDiskKV WHERE key LIKE 'bubbleId:%'").fetchone()[0]
-    for n in range(known, count):
-        put_cursor(con, f"bubbleId:u1:b{n}", cursor_bubble(n))
-    headers = [{"bubbleId": f"b{n}", "type": 2 if n % 2 else 1} for n in range(count)]
-    put_cursor(
-        con, "composerData:u1", {"_v": 10, "composerId": "u1", "createdAt": BEGAN_MS, "fullConversationHeadersOnly": headers}
-    )
-    con.commit()
-    con.close()
+    with closing(sqlite3.connect(file)) as con, con:
+        for table in ("ItemTable", "cursorDiskKV"):
+            con.execute(f"CREATE TABLE IF NOT EXISTS {table} (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
+        known = con.execute("SELECT count(*) FROM cursorDiskKV WHERE key LIKE 'bubbleId:%'").fetchone()[0]
+        for n in range(known, count):
+            put_cursor(con, f"bubbleId:u1:b{n}", cursor_bubble(n))
+        headers = [{"bubbleId": f"b{n}", "type": 2 if n % 2 else 1} for n in range(count)]
+        told = {"_v": 10, "composerId": "u1", "createdAt": BEGAN_MS, "fullConversationHeadersOnly": headers}
+        put_cursor(con, "composerData:u1", told)
     return file
 
 

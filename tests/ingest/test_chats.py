@@ -37,10 +37,16 @@ def drafts_of(case: str) -> list[EventDraft]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_sample_gives_its_expected_events(case: str) -> None:
+def test_a_sample_gives_its_expected_events_each_at_a_time_of_its_own_and_no_image_data(case: str) -> None:
     expected = json.loads((SAMPLES / f"{case}.expected.json").read_text(encoding="utf-8"))
     folder = SAMPLES / case
     assert {f.relative_to(folder).as_posix(): outcome(*read(importer_of(case), f)) for f in files_of(case)} == expected
+    for file in files_of(case):
+        drafts = [d for step in read(importer_of(case), file)[0] for d in step.drafts]
+        assert all("iVBORw0K" not in draft.text for draft in drafts)
+        times = [draft.timestamp for draft in drafts if draft.timestamp is not None]
+        # Parts that share a time keep their order.
+        assert len(set(times)) == len(times)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -67,11 +73,6 @@ def test_thinking_is_kept_on_request_and_moves_no_id_and_no_time(case: str) -> N
         kept = read(importer_of(case, include_thinking=True), file)[0]
         others = [d for step in kept for d in step.drafts if d.metadata.get("record") != "thinking"]
         assert others == [d for step in without for d in step.drafts]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_no_image_data_reaches_a_draft(case: str) -> None:
-    assert all("iVBORw0K" not in draft.text for draft in drafts_of(case))
 
 
 def odd_forms(value: Any, depth: int = 0) -> Iterator[Any]:
@@ -193,25 +194,14 @@ def test_a_database_that_is_broken_is_a_file_that_cannot_be_read(tmp_path: Path)
         read(importer_of("goose"), file)
 
 
-def test_only_the_whole_transcript_of_an_antigravity_conversation_is_read() -> None:
+def test_only_the_whole_transcript_of_antigravity_and_the_newest_generation_of_deepseek_are_read() -> None:
     assert [file.name for file in files_of("antigravity/conversation")] == ["transcript_full.jsonl"]
-
-
-def test_only_the_newest_generation_of_a_deepseek_session_is_read() -> None:
     assert [file.name for file in files_of("deepseek/log")] == ["session.v1.jsonl", "session.jsonl"]
 
 
 def test_what_both_contexts_of_a_kimi_session_hold_is_one_event() -> None:
     now, before = (read(importer_of("kimi-cli"), file)[0] for file in files_of("kimi-cli/session")[:2])
     assert len(set(ids(now)) & set(ids(before))) == 1
-
-
-def test_parts_that_share_a_time_keep_their_order() -> None:
-    for case in CASES:
-        for file in files_of(case):
-            steps = read(importer_of(case), file)[0]
-            times = [(d.timestamp, d.text) for step in steps for d in step.drafts if d.timestamp is not None]
-            assert len({time_ms for time_ms, _ in times}) == len(times)
 
 
 def test_a_clients_own_places_are_asked_of_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

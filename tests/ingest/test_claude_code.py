@@ -37,9 +37,10 @@ def said(**fields: Any) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SAMPLES.glob("*.jsonl")))
-def test_a_sample_gives_its_expected_events(name: str) -> None:
+def test_a_sample_gives_its_expected_events_and_no_image_data(name: str) -> None:
     expected = json.loads((SAMPLES / f"{name}.expected.json").read_text(encoding="utf-8"))
     assert outcome(*read(IMPORTER, SAMPLES / f"{name}.jsonl")) == expected
+    assert all("iVBORw0K" not in event["text"] and "AAAA" not in event["text"] for event in expected["events"])
 
 
 def test_every_record_that_gives_nothing_is_quoted_under_its_reason() -> None:
@@ -47,11 +48,6 @@ def test_every_record_that_gives_nothing_is_quoted_under_its_reason() -> None:
     list(IMPORTER.read(SAMPLES / "bookkeeping.jsonl", 0, report))
     assert set(report.quotes) == set(report.skipped)
     assert report.quotes["progress"][0].line == 10
-
-
-def test_no_image_data_reaches_a_draft() -> None:
-    for sample in SAMPLES.glob("*.jsonl"):
-        assert all("iVBORw0K" not in text and "AAAA" not in text for text in texts(read(IMPORTER, sample)[0]))
 
 
 def test_what_agents_wrote_never_has_the_users_role() -> None:
@@ -94,10 +90,6 @@ def test_a_resumed_read_knows_the_tool_the_thread_and_the_first_directory(tmp_pa
             assert read(IMPORTER, sample, step.offset)[0] == steps[done:], (name, done)
 
 
-def test_the_session_is_the_files_name_when_no_record_names_it(tmp_path: Path) -> None:
-    assert drafts_of(write(tmp_path / "abc.jsonl", said(sessionId=..., content="hello")))[0].session_id == "abc"
-
-
 def test_a_directory_that_is_gone_belongs_to_the_session_s_own_above_it(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
@@ -107,9 +99,10 @@ def test_a_directory_that_is_gone_belongs_to_the_session_s_own_above_it(tmp_path
     assert found == [str(here), str(here), "/elsewhere/gone", f"{here}-not"]
 
 
-def test_an_agent_file_names_its_thread_when_its_records_do_not(tmp_path: Path) -> None:
+def test_a_file_names_session_and_thread_when_its_records_do_not(tmp_path: Path) -> None:
     file = write(tmp_path / "agent-x1.jsonl", said(isSidechain=True, content="Count the tests."))
     assert [(d.thread, d.type) for d in drafts_of(file)] == [("x1", EventType.SUBAGENT_START)]
+    assert drafts_of(write(tmp_path / "abc.jsonl", said(sessionId=..., content="hello")))[0].session_id == "abc"
 
 
 @pytest.mark.parametrize(

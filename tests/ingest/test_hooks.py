@@ -159,14 +159,11 @@ def test_a_call_comes_before_its_result_whatever_the_client_says_of_its_length()
         assert (call.timestamp or 0) < (result.timestamp or 0) == AT
 
 
-def test_a_tool_that_failed_says_so() -> None:
+def test_a_tool_that_failed_says_so_and_one_of_a_subagent_belongs_to_its_thread() -> None:
     drafts = heard("PostToolUseFailure", tool_name="Bash", tool_input={"command": "exit 3"}, tool_use_id="t", error="Exit code 3")
     call, result = drafts.drafts
     assert (call.text, result.text) == ("Bash: exit 3", "Exit code 3")
     assert (result.metadata["is_error"], result.metadata["exit_status"]) == ("true", "3")
-
-
-def test_a_tool_of_a_subagent_belongs_to_its_thread() -> None:
     assert {d.thread for d in used("Read", {"file_path": "a"}, "x", agent_id="a7")} == {"a7"}
 
 
@@ -225,16 +222,12 @@ def test_a_session_reads_alike_from_its_hooks_and_from_its_transcript(tmp_path: 
     call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls", "description": "look"}}
     details = {"stdout": "a.py", "stderr": "", "interrupted": False}
     answer = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.py"}
+    said = {"type": "text", "text": "One file."}
     lines = [
         {**common, "type": "user", "uuid": "1", "message": {"role": "user", "content": "What is here?"}},
         {**common, "type": "assistant", "uuid": "2", "message": {"role": "assistant", "content": [call]}},
         {**common, "type": "user", "uuid": "3", "message": {"role": "user", "content": [answer]}, "toolUseResult": details},
-        {
-            **common,
-            "type": "assistant",
-            "uuid": "4",
-            "message": {"role": "assistant", "content": [{"type": "text", "text": "One file."}]},
-        },
+        {**common, "type": "assistant", "uuid": "4", "message": {"role": "assistant", "content": [said]}},
     ]
     file = write(tmp_path / f"{SESSION}.jsonl", *map(json.dumps, lines))
     importer = ClaudeCodeImporter(IngestSettings())

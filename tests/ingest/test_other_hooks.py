@@ -122,9 +122,7 @@ def test_gemini_tells_a_turn_at_the_time_it_gives_and_without_what_was_added_to_
         (Role.ASSISTANT, EventType.ASSISTANT_MESSAGE, "They pass."),
     ]
     assert [d.timestamp for d in drafts] == [AT + 1250, AT - 1, AT, AT + 1250]
-
-
-def test_a_time_of_another_day_is_not_believed() -> None:
+    # A time of another day is not believed.
     assert one("gemini", "BeforeAgent", prompt="x", timestamp="1999-01-01T00:00:00Z").timestamp == AT
 
 
@@ -153,16 +151,10 @@ def tool(**state: Any) -> dict[str, Any]:
     return part("tool", 2, tool="bash", callID="call_7", state={"input": {"command": "make test"}, "time": times, **state})
 
 
-def test_opencode_tells_parts_by_their_ids_and_times() -> None:
+def test_opencode_tells_parts_by_their_ids_and_times_and_what_failed() -> None:
+    asked = {"role": "user", "message_id": "msg_0", "time": AT - 500, "parts": [part("text", 1, text="Run the tests.")]}
     drafts = [
-        one(
-            "opencode",
-            "UserPromptSubmit",
-            role="user",
-            message_id="msg_0",
-            time=AT - 500,
-            parts=[part("text", 1, text="Run the tests.")],
-        ),
+        one("opencode", "UserPromptSubmit", **asked),
         *read("opencode", "Parts", parts=[tool(status="completed", output="3 passed\n")]).drafts,
         one("opencode", "Parts", parts=[part("text", 3, text="They pass.", time={"start": AT - 60, "end": AT - 50})]),
     ]
@@ -175,9 +167,6 @@ def test_opencode_tells_parts_by_their_ids_and_times() -> None:
     assert [d.source_id for d in drafts] == ["msg_0", "prt_2#call", "prt_2#result", "prt_3"]
     assert [d.timestamp for d in drafts] == [AT - 500, AT - 300, AT - 100, AT - 50]
     assert [d.metadata.get("tool_use_id", "") for d in drafts] == ["", "call_7", "call_7", ""]
-
-
-def test_a_tool_of_opencode_that_failed_says_so() -> None:
     _, result = read("opencode", "Parts", parts=[tool(status="error", error="The user said no.")]).drafts
     assert (result.text, result.metadata["is_error"]) == ("The user said no.", "true")
 

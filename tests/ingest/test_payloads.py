@@ -78,12 +78,8 @@ def test_a_secret_goes_wherever_it_is(kind: str) -> None:
 
 
 def test_a_number_that_is_a_card_goes_and_others_stay() -> None:
-    assert clean(tool_input={"card": CARD, "n": CARD + 1, "on": True, "no": None})["tool_input"] == {
-        "card": "[REDACTED:card-number]",
-        "n": CARD + 1,
-        "on": True,
-        "no": None,
-    }
+    others = {"n": CARD + 1, "on": True, "no": None}
+    assert clean(tool_input={"card": CARD, **others})["tool_input"] == {"card": "[REDACTED:card-number]", **others}
 
 
 def test_a_key_told_line_by_line_goes_and_what_stands_beside_it_stays() -> None:
@@ -103,7 +99,7 @@ def test_what_tells_things_apart_still_does() -> None:
     assert TOKEN not in payloads.clean_told({"cwd": f"/{TOKEN}/a"})["cwd"]
 
 
-def test_private_spans_go_within_a_string_and_over_the_strings_of_a_list() -> None:
+def test_private_spans_go_within_a_string_over_the_strings_of_a_list_and_are_marked_where_they_go_on() -> None:
     assert clean(prompt="a <private>osprey</private> b")["prompt"] == "a  b"
     blocks = [{"type": "text", "text": t} for t in ("open <private>osprey", "osprey", "osprey</private> open")]
     found = clean(tool_response=[*blocks, {"type": "text", "text": "more"}], prompt="untouched")
@@ -111,11 +107,8 @@ def test_private_spans_go_within_a_string_and_over_the_strings_of_a_list() -> No
     assert {b["type"] for b in found["tool_response"]} == {"text"}
     assert found["prompt"] == "untouched"
     assert [b["text"] for b in clean(tool_response=blocks[1:])["tool_response"]] == ["", "</private> open"]
-
-
-def test_a_private_span_that_goes_on_in_what_is_read_with_its_string_is_still_marked() -> None:
-    found = clean(tool_response={"stdout": "open <private>osprey", "stderr": "x</private> open"})["tool_response"]
-    assert found == {"stdout": "open <private>", "stderr": "</private> open"}
+    goes_on = clean(tool_response={"stdout": "open <private>osprey", "stderr": "x</private> open"})["tool_response"]
+    assert goes_on == {"stdout": "open <private>", "stderr": "</private> open"}
 
 
 def test_events_and_parts_of_an_answer_are_no_single_text() -> None:

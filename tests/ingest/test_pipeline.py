@@ -185,6 +185,10 @@ def test_secrets_reach_neither_the_store_nor_the_report(pipeline: Pipeline, stor
     assert report.redacted == {"github": 1}
     assert words(storage) == ["[REDACTED:github] of 0"]
     assert report.quotes["not JSON"][0].text == "broken [REDACTED:github]"
+    # Tools pass the same gate.
+    pipeline.accept([replace(DRAFT, text=secret)], "tool")
+    pipeline.run(JSONL, write(tmp_path / "b.jsonl", jsonl_line(1).replace("words", secret)))
+    assert sorted(words(storage)) == ["[REDACTED:github]", "[REDACTED:github] of 0", "[REDACTED:github] of 1"]
 
 
 _CHILD = """
@@ -198,11 +202,12 @@ from memory_mcp.ingest.jsonl import JsonlImporter
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.storage.duckdb import open_storage
 pipeline.BATCH = 10
-storage, settings = open_storage(Path(sys.argv[1]), timezone="UTC"), IngestSettings()
-run = pipeline.Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
-report = run.run(JsonlImporter(settings), Path(sys.argv[2]))
-print(report.new + report.known, storage.events.last_seq())
-storage.close()
+for _ in range(2):
+    storage = open_storage(Path(sys.argv[1]), timezone="UTC")
+    run = pipeline.Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
+    report = run.run(JsonlImporter(IngestSettings()), Path(sys.argv[2]))
+    print(report.new + report.known, storage.events.last_seq())
+    storage.close()
 """
 
 
@@ -222,8 +227,7 @@ def test_a_kill_between_batch_and_mark_loses_and_repeats_nothing(point: str, vis
     assert run(MEMORY_MCP_FAILPOINT=f"{point}:{visit}").returncode == -signal.SIGKILL
     again = run()
     assert again.returncode == 0, again.stderr
-    assert int(again.stdout.split()[1]) == 50
-    assert run().stdout.split() == ["0", "50"]
+    assert again.stdout.split()[1:] == ["50", "0", "50"]
 
 
 def test_tools_store_all_or_nothing_and_name_what_is_refused(pipeline: Pipeline, storage: Storage) -> None:
@@ -235,10 +239,3 @@ def test_tools_store_all_or_nothing_and_name_what_is_refused(pipeline: Pipeline,
     assert len(done.new) == 2
     assert {event.trust for event in stored(storage)} == {Trust.AGENT_NOTE}
     assert pipeline.accept(drafts[:1], "tool", Trust.AGENT_NOTE, Request("k1", "answer")).replay == "answer"
-
-
-def test_tools_and_importers_pass_the_same_gate(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
-    secret = "gh" + "p_16C7e42F292c6912E7710c838347Ae178B4a"
-    pipeline.accept([replace(DRAFT, text=secret)], "tool")
-    pipeline.run(JSONL, write(tmp_path / "a.jsonl", jsonl_line(1).replace("words", secret)))
-    assert words(storage) == ["[REDACTED:github]", "[REDACTED:github] of 1"]

@@ -12,10 +12,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.clock import SystemClock
-from memory_mcp.events.log import EventLog
 from memory_mcp.ingest.base import Importer, ImportReport
-from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
@@ -23,7 +20,6 @@ from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.llm.prompt import Prompt
 from memory_mcp.model.event import RECAP, EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence
-from memory_mcp.storage.duckdb import open_storage
 from tests.ingest.suite import LINES, at, codex_line, gemini_line, opencode_session, outcome, read, texts, write
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -118,9 +114,8 @@ def test_a_session_that_our_own_summarizer_had_gives_nothing_from_any_offset(nam
 def test_our_own_summarizers_session_in_a_database_gives_nothing(tmp_path: Path) -> None:
     file = opencode_session(tmp_path, 2)
     prompt = Prompt("Say it better.", fence("We decided to use the outbox table.")).whole
-    with closing(sqlite3.connect(file)) as con:
+    with closing(sqlite3.connect(file)) as con, con:
         con.execute("UPDATE part SET data = ? WHERE id = 'p0'", (json.dumps({"type": "text", "text": prompt}),))
-        con.commit()
     assert read(importer("opencode"), file)[1].skipped == {"the summarizer's own session": 2}
 
 
@@ -146,21 +141,17 @@ def test_a_rollout_far_behind_its_head_still_knows_session_directory_and_tool(tm
     assert (draft.metadata["tool"], report.lines) == ("exec_command", 1)
 
 
-def test_a_session_of_gemini_belongs_to_the_directory_its_folder_names(tmp_path: Path) -> None:
+def test_a_session_of_gemini_belongs_to_the_directory_its_folder_names_or_whose_hash_it_is_called_by(tmp_path: Path) -> None:
     chats = tmp_path / "tmp" / "shop" / "chats"
     chats.mkdir(parents=True)
     (chats.parent / ".project_root").write_text("/home/dev/shop")
     file = write(chats / "session-2026-03-02T09-00-6e000000.jsonl", gemini_line(1))
     assert drafts_of("gemini", file)[0].project == "/home/dev/shop"
-
-
-def test_a_hash_is_known_by_the_directories_that_the_client_lists(tmp_path: Path) -> None:
-    known = hashlib.sha256(b"/home/dev/shop").hexdigest()
-    chats = tmp_path / "tmp" / known / "chats"
+    # A hash is known by the directories that the client lists.
+    chats = tmp_path / "tmp" / hashlib.sha256(b"/home/dev/shop").hexdigest() / "chats"
     chats.mkdir(parents=True)
-    (tmp_path / "trustedFolders.json").write_text(
-        json.dumps({"/home/dev/shop": "TRUST_FOLDER", "/home/dev/other": "TRUST_FOLDER"})
-    )
+    listed = dict.fromkeys(("/home/dev/shop", "/home/dev/other"), "TRUST_FOLDER")
+    (tmp_path / "trustedFolders.json").write_text(json.dumps(listed))
     assert drafts_of("gemini", write(chats / "session-a.jsonl", gemini_line(1)))[0].project == "/home/dev/shop"
 
 
@@ -186,20 +177,17 @@ def test_the_log_of_prompts_tells_only_sessions_without_a_file_of_their_own(tmp_
     assert [d.session_id for d in drafts_of("gemini", log)] == ["7f000000-0000-4000-8000-000000000001"]
 
 
-def test_a_session_written_as_a_whole_gives_its_end_when_it_has_grown(tmp_path: Path) -> None:
+def test_a_session_written_as_a_whole_gives_its_end_when_it_has_grown(tmp_path: Path, pipeline: Pipeline) -> None:
     def session(count: int) -> None:
         messages = [json.loads(gemini_line(n)) for n in range(count)]
         told = {"sessionId": "s1", "projectHash": "a", "startTime": at(0), "lastUpdated": at(count), "messages": messages}
         (tmp_path / "session-a.json").write_text(json.dumps(told, indent=2))
 
-    storage = open_storage(None, timezone="UTC")
-    pipeline = Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
     found = []
     for count in (2, 2, 5):
         session(count)
         report = pipeline.run(importer("gemini"), tmp_path)
         found.append((report.new, report.known, report.files_unchanged))
-    storage.close()
     assert found == [(2, 0, 0), (0, 0, 1), (3, 2, 0)]
 
 
@@ -242,9 +230,8 @@ def test_recaps_are_marked_so_that_they_are_not_told_as_what_happened() -> None:
     for name, sample in samples():
         notes = [d for d in drafts_of(name, sample) if d.metadata.get("record") == "compacted"]
         assert all(d.metadata[RECAP] == "true" and d.role is Role.SYSTEM for d in notes)
-    assert {name for name, s in samples() if any(d.metadata.get(RECAP) for d in drafts_of(name, s))} == set(NAMES) - {
-        "copilot-chat"
-    }
+    recapped = {name for name, s in samples() if any(d.metadata.get(RECAP) for d in drafts_of(name, s))}
+    assert recapped == set(NAMES) - {"copilot-chat"}
 
 
 def test_a_session_taken_up_again_tells_no_message_twice_though_its_times_are_new(tmp_path: Path) -> None:
@@ -275,9 +262,7 @@ def test_a_log_of_changes_gives_what_the_session_it_describes_gives(tmp_path: Pa
     ]
     log = write(tmp_path / "session.jsonl", *map(json.dumps, changes))
     steps, report = read(importer("copilot-chat"), log)
-    assert [d for step in steps for d in step.drafts] == [
-        d for step in read(importer("copilot-chat"), whole)[0] for d in step.drafts
-    ]
+    assert [d for step in steps for d in step.drafts] == drafts_of("copilot-chat", whole)
     assert report.skipped == {"unknown kind of record": 1}
 
 

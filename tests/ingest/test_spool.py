@@ -133,11 +133,13 @@ def test_whoever_writes_its_own_hook_may_say_the_same_twice(app: App, spool: Pat
     assert app.drain().new == 2
 
 
-def test_a_payload_that_could_not_be_stored_is_no_second_telling(app: App, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_refuses_leaves_the_files_and_a_payload_that_was_not_stored_is_no_second_telling(
+    app: App, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keep(spool, prompt("words"))
     keep(spool, prompt("words"))
     with monkeypatch.context() as patched:
-        patched.setattr(app.log, "append", lambda *_: (_ for _ in ()).throw(StorageError("full")))
+        patched.setattr(app.storage.events, "append", lambda *_, **__: (_ for _ in ()).throw(StorageError("full")))
         with pytest.raises(StorageError):
             app.drain()
     assert len(names(spool / "new")) == 2
@@ -152,20 +154,6 @@ def test_only_so_many_are_stored_when_so_many_are_asked_for(app: App, spool: Pat
     assert (report.new, report.left, app.spool.waiting()) == (2, 3, 3)
     assert sorted(told(app)) == ["prompt 0", "prompt 1"]
     assert app.drain().new == 3
-
-
-def test_whoever_waits_for_writes_hears_of_them_and_of_nothing_else(data_dir: Path, spool: Path) -> None:
-    heard: list[int] = []
-    settings = Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin"))
-    app = App(settings, callbacks=Callbacks(on_write=lambda: heard.append(1)))
-    app.drain()
-    keep(spool, prompt("x", hook_event_name="PreToolUse"))
-    report = app.drain()
-    assert (report.skipped, heard) == ({"PreToolUse": 1}, [])
-    keep(spool, prompt("words"))
-    app.drain()
-    assert heard == [1]
-    app.close()
 
 
 def test_two_that_drain_at_once_store_everything_once(app: App, spool: Path) -> None:
@@ -206,22 +194,25 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("kind", BAD)
-def test_what_cannot_be_read_is_set_aside_told_and_stops_nothing(kind: str, app: App, spool: Path) -> None:
-    raw, reason = BAD[kind]
-    keep(spool, prompt("before"))
-    (spool / "new" / "00000000000000000001-bad").write_bytes(raw)
-    (spool / "new" / "09999999999999999999-bad").write_bytes(raw)
-    report = app.drain()
-    assert (report.bad, report.new) == (2, 1)
-    assert told(app) == ["before"]
-    text = raw.decode("utf-8", "replace").replace("\0", "\ufffd")
-    assert [(spool / "bad" / name).read_text("utf-8").partition("\n")[2] for name in names(spool / "bad")] == [text, text]
-    assert names(spool / "new") == []
-    (quoted,) = report.quotes.values()
-    assert reason in next(iter(report.quotes))
-    assert [q.file for q in quoted] == ["00000000000000000001-bad", "09999999999999999999-bad"]
-    assert (app.drain().files, len(names(spool / "bad"))) == (0, 2)
+def test_what_cannot_be_read_is_set_aside_told_and_stops_nothing(app: App, spool: Path) -> None:
+    for kind, (raw, reason) in BAD.items():
+        keep(spool, prompt(f"before {kind}"))
+        bad = ["00000000000000000001-bad", "09999999999999999999-bad"]
+        for name in bad:
+            (spool / "new" / name).write_bytes(raw)
+        report = app.drain()
+        assert (report.bad, report.new) == (2, 1), kind
+        text = raw.decode("utf-8", "replace").replace("\0", "\ufffd")
+        aside = [spool / "bad" / name for name in names(spool / "bad")]
+        assert [file.read_text("utf-8").partition("\n")[2] for file in aside] == [text, text], kind
+        assert names(spool / "new") == []
+        (quoted,) = report.quotes.values()
+        assert reason in next(iter(report.quotes))
+        assert [q.file for q in quoted] == bad
+        assert app.drain().files == 0
+        for file in aside:
+            file.unlink()
+    assert sorted(told(app)) == sorted(f"before {kind}" for kind in BAD)
 
 
 def test_invalid_bytes_inside_words_cost_only_themselves(app: App, spool: Path) -> None:
@@ -231,15 +222,12 @@ def test_invalid_bytes_inside_words_cost_only_themselves(app: App, spool: Path) 
     assert sorted(told(app)) == ["marked", "w\ufffdords"]
 
 
-def test_a_quoted_payload_shows_no_secret(app: App, spool: Path) -> None:
+def test_a_quoted_payload_shows_no_secret_and_what_passes_is_clean_as_from_any_source(app: App, spool: Path) -> None:
     keep(spool, b'{"prompt": "my key is AKIAIOSFODNN7EXAMPL3", ')
     report = app.drain()
     (quotes,) = report.quotes.values()
     assert "[REDACTED" in quotes[0].text
     assert "AKIAIOSFODNN7EXAMPL3" not in repr(report)
-
-
-def test_what_passes_is_clean_as_from_any_source(app: App, spool: Path) -> None:
     keep(spool, prompt("use AKIAIOSFODNN7EXAMPL3 and <private>my diary</private> now"))
     keep(spool, prompt("<recalled-by-memory-mcp>\nold words\n</recalled-by-memory-mcp>"))
     report = app.drain()
@@ -269,20 +257,6 @@ def test_what_a_killed_hook_left_half_written_is_swept_after_a_day(app: App, spo
     assert names(spool / "tmp") == ["fresh"]
 
 
-def test_a_store_that_refuses_leaves_the_files_for_another_time(app: App, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep(spool, prompt("words"))
-
-    def full(*_: object, **__: object) -> None:
-        raise StorageError("the disk is full")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(app.storage.events, "append", full)
-        with pytest.raises(StorageError):
-            app.drain()
-    assert len(names(spool / "new")) == 1
-    assert app.drain().new == 1
-
-
 # with the transcript
 
 
@@ -299,12 +273,8 @@ def test_a_session_captured_and_imported_is_remembered_once(hooks_first: bool, a
         {**common, "type": "assistant", "uuid": "4", "message": {"role": "assistant", "content": "They pass."}},
     ]
     transcript = write(tmp_path / f"{SESSION}.jsonl", *map(json.dumps, lines))
-    tool = {
-        "tool_name": "Bash",
-        "tool_input": {"command": "pytest"},
-        "tool_use_id": "toolu_1",
-        "tool_response": {"stdout": "3 passed"},
-    }
+    tool = {"tool_name": "Bash", "tool_input": {"command": "pytest"}, "tool_use_id": "toolu_1"}
+    tool["tool_response"] = {"stdout": "3 passed"}
 
     def capture() -> None:
         keep(spool, prompt("Run the tests of the queue."))
@@ -329,11 +299,14 @@ def test_a_session_captured_and_imported_is_remembered_once(hooks_first: bool, a
     assert app.run_import("claude-code", transcript).new == 0
 
 
-def test_a_session_that_ends_is_announced_whoever_tells_of_it(data_dir: Path, spool: Path) -> None:
+def test_writes_and_ends_of_sessions_are_announced_whoever_tells_of_them_and_nothing_else_is(data_dir: Path, spool: Path) -> None:
     heard = list[str]()
     settings = Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin"))
     calls = Callbacks(on_write=lambda: heard.append("write"), on_session_end=lambda: heard.append("end"))
     app = App(settings, callbacks=calls)
+    app.drain()
+    keep(spool, prompt("x", hook_event_name="PreToolUse"))
+    assert (app.drain().skipped, heard) == ({"PreToolUse": 1}, [])
     keep(spool, prompt("words"))
     app.drain()
     keep(spool, prompt("", hook_event_name="SessionEnd", reason="exit"))

@@ -9,15 +9,11 @@ BOM = b"\xef\xbb\xbf"
 
 def json_samples(keys: Sequence[str]) -> dict[str, bytes]:
     """JSON with comments and trailing commas or without; `keys` lead to the object that holds servers."""
-    return {name: text.encode("utf-8") if isinstance(text, str) else text for name, text in _json(list(keys)).items()}
-
-
-def _json(keys: list[str]) -> dict[str, str | bytes]:
     other: dict[str, Any] = {"command": "npx", "args": ["-y", "@example/server"], "env": {"KEY": "s3cret"}}
     plain = _inside(keys, {"files": other})
     two = json.dumps(plain, indent=2)
     key = keys[0]
-    return {
+    samples: dict[str, str | bytes] = {
         "an empty file": "",
         "blanks alone": "\n\n",
         "an empty object": "{}",
@@ -61,6 +57,11 @@ def _json(keys: list[str]) -> dict[str, str | bytes]:
         "nested deeply": '{\n  "a": ' + "[" * 200 + "]" * 200 + "\n}\n",
         "blanks at line ends": '{  \n  "a": 1  ,  \n  "b": 2  \n}  \n',
     }
+    return _encoded(samples)
+
+
+def _encoded(samples: dict[str, str | bytes]) -> dict[str, bytes]:
+    return {name: text.encode("utf-8") if isinstance(text, str) else text for name, text in samples.items()}
 
 
 def _inside(keys: Sequence[str], value: Any) -> dict[str, Any]:
@@ -122,11 +123,7 @@ KEY = "s3cret"
 
 def toml_samples() -> dict[str, bytes]:
     """TOML for Codex."""
-    return {name: text.encode("utf-8") if isinstance(text, str) else text for name, text in _toml().items()}
-
-
-def _toml() -> dict[str, str | bytes]:
-    return {
+    samples: dict[str, str | bytes] = {
         "an empty file": "",
         "blanks alone": "\n\n",
         "a comment alone": "# nothing yet\n",
@@ -155,3 +152,4 @@ def _toml() -> dict[str, str | bytes]:
         "a long file": "".join(f'[projects."/code/p{n}"]\ntrust_level = "trusted"\n\n' for n in range(800)),
         "line ends mixed": "a = 1\r\nb = 2\n[c]\r\nd = 3\n",
     }
+    return _encoded(samples)

@@ -127,10 +127,9 @@ def test_a_client_writes_a_server_in_its_own_way(client: Client) -> None:
     else:
         assert client.entry(REMOTE, Level.USER) == remote
     assert starts_us(client.entry(COMMAND, Level.PROJECT if client.name in PROJECTS else Level.USER))
-
-
-def test_two_clients_of_one_file_write_the_same() -> None:
-    assert CLIENTS["copilot"].entry(COMMAND, Level.PROJECT) == CLIENTS["claude-code"].entry(COMMAND, Level.PROJECT)
+    if client.name == "copilot":
+        # Two clients of one file write the same.
+        assert client.entry(COMMAND, Level.PROJECT) == CLIENTS["claude-code"].entry(COMMAND, Level.PROJECT)
 
 
 @by_name
@@ -205,9 +204,11 @@ def test_hooks_of_ours_are_known_from_others(line: str, ours: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("platform", "line"),
-    [("linux", "'/opt/x y/m' hook 'a\"b'"), ("win32", '"C:/x y/m.exe" hook plain')],
+    ("platform", "words", "line"),
+    [
+        ("linux", ["/opt/x y/m", "hook", 'a"b'], "'/opt/x y/m' hook 'a\"b'"),
+        ("win32", ["C:\\x y\\m.exe", "hook", "plain"], '"C:/x y/m.exe" hook plain'),
+    ],
 )
-def test_a_shell_line_is_quoted_as_its_shell_wants(platform: str, line: str) -> None:
-    words = ["/opt/x y/m", "hook", 'a"b'] if platform == "linux" else ["C:\\x y\\m.exe", "hook", "plain"]
+def test_a_shell_line_is_quoted_as_its_shell_wants(platform: str, words: list[str], line: str) -> None:
     assert shell_line(words, platform) == line

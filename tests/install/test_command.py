@@ -54,11 +54,8 @@ def test_install_status_and_uninstall_of_all_that_are_found(home: Home) -> None:
     home.put(".config/zed/settings.json", '// Zed\n{\n  "theme": "x",\n}\n')
     before = home.tree()
     told = home.run("install", "all")
-    assert [line for line in told.splitlines() if line.endswith(": installed")] == [
-        "Claude Code: installed",
-        "Codex: installed",
-        "Zed: installed",
-    ]
+    installed = [line for line in told.splitlines() if line.endswith(": installed")]
+    assert installed == ["Claude Code: installed", "Codex: installed", "Zed: installed"]
     entry = json.loads((home.root / ".claude.json").read_text())["mcpServers"]["memory"]
     assert entry == {"type": "stdio", "command": str(COMMAND), "args": ["serve"]}
     status = {one["client"]: one for one in home.json("install", "--status")["clients"]}
@@ -128,10 +125,8 @@ def test_over_http_the_token_is_in_the_file_and_nowhere_on_the_screen(home: Home
 
 def test_a_project_has_its_own_configuration(home: Home) -> None:
     home.run("install", "claude-code", "--project")
-    assert sorted(str(path.relative_to(home.project)) for path in home.project.rglob("*") if path.is_file()) == [
-        ".claude/settings.local.json",
-        ".mcp.json",
-    ]
+    made = sorted(str(path.relative_to(home.project)) for path in home.project.rglob("*") if path.is_file())
+    assert made == [".claude/settings.local.json", ".mcp.json"]
     assert "no configuration for one project" in home.run("install", "windsurf", "--project", status=2)
     home.run("uninstall", "claude-code", "--project")
     assert list(home.project.iterdir()) == []
@@ -153,18 +148,12 @@ def test_a_mistake_is_told_with_the_next_step(home: Home, words: list[str], said
     assert home.tree() == {}
 
 
-def test_what_is_not_found_is_prepared_for_and_said(home: Home) -> None:
-    assert "not found here" in home.run("install", "zed")
-    assert (home.root / ".config/zed/settings.json").is_file()
-
-
-def test_the_command_knows_every_client(home: Home) -> None:
+def test_what_is_not_found_is_prepared_for_and_said_and_all_leaves_out_whom_it_does_not_fit(home: Home) -> None:
     told = home.run("install", "--help")
     assert [name for name in CLIENTS if name not in told] == []
     assert home.tree() == {}
-
-
-def test_all_leaves_out_whom_it_does_not_fit(home: Home) -> None:
+    assert "not found here" in home.run("install", "zed")
+    assert (home.root / ".config/zed/settings.json").is_file()
     home.put(".config/Claude/x", "")
     home.put(".cursor/x", "")
     told = home.run("install", "all", "--project")

@@ -97,20 +97,15 @@ def test_taken_out_by_itself_the_entry_leaves_what_was_there(machine: Machine, c
 
 
 @pytest.mark.parametrize("client", ALL, ids=lambda client: client.name)
-def test_files_and_folders_that_were_made_go_again(machine: Machine, client: Client) -> None:
+def test_twice_changes_nothing_more_and_files_and_folders_that_were_made_go_again(machine: Machine, client: Client) -> None:
     before = machine.tree()
     machine.install(client)
     assert machine.config_of(client).stat().st_mode & 0o077 == 0
-    assert machine.uninstall(client)
-    assert machine.tree() == before
-
-
-@pytest.mark.parametrize("client", ALL, ids=lambda client: client.name)
-def test_twice_changes_nothing_more(machine: Machine, client: Client) -> None:
-    machine.install(client)
     once = machine.tree()
     assert {change.action for change in machine.install(client)} == {"unchanged"}
     assert machine.tree() == once
+    assert machine.uninstall(client)
+    assert machine.tree() == before
 
 
 @pytest.mark.parametrize("client", ALL, ids=lambda client: client.name)

@@ -83,14 +83,13 @@ def test_a_server_of_another_program_is_not_overwritten(machine: Machine, client
     assert path.read_bytes() == was
 
 
-def test_one_file_that_cannot_be_changed_keeps_all_of_a_client_unchanged(machine: Machine) -> None:
+def test_one_file_that_cannot_be_changed_keeps_all_of_a_client_unchanged_and_a_folder_in_its_place_is_refused(
+    machine: Machine,
+) -> None:
     put(machine.home / ".claude" / "settings.json", "{ broken")
     with pytest.raises(InstallRefused, match=r"settings\.json cannot be read as its client would: line 1, column 3"):
         machine.install(CLAUDE)
     assert not machine.config_of(CLAUDE).exists()
-
-
-def test_a_folder_in_the_place_of_a_file_is_refused(machine: Machine) -> None:
     machine.config_of(VSCODE).mkdir(parents=True)
     with pytest.raises(InstallRefused, match="is not a file"):
         machine.install(VSCODE)
@@ -154,10 +153,8 @@ def test_what_its_user_added_to_the_entry_stays(machine: Machine, client: Client
 
 def test_hooks_by_hand_are_not_doubled(machine: Machine) -> None:
     path = machine.home / ".claude" / "settings.json"
-    group = {
-        "matcher": "",
-        "hooks": [{"type": "command", "command": "memory-mcp hook claude-code"}, {"type": "command", "command": "x"}],
-    }
+    commands = ("memory-mcp hook claude-code", "x")
+    group = {"matcher": "", "hooks": [{"type": "command", "command": command} for command in commands]}
     put(path, json.dumps({"hooks": {"Stop": [group]}}))
     was = path.read_bytes()
     changes = machine.install(CLAUDE)
@@ -222,11 +219,8 @@ def test_hooks_of_a_command_that_moved_are_brought_up_to_date(machine: Machine, 
     machine.install(CLAUDE)
     monkeypatch.setattr("memory_mcp.install.command.executable", lambda: ("/new place/memory-mcp", []))
     machine.install(CLAUDE)
-    assert (
-        path.read_bytes().count(b"'/new place/memory-mcp' hook claude-code")
-        == path.read_bytes().count(b" hook claude-code")
-        == 10
-    )
+    written = path.read_bytes()
+    assert written.count(b"'/new place/memory-mcp' hook claude-code") == written.count(b" hook claude-code") == 10
     assert path.read_bytes().count(b'"x"') == 1
     machine.uninstall(CLAUDE)
     assert path.read_bytes() == was
@@ -242,7 +236,7 @@ def test_an_entry_for_one_folder_is_seen_and_goes(machine: Machine) -> None:
     assert json.loads(path.read_bytes()) == {"projects": {str(machine.project): {**here, "mcpServers": {}}, "/other": {}}}
 
 
-def test_what_was_added_in_between_stays(machine: Machine) -> None:
+def test_what_was_added_in_between_stays_and_an_install_over_it_does_not_bring_the_old_file_back(machine: Machine) -> None:
     path = machine.config_of(CLAUDE)
     put(path, '{"numStartups": 1}')
     machine.install(CLAUDE)
@@ -251,9 +245,6 @@ def test_what_was_added_in_between_stays(machine: Machine) -> None:
     changes = machine.uninstall(CLAUDE)
     assert path.read_text() == '{\n  "numStartups": 2,\n  "projects": {\n    "/p": {}\n  }\n}'
     assert "changed since" in changes[0].notes[0]
-
-
-def test_an_install_over_edits_of_others_does_not_bring_the_old_file_back(machine: Machine) -> None:
     path = machine.config_of(VSCODE)
     put(path, '{\n  "inputs": []\n}\n')
     machine.install(VSCODE)
@@ -334,26 +325,21 @@ def test_levels_are_taken_back_one_by_one_or_together(machine: Machine) -> None:
 
 
 @by_name
-def test_a_plan_writes_nothing(machine: Machine, client: Client) -> None:
+def test_a_plan_writes_nothing_and_the_status_tells_what_is_there(machine: Machine, client: Client) -> None:
+    assert [one for one in statuses(machine.place, machine.state) if one.found or one.configured] == []
     put(machine.config_of(client), "")
     before = machine.tree()
     changes = engine.plan(client, machine.order, machine.state)
     assert all(change.diff() for change in changes)
     assert machine.tree() == before
-
-
-@by_name
-def test_the_status_tells_what_is_there(machine: Machine, client: Client) -> None:
-    assert [one for one in statuses(machine.place, machine.state) if one.found or one.configured] == []
     machine.install(client)
     before = machine.tree()
     found = {one.client: one for one in statuses(machine.place, machine.state)}[client.name]
     assert machine.tree() == before
     assert found.configured
     assert found.found
-    assert [(one.level, one.path, one.name, one.runs) for one in found.servers] == [
-        (Level.USER, str(machine.config_of(client)), "memory", False)
-    ]
+    [server] = found.servers
+    assert (server.level, server.path, server.name, server.runs) == (Level.USER, str(machine.config_of(client)), "memory", False)
     wanted = client.hooks(machine.order)
     assert found.hooks == ({Level.USER: (len(wanted), len(wanted))} if wanted else {})
     assert found.recording is bool(wanted)
@@ -385,7 +371,9 @@ class WithPlugin(ClaudeCode):
         return [PlaceFile(order.place.at_home(".claude", "plugins", "memory.js"), self.text)]
 
 
-def test_a_file_of_ours_is_placed_updated_and_removed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_ours_is_placed_updated_and_removed_and_one_that_somebody_made_their_own_stays(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client, before = WithPlugin(), machine.tree()
     path = machine.home / ".claude" / "plugins" / "memory.js"
     machine.install(client)
@@ -395,11 +383,6 @@ def test_a_file_of_ours_is_placed_updated_and_removed(machine: Machine, monkeypa
     assert path.read_text() == "// memory-mcp 2\n"
     machine.uninstall(client)
     assert machine.tree() == before
-
-
-def test_a_file_that_somebody_made_their_own_stays(machine: Machine) -> None:
-    client = WithPlugin()
-    path = machine.home / ".claude" / "plugins" / "memory.js"
     put(path, "// mine\n")
     with pytest.raises(InstallRefused, match="not as memory-mcp wrote it"):
         machine.install(client)

@@ -4,7 +4,7 @@ import pytest
 
 from memory_mcp.question.intent import last_of
 
-ASKED = [
+CASES: list[tuple[str, str | None]] = [
     ("what was decided last", ""),
     ("What was decided last about the orders ledger?", "orders ledger"),
     ("what did we decide last on the parcel queue", "parcel queue"),
@@ -17,27 +17,21 @@ ASKED = [
     ("quelle est la dernière décision sur le cache", "cache"),
     ("cuál fue la última decisión sobre la caché", "caché"),
     ("キャッシュについて最後に決めたこと", "キャッシュ"),
+    ("what did we decide about caching", None),
+    ("who decided to use the last slot", None),
+    ("decision log format", None),
+    ("为什么决定用缓存", None),
+    ("the last test", None),
+    ("", None),
 ]
 
 
-@pytest.mark.parametrize(("text", "of"), ASKED)
-def test_what_the_latest_decision_is_wanted_of_is_read(text: str, of: str) -> None:
+@pytest.mark.parametrize(("text", "of"), CASES)
+def test_what_the_latest_decision_is_wanted_of_is_read_and_other_questions_want_none(text: str, of: str | None) -> None:
     found = last_of(text)
-    assert found is not None
-    assert of in found
-    assert not {"decided", "decision", "决定", "entschieden"} & set(found.split())
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "what did we decide about caching",
-        "who decided to use the last slot",
-        "decision log format",
-        "为什么决定用缓存",
-        "the last test",
-        "",
-    ],
-)
-def test_other_questions_want_none(text: str) -> None:
-    assert last_of(text) is None
+    if of is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert of in found
+        assert not {"decided", "decision", "决定", "entschieden"} & set(found.split())

@@ -151,12 +151,9 @@ def test_without_a_time_the_rest_is_the_question_tidied() -> None:
     assert _find("???") == TimeHint(None, "", "???")
 
 
-def test_a_day_that_the_zone_left_out_is_no_window() -> None:
+def test_a_day_that_the_zone_left_out_and_the_year_of_missing_times_are_no_window() -> None:
     assert _find("yesterday morning", "2011-12-31T12:00", "Pacific/Apia").window is None
     assert _find("2011-12-30", "2012-01-05T12:00", "Pacific/Apia").window is None
-
-
-def test_the_year_of_missing_times_is_never_meant() -> None:
     assert _find("before today", "1970-01-01T12:00").window is None
     assert _find("since yesterday", "1970-01-01T12:00").window is None
 
@@ -189,9 +186,9 @@ REPEATED = [
 @pytest.mark.parametrize("piece", REPEATED)
 def test_repetitive_text_costs_no_more_for_each_character_the_longer_it_is(piece: str) -> None:
     """At most five calls a character were counted. A pattern that takes the square of the length does not end."""
-    text = piece * (32_000 // len(piece))
+    text = piece * (16_000 // len(piece))
     assert calls(lambda: _find(text)) <= 8 * len(text)
-    _find(piece * (500_000 // len(piece)))
+    _find(piece * (250_000 // len(piece)))
 
 
 def test_a_time_behind_a_long_text_is_found() -> None:

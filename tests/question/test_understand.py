@@ -47,51 +47,45 @@ def test_the_shorter_of_two_deadlines_counts() -> None:
     assert _understood("why duckdb", timeout_ms=1000).deadline_ms == 1000
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "what did we do on 2 February",
-        "What did we do on the Saturday after October 28, 2023?",
-        "what happened last week",
-        "what was I working on yesterday?",
-        "summarize last week",
-        "show me last week",
-        "yesterday",
-        "what's new since yesterday",
-        "recap of January",
-        "what did we talk about on Friday",
-        "was haben wir gestern gemacht",
-        "was ist letzte Woche passiert",
-        "was war am 2. Februar los",
-        "qu'avons-nous fait hier ?",
-        "que s'est-il passé la semaine dernière ?",
-        "qué hicimos ayer",
-        "en qué trabajé la semana pasada",
-        "上周我们做了什么",
-        "昨天发生了什么",
-        "先週何をした",
-        "先週何がありましたか",
-        "2023年10月28日に何をしたか",
-    ],
-)
-def test_a_question_of_a_time_and_nothing_particular_asks_for_the_period(text: str) -> None:
-    assert _understood(text).asks_period
+#: Questions of a time and nothing particular, and those that name a thing or no time.
+OF_PERIODS = [
+    "what did we do on 2 February",
+    "What did we do on the Saturday after October 28, 2023?",
+    "what happened last week",
+    "what was I working on yesterday?",
+    "summarize last week",
+    "show me last week",
+    "yesterday",
+    "what's new since yesterday",
+    "recap of January",
+    "what did we talk about on Friday",
+    "was haben wir gestern gemacht",
+    "was ist letzte Woche passiert",
+    "was war am 2. Februar los",
+    "qu'avons-nous fait hier ?",
+    "que s'est-il passé la semaine dernière ?",
+    "qué hicimos ayer",
+    "en qué trabajé la semana pasada",
+    "上周我们做了什么",
+    "昨天发生了什么",
+    "先週何をした",
+    "先週何がありましたか",
+    "2023年10月28日に何をしたか",
+]
+OF_THINGS = [
+    "what happened",
+    "what did we decide about raft last week",
+    "which tests failed yesterday",
+    "what did I eat yesterday",
+    "was haben wir gestern über Raft gesagt",
+    "qu'avons-nous dit hier des index ?",
+    "qué decidimos ayer sobre la caché",
+    "上周我们讨论了数据库",
+    "先週のデータベースの話",
+    "when did we deploy",
+]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "what happened",
-        "what did we decide about raft last week",
-        "which tests failed yesterday",
-        "what did I eat yesterday",
-        "was haben wir gestern über Raft gesagt",
-        "qu'avons-nous dit hier des index ?",
-        "qué decidimos ayer sobre la caché",
-        "上周我们讨论了数据库",
-        "先週のデータベースの話",
-        "when did we deploy",
-    ],
-)
-def test_a_question_that_names_a_thing_or_no_time_asks_for_no_period(text: str) -> None:
-    assert not _understood(text).asks_period
+@pytest.mark.parametrize(("text", "asks"), [*((t, True) for t in OF_PERIODS), *((t, False) for t in OF_THINGS)])
+def test_a_question_of_a_time_and_nothing_particular_asks_for_the_period(text: str, asks: bool) -> None:
+    assert _understood(text).asks_period is asks

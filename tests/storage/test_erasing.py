@@ -81,18 +81,13 @@ def erase(app: App, dry: bool = False) -> Erased:
     return erased
 
 
-def test_a_dry_run_counts_what_goes_and_takes_nothing(kept_in: Where) -> None:
+def test_what_is_forgotten_is_counted_first_told_by_no_row_and_the_rest_is_sound_and_goes_on(kept_in: Where) -> None:
     app = told_secrets(kept_in())
     before = tables_of(app)
     told = erase(app, dry=True)
     assert tables_of(app) == before
-    went = erase(app)
-    assert (told.gone, told.changed, told.counts) == (went.gone, went.changed, went.counts)
-
-
-def test_what_is_forgotten_is_told_by_no_row_and_the_rest_is_sound(kept_in: Where) -> None:
-    app = told_secrets(kept_in())
     erased = erase(app)
+    assert (told.gone, told.changed, told.counts) == (erased.gone, erased.changed, erased.counts)
     assert (len(erased.gone), len(erased.changed)) == (6, 2)
     rows = repr(tables_of(app))
     for word in (SECRET, "that goes", GONE, "-srv-gone", "Of what goes", "gone-too"):
@@ -103,16 +98,11 @@ def test_what_is_forgotten_is_told_by_no_row_and_the_rest_is_sound(kept_in: Wher
     assert app.storage.outbox.checkpoint("deriver") == last
     assert 0 < app.storage.outbox.checkpoint("sync:out:folder") < last
     assert erase(app).nothing
-    report = rebuild(app)
-    assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
-
-
-def test_a_memory_goes_on_after_it(kept_in: Where) -> None:
-    app = told_secrets(kept_in())
-    erase(app)
     app.write([draft("one more thing", session="s9"), draft("another", session="new")], "test")
     app.derivation.run()
     assert findings(app) == []
+    report = rebuild(app)
+    assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
 
 
 def test_every_engine_leaves_the_same_rows(database: str) -> None:

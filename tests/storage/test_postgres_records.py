@@ -15,11 +15,12 @@ from memory_mcp.storage.postgres.store import PostgresStorage, open_storage
 from memory_mcp.storage.values import Scope
 from tests.factories import SHOP, event
 
+Both = tuple[PostgresStorage, PostgresStorage]
 OLD, NEW = GripId("grip:1:a"), GripId("grip:2:b")
 
 
 @pytest.fixture
-def both(database: str, request: pytest.FixtureRequest) -> Iterator[tuple[PostgresStorage, PostgresStorage]]:
+def both(database: str, request: pytest.FixtureRequest) -> Iterator[Both]:
     """One memory, opened as two processes have it open."""
     opening = Opening(None, "Europe/Berlin", url=database, tenant=request.node.name, pool=2)
     one, other = open_storage(opening), open_storage(opening)
@@ -34,27 +35,22 @@ def heard(store: PostgresStorage) -> PostgresStorage:
     return store
 
 
-def test_other_names_hold_for_all(both: tuple[PostgresStorage, PostgresStorage]) -> None:
+def test_other_names_hold_for_all_and_are_the_same_object_while_nothing_is_said_of_them(both: Both) -> None:
     one, other = both
     other.events.append([event("said", project="old-shop")])
     assert other.projects.names.of("old-shop") == "old-shop"
     one.projects.add_alias(Alias("old-shop", SHOP, "person", 1))
     assert heard(other).projects.names.of("old-shop") == SHOP
     assert [e.project for e in other.events.window(Scope())] == [SHOP]
+    names = other.projects.names
+    one.toc.set_pin("a pin", True, "person")
+    one.events.append([event("said again")])
+    assert heard(other).projects.names is names
     one.projects.drop_alias("old-shop")
     assert heard(other).projects.names.is_plain
 
 
-def test_names_are_the_same_object_while_nothing_is_said(both: tuple[PostgresStorage, PostgresStorage]) -> None:
-    one, other = both
-    one.projects.add_alias(Alias("old-shop", SHOP, "person", 1))
-    names = heard(other).projects.names
-    one.toc.set_pin("a pin", True, "person")
-    one.events.append([event("said")])
-    assert heard(other).projects.names is names
-
-
-def test_a_session_that_began_in_a_split_folder_is_known_to_all(both: tuple[PostgresStorage, PostgresStorage]) -> None:
+def test_a_session_that_began_in_a_split_folder_is_known_to_all(both: Both) -> None:
     one, other = both
     one.projects.add_splits([Split(SHOP, "", "/srv/shop/app", "app", 1)])
     assert heard(other).projects.names.shown(SHOP, "s1") == SHOP
@@ -64,7 +60,7 @@ def test_a_session_that_began_in_a_split_folder_is_known_to_all(both: tuple[Post
     assert one.projects.names.shown(SHOP, "s1") == "app"
 
 
-def test_names_that_came_by_another_process_are_news_once(both: tuple[PostgresStorage, PostgresStorage]) -> None:
+def test_names_that_came_by_another_process_are_news_once(both: Both) -> None:
     one, other = both
     one.events.append([event("said", project="a")])
     assert heard(other).projects.news() == ["a"]
@@ -75,21 +71,17 @@ def test_names_that_came_by_another_process_are_news_once(both: tuple[PostgresSt
     assert other.projects.recorded() == ["a", "b"]
 
 
-def test_a_correction_holds_for_all(both: tuple[PostgresStorage, PostgresStorage]) -> None:
+def test_a_correction_and_the_first_opening_hold_for_all(both: Both) -> None:
     one, other = both
     assert other.superseded.is_empty()
+    assert other.usage.of([OLD]) == {}
     one.superseded.record(Superseded(OLD, NEW, 5, "changed our minds"))
     assert heard(other).superseded.of([OLD])[OLD].new == NEW
-
-
-def test_the_first_opening_is_counted_by_all(both: tuple[PostgresStorage, PostgresStorage]) -> None:
-    one, other = both
-    assert other.usage.of([OLD]) == {}
     one.usage.record([OLD], 5)
     assert heard(other).usage.of([OLD]) == {OLD: Used((5,))}
 
 
-def test_notes_are_noticed_by_all_and_have_nothing_else_read_again(both: tuple[PostgresStorage, PostgresStorage]) -> None:
+def test_notes_are_noticed_by_all_and_have_nothing_else_read_again(both: Both) -> None:
     one, other = both
     head = other.connection.head()
     one.topics.label(TopicLabel(topic_id("topic", [1]), None, "Paint", "agent", 5))

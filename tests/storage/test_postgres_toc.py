@@ -21,6 +21,7 @@ from tests.factories import BILLING, SHOP, cut, event, grip, node, run_of
 from tests.fakes import FakeClock
 from tests.postgres import Cluster
 
+Two = tuple[PostgresStorage, PostgresStorage]
 DAY = NodeId("toc:day:2026-01-12")
 EVERY = ("0000", "9999-99")
 
@@ -32,7 +33,7 @@ def database(cluster: Cluster) -> str:
 
 
 @pytest.fixture
-def two(database: str, request: pytest.FixtureRequest) -> Iterator[tuple[PostgresStorage, PostgresStorage]]:
+def two(database: str, request: pytest.FixtureRequest) -> Iterator[Two]:
     """One memory, opened as two processes would."""
     opening = Opening(None, "Europe/Berlin", url=database, tenant=request.node.name)
     one, other = open_storage(opening), open_storage(opening)
@@ -50,9 +51,7 @@ def work(
     return raw.execute(statement.format(where=where).encode(), given).fetchall()
 
 
-def test_a_build_under_a_claim_that_was_taken_over_is_refused_and_writes_nothing(
-    two: tuple[PostgresStorage, PostgresStorage], database: str
-) -> None:
+def test_a_build_under_a_claim_that_was_taken_over_is_refused_and_writes_nothing(two: Two, database: str) -> None:
     store, other = two
     (own,) = cut(events := run_of(3))
     store.events.append(events)
@@ -74,9 +73,7 @@ def test_a_build_under_a_claim_that_was_taken_over_is_refused_and_writes_nothing
     assert other.outbox.checkpoint("deriver") == 3
 
 
-def test_a_claim_is_not_taken_over_between_the_check_and_the_commit(
-    two: tuple[PostgresStorage, PostgresStorage], database: str
-) -> None:
+def test_a_claim_is_not_taken_over_between_the_check_and_the_commit(two: Two, database: str) -> None:
     store, _ = two
     take = "SELECT epoch FROM work WHERE {where} FOR UPDATE NOWAIT"
     with psycopg.connect(database, autocommit=True) as raw, store.claims.held("derive"):
@@ -110,9 +107,7 @@ def seen(store: PostgresStorage) -> dict[str, object]:
     }
 
 
-def test_what_one_process_writes_another_reads_however_often_it_has_read_before(
-    two: tuple[PostgresStorage, PostgresStorage],
-) -> None:
+def test_what_one_process_writes_another_reads_however_often_it_has_read_before(two: Two) -> None:
     store, other = two
     (first,) = cut(run_of(3, session="a"))
     (second,) = cut(run_of(4, start="2026-01-13 09:00", session="b", project=BILLING, agent="codex"))
@@ -145,9 +140,7 @@ def test_what_one_process_writes_another_reads_however_often_it_has_read_before(
         assert states[-1] == seen(other) == seen(store)
 
 
-def test_a_memory_of_too_many_segments_to_keep_is_read_all_the_same(
-    two: tuple[PostgresStorage, PostgresStorage], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_memory_of_too_many_segments_to_keep_is_read_all_the_same(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     store, other = two
     cuts = [c for at, session in ((12, "a"), (13, "b")) for c in cut(run_of(3, start=f"2026-01-{at} 09:00", session=session))]
     cuts += cut(run_of(2, start="2026-01-13 12:00", session="c", project=BILLING, agent="codex"))
@@ -157,9 +150,7 @@ def test_a_memory_of_too_many_segments_to_keep_is_read_all_the_same(
     assert seen(other) == kept
 
 
-def test_the_last_versions_of_a_node_stay_in_the_tables_and_one_of_them_is_read(
-    two: tuple[PostgresStorage, PostgresStorage],
-) -> None:
+def test_the_last_versions_of_a_node_stay_in_the_tables_and_one_of_them_is_read(two: Two) -> None:
     store, other = two
     for version in range(1, 9):
         store.toc.publish(Build(nodes=(node(title=f"title {version}", version=version),)))
@@ -171,9 +162,7 @@ def test_the_last_versions_of_a_node_stay_in_the_tables_and_one_of_them_is_read(
     assert (found.title, other.toc.ids_at(TocLevel.DAY)) == ("title 8", [DAY])
 
 
-def test_a_member_without_a_grant_reads_nothing_of_the_tree_and_a_reader_writes_nothing(
-    two: tuple[PostgresStorage, PostgresStorage],
-) -> None:
+def test_a_member_without_a_grant_reads_nothing_of_the_tree_and_a_reader_writes_nothing(two: Two) -> None:
     store, _ = two
     said = event("keep it")
     mine = grip(said)

@@ -59,27 +59,24 @@ def trips(database: Database, act: Callable[[], object]) -> int:
     return sum(pair == ("F", "B") for pair in pairwise(ways))
 
 
-def test_an_event_is_appended_in_two_round_trips(one: Database, store: PostgresStorage) -> None:
-    def append(number: int) -> None:
-        told = event(f"Message {number}.", at=_START + number * _HOUR)
-        assert store.events.append([told], Request(f"key {number}")).new
+def append(store: PostgresStorage, number: int, callers: int) -> None:
+    """What several callers record at once; of one caller without the way of several."""
+    told = [event(f"Message {number} of {caller}.", at=_START + number * _HOUR + caller) for caller in range(callers)]
+    each = [Batch([one], Request(f"{number} {one.text}")) for one in told]
+    stored = store.events.append_each(each) if callers > 1 else [store.events.append(told, each[0].request)]
+    assert all(len(appended.new) == 1 for appended in stored)
 
+
+@pytest.mark.parametrize("callers", [1, 20])
+def test_what_one_caller_or_several_record_is_appended_in_two_round_trips_also_behind_another_member(
+    one: Database, store: PostgresStorage, callers: int
+) -> None:
     for number in range(_OFTEN):
-        append(number)
-
-    assert trips(one, lambda: append(_OFTEN)) == 2
-
-
-def test_what_several_callers_record_is_appended_in_two_round_trips(one: Database, store: PostgresStorage) -> None:
-    def append(number: int) -> None:
-        told = [event(f"Message {number} of {caller}.", at=_START + number * _HOUR + caller) for caller in range(20)]
-        stored = store.events.append_each([Batch([one], Request(f"{number} {one.text}")) for one in told])
-        assert all(len(appended.new) == 1 for appended in stored)
-
-    for number in range(_OFTEN):
-        append(number)
-
-    assert trips(one, lambda: append(_OFTEN)) == 2
+        append(store, number, callers)
+    assert trips(one, lambda: append(store, _OFTEN, callers)) == 2
+    with one.connection(None):
+        pass
+    assert trips(one, lambda: append(store, _OFTEN + 1, callers)) == 2
 
 
 def test_the_statements_of_a_round_trip_are_sent_together(one: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,15 +95,6 @@ def test_the_statements_of_a_round_trip_are_sent_together(one: Database, monkeyp
         with pytest.raises(psycopg.errors.DivisionByZero):
             run(raw, [Statement("SELECT 1"), Statement("SELECT 1 / 0"), Statement("SELECT 3")])
         assert run(raw, [Statement("SELECT 4"), Statement("SELECT 5")])[1].fetchall() == [(5,)]
-
-
-def test_an_event_that_another_member_appends_takes_no_further_round_trip(one: Database, store: PostgresStorage) -> None:
-    for number in range(_OFTEN):
-        assert store.events.append([event(f"Message {number}.", at=_START + number * _HOUR)]).new
-    with one.connection(None):
-        pass
-
-    assert trips(one, lambda: store.events.append([event("One more.", at=_START + _OFTEN * _HOUR)])) == 2
 
 
 def test_a_build_without_cuts_is_published_in_two_round_trips(one: Database, store: PostgresStorage) -> None:

@@ -11,7 +11,7 @@ from memory_mcp.storage.duckdb.connection import Connection
 QUERY = "SELECT sum(hash(b)) FROM (SELECT repeat('x', 20) || range AS b FROM range(1000000) ORDER BY hash(range))"
 
 
-def test_a_disk_that_was_full_once_is_not_full_for_ever(tmp_path: Path) -> None:
+def test_a_disk_that_was_full_once_is_not_full_for_ever_and_a_query_that_found_no_room_is_asked_once_more(tmp_path: Path) -> None:
     connection = Connection(tmp_path / "memory.duckdb", 20, 1)
     try:
         # As the engine sets it where it first needs room while there is none.
@@ -19,13 +19,6 @@ def test_a_disk_that_was_full_once_is_not_full_for_ever(tmp_path: Path) -> None:
         with pytest.raises(ResourceExhausted), connection.reading() as cursor:
             cursor.execute(QUERY).fetchall()
         assert len(connection.rows(QUERY)) == 1
-    finally:
-        connection.close()
-
-
-def test_a_query_that_found_no_room_is_asked_once_more(tmp_path: Path) -> None:
-    connection = Connection(tmp_path / "memory.duckdb", 20, 1)
-    try:
         # As long as this lasts no other query has room; the first try mends it.
         connection.rows("SET GLOBAL max_temp_directory_size = '0KB'")
         assert len(connection.rows(QUERY)) == 1

@@ -63,16 +63,9 @@ def test_a_live_event_costs_no_more_among_many_statements(memory: App) -> None:
     memory.storage.superseded.is_empty()
     few = rows_of_one(1)
     things = "ledger basket voucher parcel invoice coupon shelf drawer cellar attic".split()
-    tell(
-        memory,
-        *(
-            draft(
-                f"We decided to use {name}{n} for the {name} in room {n}", f"2026-01-{n + 10:02d} 10:{at:02d}", f"many-{n}-{at}"
-            )
-            for n in range(10)
-            for at, name in enumerate(things)
-        ),
-    )
+    for n in range(10):
+        said = [f"We decided to use {name}{n} for the {name} in room {n}" for name in things]
+        tell(memory, *(draft(text, f"2026-01-{n + 10:02d} 10:{at:02d}", f"many-{n}-{at}") for at, text in enumerate(said)))
     memory.storage.superseded.is_empty()
     assert rows_of_one(2) <= few
 
@@ -91,14 +84,9 @@ def test_a_live_event_costs_no_more_among_many_statements(memory: App) -> None:
 def test_another_project_an_agent_a_tool_a_helper_and_a_question_mark_nothing(memory: App, between: EventDraft) -> None:
     tell(memory, draft(OLD, "2026-01-20 09:00", session="a"), between)
     assert not marks(memory)
-
-
-def test_without_a_project_nothing_is_known_to_be_about_one_thing(memory: App) -> None:
-    tell(
-        memory,
-        draft(OLD, "2026-01-20 09:00", session="a", project=""),
-        draft(NEW, "2026-01-22 09:00", session="b", project=""),
-    )
+    # Without a project nothing is known to be about one thing.
+    told = ((OLD, "2026-01-20 09:00", "c"), (NEW, "2026-01-22 09:00", "d"))
+    tell(memory, *(draft(text, at, session, project="") for text, at, session in told))
     assert not marks(memory)
 
 
