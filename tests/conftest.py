@@ -55,10 +55,11 @@ def pytest_configure(config: pytest.Config) -> None:
 #: Files that took a processor 25 seconds and more, longest first, and folders whose tests start processes: they begin first, so
 #: that no worker is left alone with one.
 LONGEST = (
-    *("daemon/test_backup.py", "acceptance/test_field_forgotten.py", "acceptance/test_forget.py", "daemon/test_carry.py"),
-    *("acceptance/test_field.py", "interaction/test_promises.py", "acceptance/test_kill.py", "acceptance/test_forget_kinds.py"),
-    *("acceptance/test_load.py", "interaction/test_themes.py", "acceptance/test_mistakes.py", "acceptance/test_policy_table.py"),
-    *("acceptance/test_hook.py", "interaction/test_teleport.py", "interaction/test_writes.py"),
+    *("acceptance/test_field_forgotten.py", "web/test_pages.py", "acceptance/test_storm.py", "daemon/test_import.py"),
+    *("acceptance/test_field.py", "daemon/test_migrate.py", "daemon/test_loss.py", "acceptance/test_forget_kinds.py"),
+    *("web/test_acts_in_a_browser.py", "acceptance/test_forget.py", "daemon/test_refine.py", "acceptance/test_try.py"),
+    *("acceptance/test_hook.py", "acceptance/test_summarizer.py", "daemon/test_damage.py", "daemon/test_backup.py"),
+    *("cli/test_html_export.py", "acceptance/test_hook_secrets.py", "daemon/test_carry.py", "acceptance/test_policy_table.py"),
 )
 _FIRST = ("acceptance", "daemon")
 
@@ -89,7 +90,7 @@ FAMILIES = {
     "daemon/test_pump.py::test_a_write_in_flight_when_the_daemon_dies_is_applied_once": 2,
     "forgetting/test_act.py::test_what_is_left_equals_a_memory_that_never_had_it": 10,
     "ingest/test_importers.py::test_memory_stays_flat_over_a_large_file": 3,
-    "ingest/test_redact.py::test_ten_megabytes_are_redacted_to_their_end": 1,
+    "ingest/test_redact.py::test_four_megabytes_are_redacted_to_their_end": 1,
     "ingest/test_redact.py::test_time_grows_with_the_text_only": 6,
     "interaction/test_promises.py::test_twelve_pages_beside_a_writer_repeat_and_lose_nothing": 1,
     "interaction/test_themes.py::test_switched_off_everything_but_the_themes_is_as_with_them": 4,
