@@ -70,7 +70,7 @@ FAMILIES = {
     "acceptance/test_forget.py::test_a_killed_forget_is_carried_on": 2,
     "acceptance/test_hook.py::test_killed_at_any_point_of_a_drain_everything_is_stored_once": 2,
     "acceptance/test_index_kill.py::test_killed_at_any_point_the_index_goes_on_as_if_nothing_had_happened": 4,
-    "acceptance/test_kill.py::test_killed_at_any_point_the_store_goes_on_as_if_nothing_had_happened": 4,
+    "acceptance/test_kill.py::test_killed_at_any_point_the_store_goes_on_as_if_nothing_had_happened": 5,
     "acceptance/test_mistakes.py::test_a_mistake_is_answered_the_same_where_a_daemon_is_used": 5,
     "acceptance/test_topics_kill.py::test_killed_at_any_point_of_grouping_the_memory_goes_on_and_its_ids_lead_on": 2,
     "daemon/test_carry.py::test_a_merge_doubles_nothing_that_had_something_taken_out_of_it": 1,

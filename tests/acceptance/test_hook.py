@@ -32,10 +32,10 @@ IN_PROCESS = "import sys; from memory_mcp.client.hook import main; sys.exit(main
 WAYS = {"function": ["-c", IN_PROCESS], "program": ["-m", "memory_mcp", "hook"]}
 #: Each point of a drain that may be killed, and at which visit.
 DRAIN_POINTS = [
-    ("drain.stored", 1),
     ("drain.stored", 2),
-    ("drain.file_removed", 1),
     ("drain.file_removed", 7),
+    ("drain.stored", 1),
+    ("drain.file_removed", 1),
     ("drain.set_aside", 1),
     ("events.before_commit", 1),
     ("events.committed", 1),

@@ -21,12 +21,12 @@ from tests.toc.helpers import findings
 
 #: Each point and at which visit.
 INDEX_POINTS = [
-    ("index.part_written", 1),
-    ("index.manifest_written", 2),
-    ("index.swapped", 3),
-    ("index.swept", 2),
     ("index.followed", 4),
     ("index.built", 2),
+    ("index.part_written", 1),
+    ("index.swapped", 3),
+    ("index.manifest_written", 2),
+    ("index.swept", 2),
 ]
 #: First and later visits of the same points: before there is any generation, and among merges.
 _MORE = [

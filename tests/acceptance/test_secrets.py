@@ -77,8 +77,9 @@ def test_hardly_a_secret_reaches_the_disk(count: int, command: Command, environm
     directory = tmp_path / "data"
     environment["MEMORY_MCP_SERVER__PROFILE"] = "full"
     values = {door: planted(count, door) for door in ("import", "ingest", "hook", "ingest_events", "remember")}
-    # A call each: of a few values only every third is told this way.
-    values["remember"] = values["remember"][:: 3 if count == 2 else 1]
+    if count == 2:
+        # A call each: one value of each kind, in both surroundings by turns.
+        values["remember"] = [values["remember"][2 * n + n % 2] for n in range(len(KINDS))]
     # One payload for many texts: a process for each would take the hour.
     for n in range(0, len(values["hook"]), 200):
         said = "\n\n".join(text for text, _ in values["hook"][n : n + 200])

@@ -22,7 +22,7 @@ from tests.toc.helpers import findings
 from tests.topics_material import themed
 
 #: Each point, and at which visit: before there is any graph, and while one is in force.
-POINTS = [(name, visit) for name in ("topics.grouped", "topics.known") for visit in (1, 2)] + [
+POINTS = [(name, visit) for visit in (1, 2) for name in ("topics.grouped", "topics.known")] + [
     ("index.manifest_written", 2),
     ("index.swapped", 2),
     ("index.swept", 2),

@@ -52,11 +52,11 @@ def filled(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[P
 
 
 @pytest.fixture
-def changed(tmp_path: Path, origin: Path) -> Place:
-    """For a test that says something of it, by commands in this process."""
-    made = Inside(tmp_path, more=BARE)
-    shutil.copytree(origin, made.directory)
-    return made
+def changed(tmp_path: Path, origin: Path) -> Iterator[Place]:
+    """For a test that says something of it to a daemon that goes on."""
+    with Place(tmp_path, idle=60, more=DAEMON) as made:
+        shutil.copytree(origin, made.directory)
+        yield made
 
 
 def found(place: Place, query: str, project: str = SHOP) -> dict[str, dict[str, Any]]:

@@ -144,7 +144,7 @@ def test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls(place: Pla
         ("auto", "events.committed:2"),
         pytest.param("legacy", "events.committed:2", marks=pytest.mark.slow),
         pytest.param("auto", "events.before_commit:2", marks=pytest.mark.slow),
-        pytest.param("legacy", "events.before_commit:2", marks=pytest.mark.slow),
+        ("legacy", "events.before_commit:2"),
     ],
 )
 def test_a_write_in_flight_when_the_daemon_dies_is_applied_once(tmp_path: Path, era: str, point: str) -> None:

@@ -121,13 +121,15 @@ def test_a_second_process_says_who_holds_the_store_and_then_files_and_finds_what
 ) -> None:
     first = start(pipes, data_dir)
     first.begin("modern")
-    first.call("remember", text="The quokka server hosts the staging database.")
+    first.call("get_retrieval_status")
     second = start(pipes, data_dir)
     second.begin("legacy")
     answer = second.call("browse_toc")
     assert answer["isError"] is True
     assert answer["content"][0]["text"].startswith("LOCKED: the data directory ")
     assert f"(process {first.process.pid})" in answer["content"][0]["text"]
+    # Just before its end, so that it is left to the second one to file.
+    first.call("remember", text="The quokka server hosts the staging database.")
     assert first.end("sigterm")[0] == 0
     assert second.call("browse_toc")["structuredContent"]["node"]["level"] == "root"
     until(lambda: not second.call("get_retrieval_status")["structuredContent"]["lag"]["events"])

@@ -481,6 +481,7 @@ def test_an_index_that_is_damaged_or_gone_is_reported_questions_go_to_the_tree_a
     assert own.full("intelligent_search", query="refresh token")["results"]
     own.app.accelerators.maintain()
     assert own.full("intelligent_search", query="refresh token")["results"]
+    until((parts.parent / "CURRENT").exists)
     until(lambda: own.ok("get_teleport_status")["bm25_healthy"])
     assert ids(own.full("teleport_search", query="refresh token")) == before
 

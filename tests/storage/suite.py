@@ -758,7 +758,9 @@ def test_a_statement_leads_to_the_one_that_holds_now_the_last_recorded_wins_and_
     assert successors(store, ONE, TWO) == {ONE: TWO}
     store.superseded.record(Superseded(TWO, THREE, 20))
     assert successors(store, ONE, TWO, THREE) == {ONE: THREE, TWO: THREE}
+    # Of two at one time, too.
     store.superseded.record(Superseded(TWO, ONE, 20))
+    assert store.superseded.of([TWO])[TWO].new != THREE
     store.superseded.record(Superseded(ONE, THREE, 20))
     assert successors(store, ONE) == {ONE: THREE}
     store.superseded.record(Superseded(THREE, ONE, 30))
@@ -980,16 +982,20 @@ def test_compaction_closing_and_opening_again_keep_everything_and_the_store_stay
     store = opened()
     fill(store)
     before = contents(store)
+    store.close()
+    store = opened()
+    assert contents(store) == before
     for _ in range(2):
         size_before, size_after = store.compact()
         assert size_before > 0
         assert size_after > 0
         assert contents(store) == before
+    store.events.append([event("after compaction")])
+    compacted = contents(store)
     store.close()
     store.close()
     again = opened()
-    assert contents(again) == before
-    again.events.append([event("after compaction")])
+    assert contents(again) == compacted
     assert again.events.after(35, 5)[0].seq == 36
     assert [c.seq for c in again.outbox.after(0, 1000)] == list(range(1, len(before["outbox"]) + 2))  # type: ignore[arg-type]
     assert again.toc.find(NodeId("toc:day:2020-01-01")) is not None

@@ -189,10 +189,10 @@ def test_health_tells_whether_the_server_can_serve_and_metrics_name_nobody(compa
     assert open_one.get("/metrics", X_Forwarded_For="10.0.0.1")[0] == 401
 
 
-def test_asked_to_end_a_server_says_it_is_not_ready_finishes_its_calls_and_leaves_its_work(tmp_path: Path, company: Team) -> None:
-    key = company.member("leavers", "ann", team=Role.WRITER)
+def test_asked_to_end_a_server_says_it_is_not_ready_finishes_its_calls_and_leaves_its_work(tmp_path: Path, team: Team) -> None:
+    key = team.member("leavers", "ann", team=Role.WRITER)
     more = {"MEMORY_MCP_TEAM__SERVER__NOTICE_SECS": "3"}
-    with serving(tmp_path, company.url, more) as server:
+    with serving(tmp_path, team.url, more) as server:
         server.caller(key).ok("remember", text="Said before the end.")
         server.process.send_signal(signal.SIGTERM)
         until(lambda: server.get("/health/ready")[0] == 503, "for the server to be not ready")
@@ -200,8 +200,8 @@ def test_asked_to_end_a_server_says_it_is_not_ready_finishes_its_calls_and_leave
         # Until its notice has passed it answers those whom a load balancer still sends.
         server.caller(key).ok("remember", text="Said at the end.")
         assert server.process.wait(PATIENCE) == 0
-    assert company.rows("leavers", "SELECT count(*) FROM event") == [(2,)]
-    assert company.rows("leavers", "SELECT count(*) FROM work WHERE holder <> ''") == [(0,)]
+    assert team.rows("leavers", "SELECT count(*) FROM event") == [(2,)]
+    assert team.rows("leavers", "SELECT count(*) FROM work WHERE holder <> ''") == [(0,)]
 
 
 def test_a_team_needs_postgres(tmp_path: Path) -> None:

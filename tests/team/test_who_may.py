@@ -62,7 +62,7 @@ def test_a_client_without_a_token_is_led_to_the_provider_whose_token_then_counts
 def test_searches_and_events_of_a_tenant_are_limited_and_no_others(company: Team, pair: Pair) -> None:
     ann, bob = company.member("tides", "ann", team=Role.ADMIN), company.member("calm", "bob", team=Role.ADMIN)
     eve = company.member("first", "eve", team=Role.ADMIN)
-    for name, size in (("tides", "small"), ("first", "large")):
+    for name, size in (("tides", "small"), ("calm", "small"), ("first", "large")):
         company.admin.add_tenant(name, size)
     server, _ = pair
     here, there, third = (server.caller(key) for key in (ann, bob, eve))

@@ -124,12 +124,15 @@ def test_what_a_scope_reads_follows_the_store_and_a_node_made_again_is_not_read_
     """Versions begin again at 1 after a drop; what was assembled before must not answer."""
     day = NodeId(f"toc:day:{DAY}")
     assert "palladium" in said(own.tree.node(day, BILLING)).lower()
+    own.write([draft("We chose the iridium lens.", at=f"{DAY} 17:00", session="c", project=BILLING)], "test")
+    own.derivation.run()
+    assert own.tree.node(day, BILLING).event_count == 3
     own.storage.toc.drop_nodes([day])
     own.write([draft("We chose the osmium codec.", at=f"{DAY} 18:00", session="d", project=BILLING)], "test")
     own.derivation.run()
     assert own.storage.toc.nodes([day])[day].version == 1
     after = own.tree.node(day, BILLING)
-    assert after.event_count == 3
+    assert after.event_count == 4
     assert "osmium" in said(after).lower()
 
 

@@ -304,8 +304,11 @@ def test_how_it_was_searched_is_a_picture_and_the_same_in_words(door: tuple[Door
         assert f"{one['layer']} {one['outcome']}: {one['reason']}" in said
     for one in why["skipped"]:
         assert f"{one['layer']} not used: {one['reason']}" in said
-    for bound in why["bounds"].values():
-        assert f"{bound['limit']:,}" in said
+    assert "not used: it is not built yet" in said
+    bounds = reply.text.split('aria-label="Bounds"', 1)[1].split("</table>", 1)[0]
+    rows = re.findall(r'<th scope="row">.*?</th><td class="number">([\d,]*)</td><td class="number">([\d,]+)</td>', bounds)
+    assert sorted(limit for _, limit in rows) == sorted(f"{bound['limit']:,}" for bound in why["bounds"].values())
+    assert all(int(used.replace(",", "") or 0) <= int(limit.replace(",", "")) for used, limit in rows)
     assert "last week" in said
     assert re.search(r"Understood as \w+ , answered by \w+ \(tier \d\)", said)
     assert reply.text.count('role="img"') == 2
