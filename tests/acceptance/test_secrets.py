@@ -78,8 +78,9 @@ def test_hardly_a_secret_reaches_the_disk(count: int, command: Command, environm
     environment["MEMORY_MCP_SERVER__PROFILE"] = "full"
     values = {door: planted(count, door) for door in ("import", "ingest", "hook", "ingest_events", "remember")}
     if count == 2:
-        # A call each: one value of each kind, in both surroundings by turns.
-        values["remember"] = [values["remember"][2 * n + n % 2] for n in range(len(KINDS))]
+        # One value of each kind, in both surroundings by turns.
+        for turn, (door, both) in enumerate(values.items()):
+            values[door] = [both[2 * n + (n + turn) % 2] for n in range(len(KINDS))]
     # One payload for many texts: a process for each would take the hour.
     for n in range(0, len(values["hook"]), 200):
         said = "\n\n".join(text for text, _ in values["hook"][n : n + 200])
