@@ -158,7 +158,7 @@ class App:
         return Spool(Path(paths.spool_dir(str(directory))), self.log, self.gate, HOOKS, on_end)
 
     def _watched(self, directory: Path | None) -> "Watch | None":
-        """Return a watch of the folder, made if missing, where hooks put payloads; None without a directory, and off Linux."""
+        """Return a watch of the spool's folder `new`, made if missing; None without a data directory, and off Linux."""
         from memory_mcp.ingest.watch import Watch
 
         return None if directory is None else Watch.on(Path(paths.spool_dir(str(directory))) / "new")

@@ -41,7 +41,7 @@ def readings(app: App) -> metrics.Readings:
 def _indexes(app: App) -> dict[str, dict[str, float]]:
     """Return the gauges of the keyword and vector indexes by name and label.
 
-    One that is not there has 0 documents (labels toc_node and grip) and bytes, and no other figure; the time of a rebuild
+    One that is not there has 0 documents (labels toc_node and grip) and bytes, and no other figure; seconds of a rebuild
     is there only after one.
     """
     told: dict[str, dict[str, float]] = {}
@@ -61,7 +61,7 @@ def _indexes(app: App) -> dict[str, dict[str, float]]:
 def _topics(app: App) -> dict[str, dict[str, float]]:
     """Return the gauges of the topic graph by name and label ("topic", "segment", or "" for none).
 
-    How far it is behind is there only while it is healthy, the time of a rebuild only after one.
+    How far it is behind is there only while it is healthy, the seconds that a rebuild took only after one.
     """
     layer = app.topics()
     status = layer.detail()

@@ -78,7 +78,7 @@ class PiImporter(ClientImporter):
         return (f for f in found if (f.suffix == ".jsonl" and not _is_copy(f)) or _ARCHIVE.search(f.name) or f.is_dir())
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is a session of pi or a fork: by its header, or by messages with a time of their own."""
+        """Return whether a .jsonl file or archive is a session of pi or a fork: by its header, or messages with own times."""
         if (file.suffix != ".jsonl" and not _ARCHIVE.search(file.name)) or _is_copy(file):
             return False
         return any(map(_is_own, first_values(beginning)))

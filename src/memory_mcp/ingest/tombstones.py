@@ -175,7 +175,7 @@ class Tombstones:
         return MARK.join(map(self._cleaned, text.split(MARK)))
 
     def _cleaned(self, text: str) -> str:
-        """Return a text without forgotten values, plain, encoded, or inside base64 or hexadecimal."""
+        """Return a text without forgotten values, plain or encoded; base64 or hexadecimal that holds one goes whole."""
         if found := self._spans(key_of(text)):
             text = _replaced(text, spelled(text), found)
         text = self._unwrapped(text)

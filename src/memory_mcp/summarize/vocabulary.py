@@ -121,7 +121,7 @@ learn = _known.__getitem__
 
 
 def _learn(token: str) -> Word:
-    """Return the word of a token with the cues it can trigger; of CJK text all cues."""
+    """Return the word of a token (key, form, weight) with the cues it can trigger, without any as `_judge` has it; CJK: all."""
     cues = TRIGGERS.get(token.lower().rstrip(".:-/"), 0) if token.isascii() or not _CJK.search(token) else ANY_CUE
     found = _judge(token)
     return Word(found.key, found.shown, found.weight, found.code, found.capital, cues) if cues else found

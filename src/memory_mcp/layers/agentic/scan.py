@@ -62,9 +62,9 @@ class Scan:
         return found if len(found.hits) >= wanted else None
 
     def slices(self, query: Query) -> list[TimeWindow]:
-        """Return the query's window, or all time with events, cut at Mondays into at most 8 stretches, newest first.
+        """Return the time with events in the query's scope, cut at Mondays into at most 8 stretches, newest first; [] for none.
 
-        Empty if nothing happened in the query's scope.
+        Each is cut down to the query's window, where it has one.
         """
         calendar = self._tree.calendar
         held = self._storage.events.span(_scope(query))
