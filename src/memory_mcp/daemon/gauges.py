@@ -42,7 +42,7 @@ def _indexes(app: App) -> dict[str, dict[str, float]]:
     """Return the gauges of the keyword and vector indexes by name and label.
 
     One that is not there has 0 documents (labels toc_node and grip) and bytes, and no other figure; seconds of a rebuild
-    is there only after one.
+    are there only after one.
     """
     told: dict[str, dict[str, float]] = {}
     for name in NAMES:
