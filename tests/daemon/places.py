@@ -2,9 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -49,6 +53,14 @@ def said(project: str, text: str, hour: int) -> str:
     """A line for `ingest`: what a user said in the one session of a project."""
     stamp = f"2026-01-05T{hour:02d}:00:00Z"
     return json.dumps({"session_id": project, "timestamp": stamp, "role": "user", "text": text, "project": project}) + "\n"
+
+
+@contextmanager
+def copied(origin: Path, root: Path, more: Mapping[str, str] = DAEMON, idle: int = 60) -> Iterator[Place]:
+    """A place whose memory is a copy of one that nobody has open."""
+    with Place(root, idle=idle, more=more) as made:
+        shutil.copytree(origin, made.directory)
+        yield made
 
 
 def killed(place: Place, point: str, *words: str, stdin: str = "") -> None:

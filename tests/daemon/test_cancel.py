@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from bench import corpus
 from bench.place import Place
 from memory_mcp.cli.browser.asking import There
 from memory_mcp.client import link
-from tests.daemon.places import DAEMON, look, needs_proc
+from tests.daemon.places import DAEMON, copied, look, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.fakes import FakeClock
 from tests.indexes.helpers import opened
@@ -46,8 +45,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
-    with Place(tmp_path_factory.mktemp("place"), idle=600, more=SETTINGS) as made:
-        shutil.copytree(origin, made.directory)
+    with copied(origin, tmp_path_factory.mktemp("place"), SETTINGS, idle=600) as made:
         yield made
 
 

@@ -68,12 +68,7 @@ def imported(place: Place, folder: Path) -> "subprocess.CompletedProcess[str]":
     return place.run("import", "jsonl", str(folder), patience=2 * PATIENCE)
 
 
-def short(first: str, *others: str) -> "pytest.MarkDecorator":
-    """Signals of which the short form sends the first: the others end a child, or ask for a stop, in the same place."""
-    return pytest.mark.parametrize("sent", [first, *(pytest.param(other, marks=pytest.mark.slow) for other in others)])
-
-
-@short("SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGSTOP")
+@pytest.mark.parametrize("sent", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGSTOP"])
 def test_a_child_that_is_sent_a_signal_costs_no_more_than_its_work(place: Place, tmp_path: Path, sent: str) -> None:
     history(tmp_path / "history")
     place.ok("daemon", "start")
@@ -131,7 +126,7 @@ def as_from_a_terminal() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-@short("SIGTERM", "SIGHUP", "SIGINT")
+@pytest.mark.parametrize("sent", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_a_stop_while_children_work_or_stand_still_leaves_none_and_tells_no_traceback(
     place: Place, tmp_path: Path, sent: str
 ) -> None:

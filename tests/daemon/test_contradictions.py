@@ -1,7 +1,6 @@
 """A newer statement contradicts an older one: through the installed command and a client on a pipe, among 1,200 events."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from bench.corpus import events
 from bench.place import Place
 from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import DAEMON, call, needs_proc, said
+from tests.daemon.places import call, copied, needs_proc, said
 
 pytestmark = needs_proc
 
@@ -46,16 +45,14 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
     """For tests that change nothing."""
-    with Place(tmp_path_factory.mktemp("filled"), idle=600, more=DAEMON) as made:
-        shutil.copytree(origin, made.directory)
+    with copied(origin, tmp_path_factory.mktemp("filled"), idle=600) as made:
         yield made
 
 
 @pytest.fixture
 def changed(tmp_path: Path, origin: Path) -> Iterator[Place]:
     """For a test that says something of it to a daemon that goes on."""
-    with Place(tmp_path, idle=60, more=DAEMON) as made:
-        shutil.copytree(origin, made.directory)
+    with copied(origin, tmp_path) as made:
         yield made
 
 

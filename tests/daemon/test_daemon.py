@@ -93,9 +93,7 @@ def _pid(place: Place) -> int:
         return 0
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.slow) for other in (signal.SIGINT, signal.SIGHUP))]
-)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_with_open_connections_and_keeps_everything(place: Place, number: signal.Signals) -> None:
     pid = start(place)
     open_ = [link.reach(link.Wanted(str(place.directory)), kind, start=False) for kind in ("mcp", "mcp", "rpc")]

@@ -37,7 +37,7 @@ def flip(path: Path, part: float) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("part", [0.3, *(pytest.param(part, marks=pytest.mark.slow) for part in (0.0, 0.6, 0.9))])
+@pytest.mark.parametrize("part", [0.3, 0.0, 0.6, 0.9])
 def test_a_damaged_log_costs_one_write_and_every_call_is_answered(place: Place, part: float) -> None:
     said = [f"the {n}th fender needs {n * 7919} looks" for n in range(10)]
     write(Inside(place.root, more=BARE), *said[:6])

@@ -181,7 +181,7 @@ def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once(place
 
 
 #: One that is killed, and its daemon with it, is what a test above is about.
-@pytest.mark.parametrize("end", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_an_importer_that_ends_early_leaves_a_memory_that_is_finished_without_it(place: Place, end: signal.Signals) -> None:
     source = place.home / "events"
     count = history(source, 150)

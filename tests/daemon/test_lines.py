@@ -259,7 +259,7 @@ def hold(place: Place, *words: str) -> "subprocess.Popen[bytes]":
     return holder
 
 
-@pytest.mark.parametrize("how", ["killed", pytest.param("closed", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", ["killed", "closed"])
 def test_clients_that_came_while_another_process_had_the_store_go_over_to_one_daemon(tmp_path: Path, how: str) -> None:
     """None of them becomes its owner when that process ends, and none notices more than that its calls work."""
     with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:

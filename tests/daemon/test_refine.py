@@ -1,7 +1,6 @@
 """Refining as it is shipped: the installed command and a client on stdio, both before one daemon; hooks, spool and briefing."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from mcp import Client
 
 from bench.place import Place
 from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.places import DAEMON, copied, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.sessions import DAYS, lines, sessions
 from tests.waiting import until
@@ -33,8 +32,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=DAEMON) as made:
-        shutil.copytree(origin, made.directory)
+    with copied(origin, tmp_path) as made:
         yield made
 
 
@@ -131,8 +129,7 @@ def test_other_wrong_words_are_refused_too(shared: Place) -> None:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
     """A filled memory for tests that change nothing."""
-    with Place(tmp_path_factory.mktemp("shared"), idle=60, more=DAEMON) as made:
-        shutil.copytree(origin, made.directory)
+    with copied(origin, tmp_path_factory.mktemp("shared")) as made:
         yield made
 
 

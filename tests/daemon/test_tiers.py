@@ -13,7 +13,7 @@ from mcp import Client
 from bench.place import Place
 from memory_mcp.indexes.generation import Home
 from memory_mcp.server import service
-from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.places import DAEMON, copied, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.factories import a_small_history
 from tests.fakes import FakeClock
@@ -43,8 +43,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=SETTINGS) as made:
-        shutil.copytree(origin, made.directory)
+    with copied(origin, tmp_path, SETTINGS) as made:
         yield made
 
 
@@ -189,7 +188,7 @@ def whole(place: Place, origin: Path) -> Path:
 
 
 @requirement("bm25:NFR-02.3", "bm25:FR-01.5", "bm25:risk-cold-start")
-@pytest.mark.parametrize("damage", [garbage, *(pytest.param(one, marks=pytest.mark.slow) for one in (shutil.rmtree, flipped))])
+@pytest.mark.parametrize("damage", [garbage, shutil.rmtree, flipped])
 def test_a_start_with_a_damaged_or_missing_index_never_fails_and_waits_for_none(
     place: Place, damage: Callable[[Path], None]
 ) -> None:

@@ -11,7 +11,7 @@ from mcp import Client
 
 from bench.place import Place
 from memory_mcp.indexes.settings import TeleportSettings
-from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.places import DAEMON, copied, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.fakes import FakeClock
 from tests.indexes.helpers import flip, opened, truncate
@@ -40,8 +40,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
     # What was said in the sample is old by now: one new word would leave all else out for its silence.
-    with Place(tmp_path, idle=60, more={**DAEMON, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"}) as made:
-        shutil.copytree(origin, made.directory)
+    with copied(origin, tmp_path, {**DAEMON, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"}) as made:
         yield made
 
 

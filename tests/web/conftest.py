@@ -1,6 +1,5 @@
 """The explorer as it is served: in this process for what HTTP shows, by the installed program for a real browser."""
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.web.visits import Visits
 from tests import sessions, topics
 from tests.daemon.door import Door, opened
-from tests.daemon.places import DAEMON
+from tests.daemon.places import DAEMON, copied
 from tests.factories import BILLING, SITE, a_small_history, draft
 from tests.fakes import FakeClock
 from tests.indexes import helpers
@@ -129,8 +128,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, grouped: Path) -> Iterator[Place]:
     """A memory whose background process is there as long as the module's tests."""
-    with Place(tmp_path_factory.mktemp("served"), idle=600, more=DAEMON) as place:
-        shutil.copytree(grouped, place.directory)
+    with copied(grouped, tmp_path_factory.mktemp("served"), idle=600) as place:
         yield place
 
 
