@@ -138,7 +138,7 @@ class There:
     """The daemon's memory."""
 
     def __init__(self, settings: Settings, wanted: link.Wanted) -> None:
-        """Keep the settings with their rules of recording, and which daemon to use; nothing is connected yet."""
+        """Store the settings with their rules of recording, and which daemon to use, without connecting."""
         from memory_mcp.ingest.capture import Capture
 
         self.settings = settings

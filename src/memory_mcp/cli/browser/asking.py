@@ -56,7 +56,7 @@ class There:
     """The memory of the daemon; closing a request's connection cancels it."""
 
     def __init__(self, wanted: link.Wanted) -> None:
-        """Keep which daemon is asked; nothing is connected or started yet."""
+        """Store which daemon to ask, without connecting or starting one."""
         self._wanted = wanted
 
     async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class _Request:
     """One running request, answered in one thread and cancelled from another."""
 
     def __init__(self, wanted: link.Wanted, params: dict[str, Any]) -> None:
-        """Keep `params`, the request's name and arguments, for the daemon of `wanted`; nothing is sent yet."""
+        """Store `params`, the request's name and arguments, for the daemon of `wanted`, without sending them."""
         self._wanted, self._params = wanted, params
         self._line: link.Line | None = None
         self._is_cancelled = False
