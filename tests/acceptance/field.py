@@ -17,10 +17,10 @@ def line(project: str, session: str, text: str, at: str | int, role: str = "user
     return json.dumps(given | more) + "\n"
 
 
-def history() -> str:
-    """Six weeks of three projects, as lines for `ingest`."""
+def history(weeks: int = WEEKS) -> str:
+    """Weeks of three projects, as lines for `ingest`."""
     lines = []
-    for draft in a_small_history(WEEKS):
+    for draft in a_small_history(weeks):
         given = {
             "id": draft.source_id,
             "session_id": draft.session_id,

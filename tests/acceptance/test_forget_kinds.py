@@ -1,6 +1,6 @@
 """Everything that is kept or derived of what was said, kind by kind: a source is forgotten, then a word wherever else it stands.
 
-Two random words are planted through the program in six weeks of work: one in everything that comes of one project, one in
+Two random words are planted through the program in three weeks of work: one in everything that comes of one project, one in
 everything else that can hold text. Then every byte of every file and every column of the database is looked at.
 """
 
@@ -173,7 +173,7 @@ def plant_word(place: Place, shared: Path) -> None:
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
     root = tmp_path_factory.mktemp("kinds")
     with Place(root / "here", idle=60, more={**DAEMON, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"}) as place:
-        place.ok("ingest", "-", stdin=history() + source() + rest())
+        place.ok("ingest", "-", stdin=history(3) + source() + rest())
         rebuilt(place)
         plant_source(place)
         plant_word(place, root / "shared")
