@@ -160,7 +160,8 @@ class Storm(Load):
                     if not self._each_once and time.monotonic() > ends:
                         return
                     self._one(kind)
-                    time.sleep(self._rng.uniform(*_PAUSE))
+                    if not self._each_once:
+                        time.sleep(self._rng.uniform(*_PAUSE))
                 if self._each_once:
                     return
         finally:

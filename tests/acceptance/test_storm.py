@@ -34,7 +34,7 @@ def stormed(*words: str, patience: float) -> dict[str, Any]:
 def test_what_was_acknowledged_is_there_after_every_kind_of_attack() -> None:
     # Of noise and links in the places of its files `daemon/test_damage.py` and `daemon/test_links.py` try each alone.
     kinds = ("kill", "delete", "messages")
-    report = stormed("--each-once", "--clients=2", "--import-events=200", f"--only={','.join(kinds)}", patience=560)
+    report = stormed("--each-once", "--clients=2", "--import-events=60", f"--only={','.join(kinds)}", patience=560)
     assert report["storms"]["attacks"] == dict.fromkeys(report["storms"]["attacks"], 1)
     assert set(report["storms"]["attacks"]) == set(kinds)
     assert report["acknowledged"] > 200
