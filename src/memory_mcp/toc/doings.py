@@ -28,6 +28,8 @@ _MESSAGES = frozenset(
         (Role.ASSISTANT, EventType.ASSISTANT_STOP),
     }
 )
+#: What an agent answers with.
+_ANSWERS = frozenset({EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP, EventType.TOOL_CALL})
 #: Tools that change the files they name.
 _EDITS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit", "apply_patch"})
 _COMMIT = re.compile(r"\bgit\b[^|;&\n]{0,80}\bcommit\b")
@@ -99,7 +101,8 @@ def doings_of(events: Sequence[Event]) -> Doings:
     asked = [words for event in events if (words := request_of(event)) is not None]
     telling = [words for words in asked if _tells(words.text)]
     last = asked[-1] if asked else None
-    answered = last is None or any(_answers(event) and event.order > last.event.order for event in events)
+    answers = (event for event in events if event.role is Role.ASSISTANT and event.type in _ANSWERS)
+    answered = last is None or any(event.order > last.event.order for event in answers)
     # An errand ("commit") says something only while it is to be done.
     latest = last if not answered else next(reversed(telling), None)
     said = [event for event in events if event.type in (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.TOOL_CALL)]
@@ -173,15 +176,6 @@ def _tells(request: str) -> bool:
         return False
     # Some scripts write no spaces between words.
     return (" " in request or not request.isascii()) and not is_errand(request, 0, len(request))
-
-
-def _answers(event: Event) -> bool:
-    """Return whether an event is a message or a tool call of the agent."""
-    return event.role is Role.ASSISTANT and event.type in (
-        EventType.ASSISTANT_MESSAGE,
-        EventType.ASSISTANT_STOP,
-        EventType.TOOL_CALL,
-    )
 
 
 def _question(events: Sequence[Event]) -> Words | None:

@@ -5,6 +5,7 @@ Invariants
 2. New words are published only where the node still holds what they were written from.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -88,8 +89,7 @@ class Improver:
     def due(self, now_ms: int, model: str) -> list[NodeId]:
         """Return the nodes worth improving, most valuable first; see `worth_improving`.
 
-        Left out are nodes that are pinned or have another author, and those that this model failed on and
-        that have not changed since.
+        Left out are nodes that are pinned or have another author, and those that this model failed on, unchanged since.
         """
         toc = self._storage.toc
         taken = frozenset(toc.authors()) | frozenset(NodeId(target) for target in toc.pins())
@@ -118,28 +118,24 @@ class Improver:
         before = self._storage.toc.nodes([material.node_id]).get(material.node_id)
         if before is None or before.author != EXTRACTIVE or before.pinned or self._source(material.node_id) != material.source:
             return False
+        is_segment = before.level is TocLevel.SEGMENT
+        name = "" if is_segment else period_name(before.node_id)
         told = replace(
             before,
-            title=self._title(before, written.title),
+            title=segment_title(self._calendar, before.start_ms, written.title) if is_segment else f"{name} · {written.title}",
             summary=written.summary or written.title,
             bullets=written.bullets,
             kind=written.kind,
             salience=salience_of(written.bullets),
             author=llm_author(model, material.source),
         )
-        if before.level is TocLevel.SEGMENT:
+        if is_segment:
             node = replace(told, version=before.version + 1)
         else:
             [now] = self._rollups.compute([before.node_id], {before.node_id: before})
             node = with_text_of(told, now)
         self._storage.toc.publish(Build(nodes=(node,)))
         return True
-
-    def _title(self, node: TocNode, gist: str) -> str:
-        """Return a node's title: a period's name, " · " and the gist; for a segment as `segment_title` writes it."""
-        if node.level is TocLevel.SEGMENT:
-            return segment_title(self._calendar, node.start_ms, gist)
-        return f"{period_name(node.node_id)} · {gist}"
 
     def _source(self, node_id: NodeId) -> str:
         """Return the digest, 12 characters, of what a node is written from; "" if it is a segment that is gone."""
@@ -180,8 +176,4 @@ class Improver:
 
 def by_level(ids: Sequence[NodeId]) -> Mapping[str, int]:
     """Return the number of nodes of each level, in order of first appearance."""
-    counts: dict[str, int] = {}
-    for node_id in ids:
-        level = level_of(node_id).value
-        counts[level] = counts.get(level, 0) + 1
-    return counts
+    return Counter(level_of(node_id).value for node_id in ids)

@@ -146,13 +146,10 @@ class Contradictions:
                 sharing |= others
         for other in sharing.values():
             older, newer = (other, held) if other.at_ms < held.at_ms else (held, other)
-            if older.at_ms < newer.at_ms and contradicts(newer.claim, older.claim, self._apart(older, newer)):
+            passing = older.claim.passing or newer.claim.passing
+            apart = passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
+            if older.at_ms < newer.at_ms and contradicts(newer.claim, older.claim, apart):
                 self._known.pairs[older.number, newer.number] = (older, newer)
-
-    def _apart(self, older: _Held, newer: _Held) -> bool:
-        """Return whether one of two statements is a passing remark and they are from different days."""
-        passing = older.claim.passing or newer.claim.passing
-        return passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
 
     def _weigh(self, ids: set[GripId]) -> None:
         """Note how much each grip's author counts; 0 for an unknown grip and for one that joins two events."""

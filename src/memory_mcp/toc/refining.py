@@ -114,13 +114,7 @@ def requests(storage: Storage) -> dict[str, int]:
 def requested(storage: Storage, project: str, at_ms: int, gap_ms: int, calendar: Calendar) -> int:
     """Return how many segments of a project, ended in the seven days before a session's end, were due then and still are.
 
-    Args:
-        storage: The store.
-        project: The project.
-        at_ms: When the session ended, UTC milliseconds.
-        gap_ms: Of silence, after which a segment grows no more.
-        calendar: The store's.
-
+    `at_ms` is the session's end, UTC milliseconds; `gap_ms` the silence after which a segment grows no more.
     """
     refining = Refining(storage, storage.toc.authors(), project, at_ms - gap_ms)
     return refining.count(at_ms - RECENT_DAYS * _DAY_MS, at_ms, calendar)
