@@ -141,18 +141,18 @@ def table(language: str) -> Table:
         for strength, said in data[group].items()
         for row in said
     ]
-    by_first = _by_first(rows, lists)
+    starts = _by_first(rows, lists)
     requests = _by_first([("request", 0.0, row) for row in data["requests"]["phrases"]], lists)
     latest = _by_first([("latest", 0.0, row) for row in data["latest"]["phrases"]], lists)
     deadlines, courtesy = _deadlines(data["deadline"]), _split(data["courtesy"])
     return Table(
         language=language,
         marks=_split(data["marks"]),
-        known=deadlines.limits | courtesy | ({*by_first, *requests} - _CLASSES),
+        known=deadlines.limits | courtesy | ({*starts, *requests} - _CLASSES),
         courtesy=courtesy,
-        starts={word: _start(found) for word, found in by_first.items()},
-        requests={word: _start(found) for word, found in requests.items()},
-        latest={word: _start(found) for word, found in latest.items()},
+        starts=starts,
+        requests=requests,
+        latest=latest,
         no_request=_split(data["requests"]["unless_before"]),
         deadlines=deadlines,
         general=frozenset(word.key for word in words(data["general"])),
@@ -174,14 +174,22 @@ def particular(text: str) -> str:
     return " ".join(word for word in text.split() if not is_general(word) or not terms(word))
 
 
-def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozenset[str]]) -> dict[str, list[Phrase]]:
-    """Return the phrases of the rows by each word that they may begin with. A row is (group, weight, pattern)."""
+def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozenset[str]]) -> dict[str, Start]:
+    """Return the phrases of the rows by each word that they may begin with. A row is (group, weight, pattern).
+
+    One phrase is made for each choice of words that may be left out. Raises KeyError for an unknown list.
+    """
     by_first: dict[str, list[Phrase]] = {}
     for group, weight, row in rows:
-        for phrase in _phrases(row, group, weight, lists):
+        choices: list[list[list[frozenset[str] | None]]] = []
+        for part in row.strip("^$ ").split():
+            steps = _steps(part.removesuffix("?"), lists)
+            choices.append([steps, []] if part.endswith("?") else [steps])
+        for chosen in product(*choices):
+            phrase = Phrase(group, weight, tuple(chain(*chosen)), row.startswith("^"), row.endswith("$"))
             for word in phrase.steps[0] or ():
                 by_first.setdefault(word, []).append(phrase)
-    return by_first
+    return {word: _start(found) for word, found in by_first.items()}
 
 
 def _start(phrases: Sequence[Phrase]) -> Start:
@@ -214,18 +222,6 @@ def _deadlines(data: Mapping[str, Any]) -> Deadlines:
 def _split(row: str) -> frozenset[str]:
     """Return the words of a row, folded."""
     return frozenset(fold(word) for word in row.split())
-
-
-def _phrases(row: str, group: str, weight: float, lists: Mapping[str, frozenset[str]]) -> list[Phrase]:
-    """Return the phrases of a row: one for each choice of words that may be left out. Raises KeyError for an unknown list."""
-    is_first, is_last = row.startswith("^"), row.endswith("$")
-    choices: list[list[list[frozenset[str] | None]]] = []
-    for part in row.strip("^$ ").split():
-        is_free = part.endswith("?")
-        steps = _steps(part.removesuffix("?"), lists)
-        choices.append([steps, []] if is_free else [steps])
-    rows = [tuple(step for steps in chosen for step in steps) for chosen in product(*choices)]
-    return [Phrase(group, weight, steps, is_first, is_last) for steps in rows]
 
 
 def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str] | None]:

@@ -111,7 +111,7 @@ def read(text: str, kind: MemoryKind) -> Claim | None:
     preference nor says how things are.
     """
     table = _table()
-    raw = _tokens(text)
+    raw = _TOKEN.findall(text)
     if not _FEWEST <= len(raw) <= _MOST or cues_of(text, Cue.QUESTION) & Cue.QUESTION or text.rstrip().endswith((":", "：")):
         return None
     lower = [word.lower().replace("’", "'") for word in raw]
@@ -154,8 +154,8 @@ def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
 def _other_value(newer: Claim, older: Claim) -> bool:
     """Return whether only one value differs, where only one value can hold: one that something is set to or chosen.
 
-    Numbers must be set as a measure, or by decisions or rules that share nearly all else; names must be set by a word for
-    choosing or being. The rest of the clause must share terms.
+    Numbers must be set as a measure (a word for setting or a bound within 4 words, or %), or by decisions or rules that share
+    nearly all else; names by a word for choosing or being. The rest of the clause must share terms.
     """
     most = min(len(newer.words), len(older.words))
     start = next((i for i in range(most) if newer.words[i] != older.words[i]), most)
@@ -163,7 +163,10 @@ def _other_value(newer: Claim, older: Claim) -> bool:
     new, old = newer.words[start : len(newer.words) - end], older.words[start : len(older.words) - end]
     if not (new and old) or len(new) > _length(new) or len(old) > _length(old):
         return False
-    before, after = _clause(newer.words[:start], newer.words[len(newer.words) - end :])
+    # The clause around the value.
+    before, after = newer.words[:start], newer.words[len(newer.words) - end :]
+    before = before[next((len(before) - back for back, word in enumerate(reversed(before)) if word in _STOPS), 0) :]
+    after = after[: next((at for at, word in enumerate(after) if word in _STOPS), len(after))]
     shared = _content((*before, *after))
     enough = (newer.firm and older.firm) or len(shared) >= _SHARED
     numbers = _is_number(new), _is_number(old)
@@ -174,19 +177,14 @@ def _other_value(newer: Claim, older: Claim) -> bool:
         # Numbers that only number something (step 3, PR 12), or are of a day, month or hour.
         if before[-1] in _table().labels or before[-1] == "#" or not _table().dates.isdisjoint(after[:2]):
             return False
-        return version or (enough and _sets_number(before, after)) or (newer.firm and older.firm and len(shared) >= _NEARLY_ALL)
+        near = before[-_APART - 1 :]
+        is_set = any(word in (_CHOOSES, _EQUALS, "=") or word in _table().bounds for word in near) or after[:1] == ("%",)
+        return version or (enough and is_set) or (newer.firm and older.firm and len(shared) >= _NEARLY_ALL)
     if not shared or not enough:
         return False
     if newer.firm and older.firm and len(before) > 2 and (before[-3], before[-1]) == (_EQUALS, "by"):
         return True
     return newer.sole and _sets_name(before, newer.raw[start : start + len(new)], older.raw[start : start + len(old)])
-
-
-def _clause(before: Sequence[str], after: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the words before a value and those after it, both up to the nearest comma, colon or semicolon."""
-    start = next((len(before) - back for back, word in enumerate(reversed(before)) if word in _STOPS), 0)
-    end = next((at for at, word in enumerate(after) if word in _STOPS), len(after))
-    return before[start:], after[:end]
 
 
 def _length(value: Sequence[str]) -> int:
@@ -197,12 +195,6 @@ def _length(value: Sequence[str]) -> int:
 def _is_number(value: Sequence[str]) -> bool:
     """Return whether a value begins with a number, in figures or as a word."""
     return _NUMBER.match(value[0]) is not None or value[0] in _NUMBER_WORDS
-
-
-def _sets_number(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Return whether the words around a number set it as a measure: a word for setting or a bound within 4 words, or %."""
-    near = before[-_APART - 1 :]
-    return any(word in (_CHOOSES, _EQUALS, "=") or word in _table().bounds for word in near) or after[:1] == ("%",)
 
 
 def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) -> bool:
@@ -244,7 +236,7 @@ def _gives_up(newer: Claim, older: Claim) -> bool:
 
 def _value(text: str) -> tuple[str, ...]:
     """Return the words of a value, up to its purpose or place ("for", "in"), without articles."""
-    words = [word for word in _tokens(text) if word not in ("the", "a", "an", "using")]
+    words = [word for word in _TOKEN.findall(text) if word not in ("the", "a", "an", "using")]
     end = next((at for at, word in enumerate(words) if at and word in _table().scopes), len(words))
     return tuple(words[:end])
 
@@ -312,11 +304,6 @@ def _any(phrases: _Phrases, words: Sequence[str]) -> bool:
     return any(phrases.at(words, place)[0] for place in range(len(words)))
 
 
-def _tokens(text: str) -> list[str]:
-    """Return the words of a text, and the signs that end clauses or set values."""
-    return _TOKEN.findall(text)
-
-
 @cache
 def _table() -> _Table:
     """Return the lists of words for comparison, read once from the package."""
@@ -352,7 +339,7 @@ def _phrases(data: dict[str, Any], *groups: str) -> _Phrases:
     found: dict[tuple[str, ...], str] = {}
     for group in groups:
         for row in _rows(data[group]):
-            if words := tuple(_tokens(row)):
+            if words := tuple(_TOKEN.findall(row)):
                 found.setdefault(words, group)
     by_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for words, group in sorted(found.items(), key=lambda item: -len(item[0])):

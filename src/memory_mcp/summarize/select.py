@@ -54,12 +54,7 @@ def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
     bounded = [(_bound(s, dialogue, last), at, s) for at, s in _candidates(stretch)]
     chosen: list[tuple[int, Sentence]] = []
     taken: list[set[str]] = []
-
-    def score_of(s: Sentence, _: float) -> float:
-        """Return the score of a sentence; its bound is not needed."""
-        return _score(s, dialogue, last)
-
-    for score, at, s in _best_first(bounded, score_of):
+    for score, at, s in _best_first(bounded, lambda s, _: _score(s, dialogue, last)):
         if score <= 0:
             break
         keys = s.keys
@@ -143,12 +138,7 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
         if not s.chatter and s.information > 0 and s.event.metadata.get("record") != "pull request"
     ]
     eager.sort(key=itemgetter(0), reverse=True)
-
-    def score_of(s: Sentence, bound: float) -> float:
-        """Return the score of a sentence: its bound, less what its wording costs."""
-        return bound + _manner(s, dialogue)
-
-    ranked = _best_first(eager[:CLOSELY], score_of)
+    ranked = _best_first(eager[:CLOSELY], lambda s, bound: bound + _manner(s, dialogue))
     chosen: list[Sentence] = []
     taken: set[str] = set()
     for _, _, s in islice(ranked, 4 * limit):

@@ -204,22 +204,17 @@ class _Reader:
         elif first in "`~" and bare.startswith(_FENCE):
             self._flush()
             self.until = bare[:3]
-        elif first == "<" and _BLOCK_TAG.match(bare):
+        elif first == "<" and (tag := _BLOCK_TAG.match(bare)):
             self._flush()
-            self.until = self._tag(bare, place)
+            closing = f"</{tag[1]}>"
+            opens = closing not in bare and (len(bare) <= 200 or _TAG_LINE.match(bare))
+            # A block that ends on a later line is skipped.
+            self.until = closing if opens and self.text.find(closing, place, self.end) >= 0 else ""
         elif self._noise(line, bare):
             self._flush()
             self._error(line, place)
         else:
             self._prose(line, place, bare)
-
-    def _tag(self, bare: str, place: int) -> str:
-        """Return the closing tag to wait for if a tagged block opens here that ends on a later line, else ""."""
-        match = _BLOCK_TAG.match(bare)
-        closing = f"</{match[1]}>" if match else ""
-        if closing in bare or (not _TAG_LINE.match(bare) and len(bare) > 200):
-            return ""
-        return closing if self.text.find(closing, place, self.end) >= 0 else ""
 
     def _noise(self, line: str, bare: str) -> bool:
         """Return whether a line is output, code or a listing rather than prose: by how it begins and ends, or its symbols.

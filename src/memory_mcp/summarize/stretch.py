@@ -216,14 +216,6 @@ def _read_call(event: Event, stretch: Stretch) -> None:
         stretch.tally.setdefault(_COUNTS[_TOOL], []).extend(words(path))
 
 
-def _names(stretch: Stretch) -> list[str]:
-    """Return the keys of the stretch that are speakers' names or their short forms of 3 letters or more."""
-    full = {word.key for name in stretch.speakers for word in words(name) if word.key}
-    if not full:
-        return []
-    return [key for key in stretch.counts if any(key == name or (len(key) >= 3 and name.startswith(key)) for name in full)]
-
-
 #: Exponent of the number of occurrences (chosen on the tuning half of bench/titles.py).
 REPETITION = 0.7
 
@@ -245,8 +237,11 @@ def _weigh(stretch: Stretch) -> None:
             if shown[key].capital and not word.capital:
                 shown[key] = word
     salience = stretch.salience = {key: shown[key].rarity * count**REPETITION for key, count in counts.items()}
-    for key in _names(stretch):
-        salience[key] = 0.0
+    full = {word.key for name in stretch.speakers for word in words(name) if word.key}
+    for key in counts if full else ():
+        # A speaker's name, or its short form of 3 letters or more.
+        if any(key == name or (len(key) >= 3 and name.startswith(key)) for name in full):
+            salience[key] = 0.0
     # Adding 0 for the many words that do not count is cheaper than filtering them.
     salience[""] = 0.0
     tells = salience.__getitem__

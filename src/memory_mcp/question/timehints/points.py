@@ -323,7 +323,9 @@ class Points(ABC):
         """
         number, word = self._words.weekdays[m["name"].lower()], m["fixed"] or ""
         has_sign = word or m["part"] or m["before"] or self._text.startswith(POSSESSIVES, m.end())
-        if not (has_sign or lead in _WEEKDAY_LEADS) or (not m["before"] and self._is_beside(m)):
+        # "The Saturday after the release" is relative to something unknown.
+        is_beside = not m["before"] and self._words.side.match(self._text, m.end()) and self._has_the(m)
+        if is_beside or not (has_sign or lead in _WEEKDAY_LEADS):
             return None
         ahead = number - self._on.today.weekday()
         days = ahead if word and not self._shift(word) else ahead % 7 - (14 if m["before"] else 7)
@@ -356,11 +358,6 @@ class Points(ABC):
     def _is_the_last(self, m: re.Match[str]) -> bool:
         """Return whether "the" before "last" makes it one of many: the last week we deployed."""
         return m["w"].lower() == "last" and self._has_the(m)
-
-    def _is_beside(self, m: re.Match[str]) -> bool:
-        """Return whether a day is relative to something unknown: "the Saturday after the release"."""
-        side = self._words.side.match(self._text, m.end())
-        return bool(side) and self._has_the(m)
 
     def _has_the(self, m: re.Match[str]) -> bool:
         """Return whether an article of `the_before` is directly before a match; False in a language without these."""

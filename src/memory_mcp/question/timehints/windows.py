@@ -193,7 +193,12 @@ class Windows:
             parts = [(start := first + (n - 1) * WEEK, start + WEEK)] if n > 0 else [(after - WEEK, after)]
             return self.days(*parts[0])
         else:
-            return self._nth_day(first, after, unit, n)
+            if isinstance(unit, int):
+                first += dt.timedelta(days=(unit - first.weekday()) % 7)
+                after -= dt.timedelta(days=(after.weekday() - 1 - unit) % 7)
+            step = DAY if unit == "day" else WEEK
+            day = first + (n - 1) * step if n > 0 else after - DAY
+            return self.day(day) if first <= day < after else None
         return self.days(*parts[n if n < 0 else n - 1]) if n <= len(parts) and parts else None
 
     def beside(self, window: TimeWindow, unit: str | int, count: int, side: int, *, as_span: bool) -> TimeWindow | None:
@@ -222,15 +227,6 @@ class Windows:
         if self.unit(window) != "day":
             return None
         return self.day(first + side * far) if unit == "day" else seen.period(unit, -side * count)
-
-    def _nth_day(self, first: dt.date, after: dt.date, unit: str | int, n: int) -> TimeWindow | None:
-        """Return the nth day (`unit` "day") or weekday (its number) between two dates, -1 for the last; None if there is none."""
-        step = 1 if unit == "day" else 7
-        if isinstance(unit, int):
-            first += dt.timedelta(days=(unit - first.weekday()) % 7)
-            after -= dt.timedelta(days=(after.weekday() - 1 - unit) % 7)
-        day = first + dt.timedelta(days=step * (n - 1)) if n > 0 else after - DAY
-        return self.day(day) if first <= day < after else None
 
 
 def _positive(window: TimeWindow) -> TimeWindow:
