@@ -60,9 +60,8 @@ def phrase_of(text: str) -> str:
 def to_find(plan: Plan, question: str, found: Sequence[Hit], is_enough: bool, was_cut: bool) -> Iterator[tuple[str, ...]]:
     """Yield what scans have to find, one after the other until one does: first a phrase, then words, either only if due.
 
-    Where a walk alone was asked and did not suffice or see everything, the question itself, word for word,
-    unless the best hit holds it; then the words that nothing found, or literal pieces that were not found
-    surely.
+    Where a walk alone was asked and did not suffice or see everything, the question itself, word for word, unless the best hit
+    holds it; then the words that nothing found, or literal pieces that were not found surely.
     """
     alone = set(plan.order) <= {LayerName.TOPICS, LayerName.AGENTIC} and not plan.browses
     phrase = phrase_of(question) if alone and (was_cut or not is_enough) else ""

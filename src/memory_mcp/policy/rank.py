@@ -79,9 +79,8 @@ def rank(
     """Return hits by final value, best first, ties by id, each with its signals and that value ("rank") in `parts`.
 
     Superseded hits come after their successors and retracted ones last, all with lower scores than what holds. Those that say
-    the same are shown once, if the settings say so.
-    Recency (`now_ms`: UTC milliseconds) does not count where the query names a time or is `exact`, i.e. names an identifier,
-    nor usage where none of the hits' grips was opened.
+    the same are shown once, if the settings say so. Recency (`now_ms`: UTC milliseconds) does not count where the query names a
+    time or is `exact`, i.e. names an identifier, nor usage where none of the hits' grips was opened.
     """
     weights = settings.weights
     if names_time or exact:
@@ -207,8 +206,7 @@ def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
 def besides(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettings) -> list[Hit]:
     """Return the hits that add something to those of earlier pages, in order; all if results are not collapsed.
 
-    Among more hits another of those that say the same may come first, so that folding alone does not keep it
-    from a page.
+    Among more hits another of those that say the same may come first, so that folding alone does not keep it from a page.
     """
     if not (earlier and settings.collapse):
         return list(hits)

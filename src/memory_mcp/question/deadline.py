@@ -69,8 +69,7 @@ def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], term
 def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> list[Deadline]:
     """Return the deadline that the duration with this unit sets: one or none.
 
-    None for a duration without an amount, of 0, or of over 10 minutes, and for one that is all a closing question
-    asks about.
+    None for a duration without an amount, of 0, or of over 10 minutes, and for one that is all a closing question asks about.
     """
     start, amount = _amount(text, query, unit, terms)
     ms = round(amount * terms.units[query[unit].key]) if amount < _LONGEST_MS else 0
@@ -128,9 +127,8 @@ def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
 def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: Deadlines) -> tuple[int, int] | None:
     """Return the deadline's first place and the one after its last; None if the duration sets none.
 
-    It includes the demand or limit that sets it: a demand to reply, a clause of its own, a granted time, an added limit,
-    or a limit at the query's edge. None for durations that are past, a minimum, known already, or asked about by yes or
-    no.
+    It includes the demand or limit that sets it: a demand to reply, a clause of its own, a granted time, an added limit, or a
+    limit at the query's edge. None for durations that are past, a minimum, known already, or asked about by yes or no.
     """
     before, after = clause.before, clause.after
     if after and after[0] in terms.ago:

@@ -170,8 +170,7 @@ def _piece(chunk: str, start: int) -> Piece | None:
 def _kind(chunk: str) -> str:
     """Return the kind of code of a chunk, "" for none; the first that fits.
 
-    Kinds are path, flag, variable, error code, hash, version, number, file and identifier; plain numbers and measures are
-    none.
+    Kinds are path, flag, variable, error code, hash, version, number, file and identifier; plain numbers and measures are none.
     """
     if _MEASURE.fullmatch(chunk) or (_NUMBER.fullmatch(chunk) and not _VERSION.fullmatch(chunk)):
         return ""

@@ -201,8 +201,7 @@ def _prose(shown: str) -> Word:
 def _identifier(shown: str) -> Word:
     """Return a name in code, shown by its last component, with a weight by its form.
 
-    Hyphenated words have that of their weightiest part; `NOTHING` for numbers, hashes and names of one or over 36
-    characters.
+    Hyphenated words have that of their weightiest part; `NOTHING` for numbers, hashes and names of one or over 36 characters.
     """
     if shown.lower() in _NO_NAMES:
         return NOTHING

@@ -112,8 +112,7 @@ class Improver:
     def publish(self, material: Material, written: Written, model: str) -> bool:
         """Give a node its new words in one transaction; the caller holds the publishing lock.
 
-        Return False, writing nothing, when it is gone, pinned, has other words by now, or holds something
-        else than `material`.
+        Return False, writing nothing, when it is gone, pinned, has other words by now, or holds something else than `material`.
         """
         before = self._storage.toc.nodes([material.node_id]).get(material.node_id)
         if before is None or before.author != EXTRACTIVE or before.pinned or self._source(material.node_id) != material.source:

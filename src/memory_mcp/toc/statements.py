@@ -88,8 +88,7 @@ _STANDING = re.compile(r"\b(?:always|never|must|do not|don['’]t|from now on)\b
 def label_of(said: Said) -> tuple[int, str] | None:
     """Return rank and name of a statement worth telling, the lowest rank most important; None for any other.
 
-    Questions and announcements are none. 0 decision, 1 constraint or preference, 2 open, 3 procedure or note,
-    4 to 6 results.
+    Questions and announcements are none. 0 decision, 1 constraint or preference, 2 open, 3 procedure or note, 4 to 6 results.
     """
     cues = cues_of(_LOOSE.sub("", said.text))
     if cues & Cue.QUESTION or said.text.rstrip().endswith(":"):

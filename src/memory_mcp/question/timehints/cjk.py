@@ -261,8 +261,7 @@ def _extended(text: str, window: TimeWindow, start: int, end: int, on: Windows) 
 def _range(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> Phrase | None:
     """Return the range of 从3月到5月 or 3月から5月まで, from the first's beginning to the second's end.
 
-    A year that only the first names counts for both. None where no second time follows, or it ends before the first
-    begins.
+    A year that only the first names counts for both. None where no second time follows, or it ends before the first begins.
     """
     joint = _JOINT.match(text, end)
     other = _next(text, joint.end(), on) if joint else None
