@@ -61,10 +61,7 @@ class Engine:
         self._pages = Pages()
 
     def statuses(self) -> list[LayerStatus]:
-        """Return the status of every layer, in the order of the layers, asked now and remembered.
-
-        One that raises counts as enabled and unhealthy, with the error as reason.
-        """
+        """Return each layer's status, in their order, asked anew and remembered; one that raises is unhealthy for that reason."""
         found = []
         for layer in self._parts.layers.values():
             try:

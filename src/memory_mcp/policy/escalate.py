@@ -108,10 +108,7 @@ class _Scan:
         stop(self.working, self.woken, interrupt)
 
     def _work(self) -> None:
-        """Read slices until none is left, there is enough, or a bound says so. The body of a thread.
-
-        An error is kept in `error`.
-        """
+        """Read slices until none is left, there is enough, or a bound says so, keeping an error in `error`. A thread's body."""
         error: BaseException | None = None
         try:
             while (got := self._next()) is not None:

@@ -300,10 +300,7 @@ class Execution:
 
 
 def _with_themes(run: Run) -> Run:
-    """Return the run, changed, with the themes that layers found; those layers count as used, before others.
-
-    Without themes it stays as it is.
-    """
+    """Return the run itself, changed: with the themes that layers found, if any; those layers count as used, before others."""
     tellers = tuple(name for name, answer in run.answers.items() if answer.themes)
     if tellers:
         run.themes = tuple(theme for name in tellers for theme in run.answers[name].themes)

@@ -183,10 +183,7 @@ def pool_of(limit: int, offset: int) -> int:
 
 
 def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
-    """Return layers by name.
-
-    Raises InvalidQuery for a name that no layer has, and for the agentic layer, which cannot be left out.
-    """
+    """Return layers by name. Raises InvalidQuery for an unknown name and for the agentic layer, which cannot be left out."""
     known = [n.value for n in LayerName if n not in (LayerName.TOC, LayerName.AGENTIC)]
     for name in names:
         if name not in known:

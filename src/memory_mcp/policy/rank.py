@@ -123,10 +123,7 @@ def recency(timestamp: int, now_ms: int, half_life_days: float) -> float:
 
 
 def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[GripId, Used]) -> float:
-    """Return how often a hit was opened, 0..1: 0 for never, 0.5 for once just now, and up to 1 for many times.
-
-    An opening counts half after each half-life.
-    """
+    """Return how often a hit was opened, 0..1: 0 never, 0.5 once just now; an opening counts half after each half-life."""
     times = (at for i in _ids(hit) if i in usage for at in usage[i].times)
     return float(1 - 0.5 ** sum(recency(at, now_ms, half_life_days) for at in times))
 
@@ -137,10 +134,7 @@ def _ids(hit: Hit) -> set[GripId]:
 
 
 def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
-    """Return hits in the same order, but each superseded one after its successor, if that is among them.
-
-    Retracted hits come last.
-    """
+    """Return hits in the same order, but superseded ones after their successors that are among them, retracted ones last."""
     holder = {i: at for at, hit in reversed(list(enumerate(ordered))) for i in _ids(hit)}
     waiting: dict[int, list[int]] = {}
     done: list[int] = []

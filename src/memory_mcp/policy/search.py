@@ -46,10 +46,7 @@ class Successors(Protocol):
         ...
 
     def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
-        """Return at most `most` of the newest decisions that name these terms, with what supersedes each.
-
-        `project` and `window` None mean all.
-        """
+        """Return the newest decisions on these terms, at most `most`, with their successors; `project` and `window` None: all."""
         ...
 
 
@@ -214,10 +211,7 @@ class Search:
         return Verdict(enough, sure, told)
 
     def _evidence(self, first: Sequence[Hit], is_literal: bool) -> relevance.Evidence:
-        """Return what the first hits show of the question.
-
-        Their whole segments are read only if the words shown are not enough: reading them takes 3 ms.
-        """
+        """Return what the first hits show; their whole segments are read, in 3 ms, only if the words shown are not enough."""
         weighed = self._weigh()
         found = relevance.evidence(weighed, first, self._covered, is_literal)
         if not self._is_enough(found):
@@ -232,10 +226,7 @@ class Search:
         return relevance.sureness(found) >= self._plan.min_confidence and relevance.confidence(found) is Confidence.STRONG
 
     def _literally(self, hits: Sequence[Hit]) -> str:
-        """Return the first literal piece of the question that the title or quotation of some hit holds; "" for none.
-
-        Case does not matter.
-        """
+        """Return the first literal piece of the question that a hit's title or quotation holds, ignoring case; "" for none."""
         shown = [f"{hit.title}\n{hit.quote}".lower() for hit in hits]
         return next((wanted for wanted in self._plan.exact if any(wanted.lower() in text for text in shown)), "")
 

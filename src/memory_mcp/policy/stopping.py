@@ -53,10 +53,7 @@ class _Stopping:
             going = [one for one in going if one()]
 
     def _end(self, thread: threading.Thread) -> None:
-        """End the thread when the process ends, waiting up to 5 seconds.
-
-        Libraries that are unloaded beside a running thread report leaks.
-        """
+        """End the thread at the process's end (libraries unloaded beside a running one report leaks); wait up to 5 seconds."""
         self._new.put(None)
         thread.join(_GIVE_UP)
 

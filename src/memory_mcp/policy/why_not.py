@@ -111,10 +111,7 @@ def applied(given: Arguments, change: Arguments) -> dict[str, Any]:
 
 
 def place_of(target: Target, shown: Sequence[Collection[str]]) -> int | None:
-    """Return which result shows the target, counted from 0: the first that shows one of its ids, or a span of its event.
-
-    None if none does.
-    """
+    """Return which result, counted from 0, is the first to show one of the target's ids or a span of its event, or None."""
     for place, ids in enumerate(shown):
         spans = (parse_span_grip(i) for i in ids)
         if not target.ids.isdisjoint(ids) or any(s is not None and s[0] in target.ids for s in spans):

@@ -246,10 +246,7 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines)
 
 
 def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
-    """Return whether a clause before the question is about a limit: "don't think longer than 1 s, what ...".
-
-    One other word, or one in three, is allowed.
-    """
+    """Return whether a clause before the question, but for one word or one in 3, is about a limit: "no longer than 1 s, ..."."""
     before, after = clause.before, clause.after
     usual = terms.limits | terms.company
     if clause.first > 0 or clause.last == len(query) or not before or before[0] not in usual or before[-1] in terms.past:

@@ -143,10 +143,7 @@ def _chunks(text: str, start: int, end: int) -> list[Piece]:
 
 
 def _trimmed(chunk: str) -> tuple[int, int]:
-    """Return start and end of a chunk without the sentence's punctuation and a possessive 's.
-
-    Paired brackets stay: `flush()`, `Vec<u8>`.
-    """
+    """Return start and end of a chunk without its sentence's punctuation and possessive 's; paired brackets stay: `flush()`."""
     a, b = 0, len(chunk)
     while a < b and chunk[a] in _LEFT:
         a += 1

@@ -173,10 +173,7 @@ def _without_requests(text: str, query: Sequence[Word], reading: Table, deadline
 
 
 def _without(text: str, query: Sequence[Word], spans: Sequence[tuple[int, int]]) -> str:
-    """Return the text without the words of these spans, in order, and the punctuation that set them off.
-
-    Unchanged if nothing with a letter or digit would be left.
-    """
+    """Return the text without the words of these spans, in order, and punctuation around; unchanged if no word would be left."""
     kept, at = "", 0
     for start, end in spans:
         left = text[at : query[start].start].rstrip(_RIGHT_OVER)

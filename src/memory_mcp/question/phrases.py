@@ -128,10 +128,7 @@ class Table:
 
 @cache
 def table(language: str) -> Table:
-    """Return the table of one of `LANGUAGES`, read once from its file.
-
-    Raises FileNotFoundError for another language, KeyError for a file that lacks a part.
-    """
+    """Return the table of one of `LANGUAGES`, read once. FileNotFoundError for another, KeyError if the file lacks a part."""
     source = files("memory_mcp.question") / "signals" / f"{language}.toml"
     data = tomllib.loads(source.read_text(encoding="utf-8"))
     lists = {key: _split(value) for key, value in data.get("lists", {}).items()}
@@ -225,10 +222,7 @@ def _split(row: str) -> frozenset[str]:
 
 
 def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str] | None]:
-    """Return one part of a row as steps: a set of alternative words, or None for a gap.
-
-    A part that is several words gives several steps.
-    """
+    """Return a part of a row as steps, one for each of its words: a set of alternative words, or None for a gap."""
     if part == "...":
         return [None]
     if part.startswith("<") and part.endswith(">"):
@@ -242,10 +236,7 @@ def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str
 
 
 def read_by(found: Sequence[Word]) -> Table:
-    """Return the table of a query's language: most marks of that language in the query, then most other known words.
-
-    The first of `LANGUAGES` where that is equal.
-    """
+    """Return the table of the language with most marks in the query, then most other known words, then first in `LANGUAGES`."""
     keys = {word.key for word in found}
     counts = {language: len(table(language).marks & keys) for language in LANGUAGES}
     most = max(counts.values())

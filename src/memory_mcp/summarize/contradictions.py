@@ -77,10 +77,7 @@ class _Phrases:
     by_first: dict[str, tuple[tuple[tuple[str, ...], str], ...]]
 
     def at(self, words: Sequence[str], place: int) -> tuple[int, str]:
-        """Return the length in words and the group of the longest phrase that begins at `place`; (0, "") for none.
-
-        Raises IndexError for a place behind the last word.
-        """
+        """Return the length in words and group of the longest phrase that begins at `place`; (0, "") for none."""
         for phrase, group in self.by_first.get(words[place], ()):
             if tuple(words[place : place + len(phrase)]) == phrase:
                 return len(phrase), group
@@ -129,10 +126,7 @@ def read(text: str, kind: MemoryKind) -> Claim | None:
 
 @cache
 def words_pattern() -> str:
-    """Return a pattern (RE2, lower case) that every comparable statement matches, unless it is of a kind in `FIRM`.
-
-    Other statements may match it too.
-    """
+    """Return a pattern (RE2, lower case) that all comparable statements but `FIRM` kinds match; others may match it too."""
     data = _data()
     rows = sorted({row for name in ("rules", "states") for row in _rows(data[name])})
     spoken = "|".join(r"\W+".join(row.replace("'", "['’]").split()) for row in rows if not _CJK.match(row))
@@ -140,10 +134,7 @@ def words_pattern() -> str:
 
 
 def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
-    """Return whether both cannot hold, so that only the newer does.
-
-    `apart`: they were said on different days, so that what held only on its day contradicts nothing.
-    """
+    """Return whether only the newer can hold; `apart`: of different days, where what holds for its day contradicts nothing."""
     if newer.words == older.words or len(newer.terms & older.terms) == 0:
         return False
     if apart and (newer.passing or older.passing):

@@ -249,10 +249,7 @@ class _Openers(dict[str, int]):
     """A cache: what a sentence may be by its first token, so that most patterns are never tried."""
 
     def __missing__(self, token: str) -> int:
-        """Return what a sentence with this first token may be, as bits of `MAY_...`, and keep it.
-
-        A full cache is emptied first.
-        """
+        """Return, and keep, what a sentence with this first token may be, as bits of `MAY_...`; a full cache is emptied first."""
         if len(self) > _OPENERS_LIMIT:
             self.clear()
         folded = token.lstrip("_").lower()

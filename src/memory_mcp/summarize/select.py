@@ -79,10 +79,7 @@ def distinct(items: Iterable[Item], keys: Callable[[Item], set[str]], limit: int
 
 
 def same(one: set[str], other: set[str]) -> bool:
-    """Return whether two statements with these telling words share at least half of those of the one that has fewer.
-
-    False if either has none.
-    """
+    """Return whether two statements share at least half the telling words of the one with fewer; False if either has none."""
     return bool(one and other) and len(one & other) >= SAME * min(len(one), len(other))
 
 
@@ -196,10 +193,7 @@ def _bound(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
 
 
 def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
-    """Return the score of a sentence as a bullet, 0 if it says too little; notes its cues.
-
-    `last` is the number of each voice's last message.
-    """
+    """Return a sentence's score as a bullet, 0 if it says too little, and note its cues; `last`: each voice's last message."""
     if s.shape is _ERROR:
         return s.information * 0.5 + 0.8
     if s.information <= MIN_INFORMATION:

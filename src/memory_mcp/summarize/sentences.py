@@ -190,10 +190,7 @@ class _Reader:
         return self.found
 
     def _closely(self, line: str, bare: str, place: int) -> None:
-        """Read a line that may be no prose: an item, a fence, a tag, noise, or prose after all.
-
-        `bare` is it without blanks around, `place` where it begins.
-        """
+        """Read a line, begun at `place`, that may be no prose (item, fence, tag, noise); `bare` is it without blanks around."""
         first = bare[0]
         if first in _ITEM_STARTS and (match := _ITEM.match(line)):
             self._flush()
@@ -281,10 +278,7 @@ class _Reader:
         self._cut(start, end, _LEAD if lead else self.shape)
 
     def _cut(self, start: int, end: int, shape: Shape) -> None:
-        """Add a piece of the text as a span without blanks around it; a longer one than 480 characters is cut at a blank.
-
-        A blank piece adds nothing.
-        """
+        """Add a piece, unless it is blank, as a span without blanks around it; over 480 characters it is cut at a blank."""
         piece = self.text[start:end]
         bare = piece.strip()
         if not bare:
@@ -320,10 +314,7 @@ def without_marks(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return one line without markdown, tags, transcription marks, control characters and folders of absolute paths.
-
-    Of a link its text stays, of a path the last name.
-    """
+    """Return one line without markdown, tags, marks, control characters, targets of links and folders of absolute paths."""
     text = without_marks(text)
     if "\x1b" in text:
         text = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", text)

@@ -179,10 +179,7 @@ def _voice(event: Event) -> Voice:
 
 
 def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], stretch: Stretch) -> None:
-    """Add the sentences of an event's spans to the stretch, and count their words by the voice's weight.
-
-    Chatter, short exclamations and words in brackets count less.
-    """
+    """Add an event's sentences to the stretch, and count their words by voice; chatter, exclamations and asides count less."""
     narrates = voice is _AGENT and not event.speaker
     text, worth, tally, sentences = without_marks(event.text), _COUNTS[voice], stretch.tally, stretch.sentences
     cjk = has_cjk(text if len(text) <= HEAD + TAIL else text[:HEAD] + text[-TAIL:])
@@ -199,10 +196,7 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
 
 
 def _read_call(event: Event, stretch: Stretch) -> None:
-    """Count a call's tool and the words of the files it names (up to 8); keep commands and plans.
-
-    Of a planning tool's calls only the last is kept, but every new task.
-    """
+    """Count a call's tool and the words of up to 8 files it names; keep commands, new tasks, the last of each planning tool."""
     told = event.metadata
     name = told.get("tool") or re.split(r"[\s(:{]", event.text.strip()[:60], maxsplit=1)[0]
     name = clean(name)[:40] or "tool"

@@ -108,10 +108,7 @@ class _Known(dict[str, Word]):
     """A cache of words by token."""
 
     def __missing__(self, token: str) -> Word:
-        """Return the word of a token not met before, as `_judge` has it, with the cues it can trigger, of CJK all; and keep it.
-
-        A full cache is emptied first.
-        """
+        """Return, and keep, what `_judge` says of a token, with the cues it can trigger (CJK: all); first empty a full cache."""
         if len(self) > _CACHE_LIMIT:
             self.clear()
         cues = TRIGGERS.get(token.lower().rstrip(".:-/"), 0) if token.isascii() or not _CJK.search(token) else ANY_CUE

@@ -35,10 +35,7 @@ class Finding:
 
 
 def check(storage: Storage, calendar: Calendar) -> list[Finding]:
-    """Return all findings in what is derived so far, by rule; events that are not derived yet are no finding.
-
-    Reads the whole store.
-    """
+    """Return all findings in what is derived so far, by rule. Reads the whole store; events not derived yet are no finding."""
     storage.reread()
     cuts = {c.key: c for c in storage.toc.iter_cuts()}
     nodes = {n.node_id: n for n in storage.toc.all_nodes()}
@@ -102,10 +99,7 @@ def _events_in_segments(storage: Storage, cuts: Sequence[Segment]) -> Iterator[F
 
 
 def _pairs(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Finding]:
-    """Yield findings where the event shown for a duplicate is missing, hidden itself, or of another session.
-
-    `pairs` are shown events by hidden ones.
-    """
+    """Yield findings on `pairs`, shown events by hidden ones, where the shown one is missing, hidden, or of another session."""
     events = storage.events.get_many([*pairs, *pairs.values()]) if pairs else {}
     chained = storage.events.duplicates(pairs.values()) if pairs else {}
     for hidden, shown in pairs.items():

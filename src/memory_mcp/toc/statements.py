@@ -243,10 +243,7 @@ def by(speaker: str) -> str:
 
 
 def quoted(text: str, width: int = QUOTED) -> str:
-    """Return recorded words on one line in quotation marks, at most `width` characters of them.
-
-    Nothing in them could pass for their end, for markup or for a citation.
-    """
+    """Return recorded words in quotation marks on one line, at most `width` characters, without quotes, markup or citations."""
     return '"' + shorten(_plain(text), width) + '"'
 
 

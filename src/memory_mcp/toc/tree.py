@@ -233,10 +233,7 @@ class Tree:
         return self._calendar.midnight(day)
 
     def segments_below(self, node_id: NodeId, scope: Scope) -> list[Segment]:
-        """Return the segments under a node of the scope's project and agent that touch its window, in time order.
-
-        Role and speaker do not matter.
-        """
+        """Return the segments below a node of the scope's project, agent and window (not role or speaker), in time order."""
         if node_id == ROOT:
             return self._storage.toc.segments_in(scope)
         if level_of(node_id) is TocLevel.SEGMENT:

@@ -219,10 +219,7 @@ def read(query: str, on: Windows) -> Phrase | None:
 
 
 def _next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None:
-    """Return the first time at or after a place: its window, start and end; None where there is none.
-
-    Forms whose date is impossible are passed over.
-    """
+    """Return the first possible time at or after a place as (window, start, end), past impossible dates; None for none."""
     found = [(m.start(), number, m) for number, (form, _) in enumerate(_FORMS) if (m := form.search(text, at))]
     for start, number, m in sorted(found, key=lambda f: f[:2]):
         try:

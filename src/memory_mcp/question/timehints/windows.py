@@ -46,10 +46,7 @@ class Windows:
         return (first, after) if first < after and self.calendar.days(first, after) == window else None
 
     def months(self, year: int, month: int, count: int) -> TimeWindow:
-        """Return the window of `count` whole months; months below 1 or above 12 are of other years.
-
-        Raises ValueError before 1970.
-        """
+        """Return `count` whole months; a month below 1 or above 12 is of another year. Raises ValueError before 1970."""
         return self.days(month_of(year, month), month_of(year, month + count))
 
     def day(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
@@ -99,10 +96,7 @@ class Windows:
         return self.days(first, day + DAY)
 
     def ago(self, unit: str, count: int) -> TimeWindow:
-        """Return the window around `count` hours, minutes or seconds ago, a quarter of that time to each side.
-
-        Raises ValueError before 1970, KeyError for another unit.
-        """
+        """Return `count` hours, minutes or seconds ago, give or take a quarter. ValueError before 1970, KeyError for days."""
         length = count * SECONDS[unit] * 1000
         start = self.now_ms - length - length // 4
         return _positive(TimeWindow(start, self.now_ms - length + length // 4))
@@ -114,10 +108,7 @@ class Windows:
         return self.days(saturday - weeks * WEEK, saturday - weeks * WEEK + 2 * DAY)
 
     def season(self, month: int, shift: int | None) -> TimeWindow:
-        """Return the three months from `month` on.
-
-        For `shift` None the latest begun, for 0 the running one or else this year's, for 1 the latest that is over.
-        """
+        """Return three months from `month` on; `shift` None: the latest begun, 0: running or this year's, 1: latest over."""
         now = self.today
         start = month_of(self.begun(month), month)
         running = now < month_of(start.year, month + 3)
@@ -128,10 +119,7 @@ class Windows:
         return self.months(start.year, month, 3)
 
     def begun(self, month: int, day: int = 1) -> int:
-        """Return the latest year in which a date exists and has begun, today included.
-
-        Raises ValueError for a date that the last nine years lack.
-        """
+        """Return the latest year in which a date exists and has begun. Raises ValueError if the last nine years lack it."""
         now = self.today
         for year in range(now.year - ((month, day) > (now.month, now.day)), now.year - 9, -1):
             if day <= 28 or day <= (month_of(year, month + 1) - month_of(year, month)).days:
@@ -163,10 +151,7 @@ class Windows:
         return self.days(cuts[which], cuts[which + 1])
 
     def unit(self, window: TimeWindow) -> str:
-        """Return which whole unit of the calendar a window is: day, week, month, quarter or year; "" for any other.
-
-        A quarter or year may begin in any month.
-        """
+        """Return which unit a window is: day, week, month, or, from any month on, quarter or year; "" for any other."""
         first, after = self.dates(window) or (self.today, self.today)
         if (after - first, first.weekday()) == (WEEK, 0):
             return "week"
