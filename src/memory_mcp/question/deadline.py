@@ -136,14 +136,17 @@ def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: D
     if terms.over & {*before[-_BESIDE:]} and not terms.denied & {*before}:  # a least: "tests that need more than 5 s"
         return None
     reply = _reply(before, terms)
-    tight = start - _run(reversed(before), terms), end + _run(after, terms)
+    behind = _run(after, terms)
+    tight = start - _run(reversed(before), terms), end + behind
     if reply is not None:
         while reply > 0 and before[reply - 1] in terms.joins:
             reply -= 1
         return clause.first + reply, tight[1]
     if _says_nothing_else(query, clause, terms) or _leads(query, clause, terms):
         return clause.first, clause.last
-    if _is_granted(before, after, terms):
+    rest = after[behind:]
+    is_over = not rest or after[0] in terms.next or rest[0] in terms.next | terms.joins | terms.asks
+    if is_over and terms.has & {*before} and {*before} <= terms.limits | terms.company:  # "you have half a second"
         is_own = len(query) > clause.last - clause.first and not {*after} & (terms.replies | terms.asks)
         return clause.first, (clause.last if is_own else tight[1])
     if before[-1:] and before[-1] in terms.past | terms.known:
@@ -258,13 +261,6 @@ def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
     said = {*before, *after}
     is_dropped = bool(said & terms.over and said & terms.denied)
     return is_dropped or bool(said & terms.limits - terms.nouns) or (not strange and is_asked)
-
-
-def _is_granted(before: tuple[str, ...], after: tuple[str, ...], terms: Deadlines) -> bool:
-    """Return whether a clause grants a time: "you have half a second", "got 5 seconds before the demo", "I can wait 3 s"."""
-    is_said = bool(terms.has & {*before}) and {*before} <= terms.limits | terms.company
-    rest = after[_run(after, terms) :]
-    return is_said and (not rest or after[0] in terms.next or rest[0] in terms.next | terms.joins | terms.asks)
 
 
 def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadlines) -> bool:

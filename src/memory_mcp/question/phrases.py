@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import chain, product
-from typing import Any
 
 from memory_mcp.question.words import CODE, NUMBER, QUOTE, Word, fold, words
 from memory_mcp.text import terms
@@ -141,7 +140,11 @@ def table(language: str) -> Table:
     starts = _by_first(rows, lists)
     requests = _by_first([("request", 0.0, row) for row in data["requests"]["phrases"]], lists)
     latest = _by_first([("latest", 0.0, row) for row in data["latest"]["phrases"]], lists)
-    deadlines, courtesy = _deadlines(data["deadline"]), _split(data["courtesy"])
+    courtesy = _split(data["courtesy"])
+    # In the file a factor is written as `{ factor = "words" }`.
+    own, factors = data["deadline"], ("units", "numbers")
+    units, numbers = ({word: float(n) for n, row in own[key].items() for word in _split(row)} for key in factors)
+    deadlines = Deadlines(units, numbers, **{key: _split(value) for key, value in own.items() if key not in factors})
     return Table(
         language=language,
         marks=_split(data["marks"]),
@@ -205,15 +208,6 @@ def _start(phrases: Sequence[Phrase]) -> Start:
         followed={word: tuple(found) for word, found in followed.items()},
         gapped={word: tuple(found) for word, found in gapped.items()},
     )
-
-
-def _deadlines(data: Mapping[str, Any]) -> Deadlines:
-    """Return the tables for deadlines; in the file a factor is written as `{ factor = "words" }`."""
-    factors = {
-        key: {word: float(factor) for factor, row in data[key].items() for word in _split(row)} for key in ("units", "numbers")
-    }
-    sets = {key: _split(value) for key, value in data.items() if key not in factors}
-    return Deadlines(units=factors["units"], numbers=factors["numbers"], **sets)
 
 
 def _split(row: str) -> frozenset[str]:

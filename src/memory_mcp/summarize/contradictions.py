@@ -139,7 +139,12 @@ def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
         return False
     if apart and (newer.passing or older.passing):
         return False
-    return _other_value(newer, older) or _gives_up(newer, older) or _denies(newer, older)
+    if _other_value(newer, older) or _gives_up(newer, older):
+        return True
+    # Both say the same, one of them negated, as decisions, rules or preferences or of a default, and name two things.
+    lasting = (newer.firm and older.firm) or bool({"default", "默"} & set(newer.words) & set(older.words))
+    same = newer.denied != older.denied and newer.said == older.said
+    return same and lasting and len(_content(newer.said)) >= _NAMED
 
 
 def _other_value(newer: Claim, older: Claim) -> bool:
@@ -236,17 +241,6 @@ def _place(part: Sequence[str], words: Sequence[str]) -> int | None:
     """Return the first place of `part` in `words` as one run; None for nowhere."""
     size = len(part)
     return next((i for i in range(len(words) - size + 1) if tuple(words[i : i + size]) == tuple(part)), None)
-
-
-def _denies(newer: Claim, older: Claim) -> bool:
-    """Return whether both say the same, exactly one of them negated.
-
-    Both must be decisions, rules or preferences, or speak of a default, and name at least two things.
-    """
-    if newer.denied == older.denied or newer.said != older.said:
-        return False
-    lasting = (newer.firm and older.firm) or bool({"default", "默"} & set(newer.words) & set(older.words))
-    return lasting and len(_content(newer.said)) >= _NAMED
 
 
 def _unpolar(words: Sequence[str]) -> tuple[tuple[str, ...], bool]:

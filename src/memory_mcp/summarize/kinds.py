@@ -321,20 +321,15 @@ def kind_of(text: str, cues: int) -> MemoryKind:
         and not _NOT_A_RULE.search(folded)
     ):
         return MemoryKind.CONSTRAINT
-    if _defines(text, folded):
+    if (
+        (_names_any(folded, _DEFINITION_WORDS) and _DEFINITION.search(folded) and not _PRONOUN.match(folded))
+        or (_names_any(folded, _THING_WORDS) and _THING.match(folded))
+        or (_names_any(text, _DASHES) and _ENTRY.match(text) and not _CHANGE.search(folded))
+    ):
         return MemoryKind.DEFINITION
     if _names_any(folded, _PREFERENCE_WORDS) and _PREFERENCE.search(folded) and not _WISH.search(folded):
         return MemoryKind.PREFERENCE
     return MemoryKind.OBSERVATION
-
-
-def _defines(text: str, folded: str) -> bool:
-    """Return whether a statement defines something; `folded` is it in lower case."""
-    if _names_any(folded, _DEFINITION_WORDS) and _DEFINITION.search(folded) and not _PRONOUN.match(folded):
-        return True
-    if _names_any(folded, _THING_WORDS) and _THING.match(folded):
-        return True
-    return _names_any(text, _DASHES) and _ENTRY.match(text) is not None and _CHANGE.search(folded) is None
 
 
 _PROCEDURE_STARTS = (

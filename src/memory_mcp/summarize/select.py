@@ -51,7 +51,12 @@ def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
     """Return at most `limit` of the best sentences that score above 0, without near-duplicates, in the order of the text."""
     last = {voice: count - 1 for voice, count in stretch.messages.items()}
     dialogue = stretch.is_dialogue
-    bounded = [(_bound(s, dialogue, last), at, s) for at, s in _candidates(stretch)]
+    bounded = []
+    for at, s in _candidates(stretch):
+        # An upper bound of the score without reading the text: every possible cue counts.
+        is_exact = s.shape is _ERROR or s.information <= MIN_INFORMATION
+        bound = _score(s, dialogue, last) if is_exact else _praise(s, s.information, s.cues, dialogue, last)
+        bounded.append((bound, at, s))
     chosen: list[tuple[int, Sentence]] = []
     taken: list[set[str]] = []
     for score, at, s in _best_first(bounded, lambda s, _: _score(s, dialogue, last)):
@@ -183,13 +188,6 @@ def _manner(s: Sentence, dialogue: bool) -> float:
         addressed = any(word.cues & Cue.ADDRESS for word in held)
         return score - (0.5 if text[s.end - 1] in "?？" else 0.0) - (0.8 if addressed else 0.0)
     return score - 5.0 if is_errand(text, s.start, s.end) else score
-
-
-def _bound(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
-    """Return an upper bound of `_score` without reading the text: every possible cue counts."""
-    if s.shape is _ERROR or s.information <= MIN_INFORMATION:
-        return _score(s, dialogue, last)
-    return _praise(s, s.information, s.cues, dialogue, last)
 
 
 def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:

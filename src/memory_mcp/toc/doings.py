@@ -111,6 +111,10 @@ def doings_of(events: Sequence[Event]) -> Doings:
         for event in reversed(events)
         if _changes(event)
     )
+    lists = [event for event in events if event.type is EventType.TOOL_CALL and event.metadata.get("tool") == "TodoWrite"]
+    items = [(m["mark"], m["what"].strip()) for m in _TODO_LINE.finditer(lists[-1].text)] if lists else []
+    # Those under way first.
+    todo = [what for wanted in "~ " for mark, what in items if mark == wanted]
     found = Doings(
         asked=telling[0] if telling else None,
         asked_last=latest if telling and latest is not telling[0] else None,
@@ -119,7 +123,7 @@ def doings_of(events: Sequence[Event]) -> Doings:
         answered=answered,
         interrupted=bool(said) and said[-1].text.startswith(_INTERRUPTED),
         files=tuple(dict.fromkeys(name for name in names if name))[:_FILES],
-        todo=_todo(events),
+        todo=tuple(todo[:_TODO]),
     )
     return _with_commands(found, events)
 
@@ -206,16 +210,6 @@ def _inside(file: str, directory: str) -> str:
     """Return a file's path relative to `directory`; of one elsewhere, or without a directory, its last two names."""
     base = directory.rstrip("/") + "/"
     return file.removeprefix(base) if directory and file.startswith(base) else "/".join(file.split("/")[-2:])
-
-
-def _todo(events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the unfinished items of the agent's last list, those under way first, at most six."""
-    for event in reversed(events):
-        if event.type is EventType.TOOL_CALL and event.metadata.get("tool") == "TodoWrite":
-            found = [(m["mark"], m["what"].strip()) for m in _TODO_LINE.finditer(event.text)]
-            under_way = [what for mark, what in found if mark == "~"]
-            return tuple(under_way + [what for mark, what in found if mark == " "])[:_TODO]
-    return ()
 
 
 def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:

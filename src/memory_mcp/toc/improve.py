@@ -42,13 +42,6 @@ class _Below:
     #: The first few of them.
     children: set[NodeId] = field(default_factory=set)
 
-    def add(self, cut: Segment, child: NodeId) -> None:
-        """Count one more segment under this child."""
-        self.events += cut.events
-        self.end_ms = max(self.end_ms, cut.end[0])
-        if len(self.children) < _LEAST_CHILDREN:
-            self.children.add(child)
-
 
 def worth_improving(cuts: Iterable[Segment], taken: frozenset[NodeId], calendar: Calendar, now_ms: int) -> list[NodeId]:
     """Return the nodes that are due, most valuable first. Pure; `taken` have a text of their own and are left out.
@@ -66,7 +59,11 @@ def worth_improving(cuts: Iterable[Segment], taken: frozenset[NodeId], calendar:
             ranked.append((0, 0, -cut.start[0], cut.node_id) if fresh else (3, 0, -cut.tokens, cut.node_id))
         day, week, month, year = rollup_targets(cut.day)
         for period, child in ((day, cut.node_id), (week, day), (month, day), (year, month)):
-            below.setdefault(period, _Below()).add(cut, child)
+            held = below.setdefault(period, _Below())
+            held.events += cut.events
+            held.end_ms = max(held.end_ms, cut.end[0])
+            if len(held.children) < _LEAST_CHILDREN:
+                held.children.add(child)
     fresh_ids = {day_id(day) for day in fresh_days}
     for period, held in below.items():
         level = level_of(period)
@@ -100,8 +97,21 @@ class Improver:
 
     def material(self, node_id: NodeId) -> Material | None:
         """Return what a node is written from; None if it is gone or holds nothing to cite. Writes nothing."""
-        made = self._of_segment(node_id) if level_of(node_id) is TocLevel.SEGMENT else self._of_period(node_id)
-        return made if made is not None and made.quotations else None
+        if level_of(node_id) is not TocLevel.SEGMENT:
+            children = self._children(node_id)
+            cited = self._storage.grips.get_many({g for child in children for b in child.bullets for g in b.grip_ids})
+            cuts = self._storage.toc.segments({grip.segment for grip in cited.values()})
+            owners = {grip_id: cuts[grip.segment] for grip_id, grip in cited.items() if grip.segment in cuts}
+            words = self._evidence.quotes(list(cited.values()))
+            made = of_period(node_id, children, words, owners, source_of_children(children))
+        elif (cut := self._cut(node_id)) is not None:
+            events = self._storage.events.in_segment(cut)
+            grips = self._storage.grips.of_events(e.event_id for e in events)
+            words = self._evidence.quotes(list({g.grip_id: g for several in grips.values() for g in several}.values()))
+            made = of_segment(cut, events, grips, words, source_of_events(events))
+        else:
+            return None
+        return made if made.quotations else None
 
     def rarity(self) -> Rarity:
         """Return how rare words are in the memory now: their frequencies by project and the number of segments."""
@@ -152,25 +162,6 @@ class Improver:
         """Return the stored nodes that a period is written from, in time order; those that are missing are left out."""
         ids = children_of(self._storage.toc, node_id)
         return sorted(self._storage.toc.nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
-
-    def _of_segment(self, node_id: NodeId) -> Material | None:
-        """Return what a segment is written from; None if it is gone."""
-        cut = self._cut(node_id)
-        if cut is None:
-            return None
-        events = self._storage.events.in_segment(cut)
-        grips = self._storage.grips.of_events(e.event_id for e in events)
-        words = self._evidence.quotes(list({g.grip_id: g for several in grips.values() for g in several}.values()))
-        return of_segment(cut, events, grips, words, source_of_events(events))
-
-    def _of_period(self, node_id: NodeId) -> Material:
-        """Return what a period is written from: its children and the quotations of their bullets; both empty without children."""
-        children = self._children(node_id)
-        grips = self._storage.grips.get_many({g for child in children for b in child.bullets for g in b.grip_ids})
-        cuts = self._storage.toc.segments({grip.segment for grip in grips.values()})
-        owners = {grip_id: cuts[grip.segment] for grip_id, grip in grips.items() if grip.segment in cuts}
-        words = self._evidence.quotes(list(grips.values()))
-        return of_period(node_id, children, words, owners, source_of_children(children))
 
 
 def by_level(ids: Sequence[NodeId]) -> Mapping[str, int]:
