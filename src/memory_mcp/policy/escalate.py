@@ -48,24 +48,16 @@ def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
     return tuple(wanted) if len(wanted) <= _MOST_WORDS else ()
 
 
-def phrase_of(text: str) -> str:
-    """Return a question as a text that may be stored word for word; "" unless it has 10 to 200 characters.
-
-    Quotation marks around it are removed, white space becomes single spaces.
-    """
-    phrase = " ".join(text.strip().strip('"“”`').split())
-    return phrase if _SHORTEST_PHRASE <= len(phrase) <= _LONGEST_PHRASE else ""
-
-
 def to_find(plan: Plan, question: str, found: Sequence[Hit], is_enough: bool, was_cut: bool) -> Iterator[tuple[str, ...]]:
     """Yield what scans have to find, one after the other until one does: first a phrase, then words, either only if due.
 
-    Where a walk alone was asked and did not suffice or see everything, the question itself, word for word, unless the best hit
-    holds it; then the words that nothing found, or literal pieces that were not found surely.
+    Where a walk alone was asked and did not suffice or see everything, the question itself, word for word, if it has 10 to 200
+    characters and the best hit does not hold it; then the words that nothing found, or literal pieces not found surely.
     """
     alone = set(plan.order) <= {LayerName.TOPICS, LayerName.AGENTIC} and not plan.browses
-    phrase = phrase_of(question) if alone and (was_cut or not is_enough) else ""
-    if phrase and not any(phrase.lower() in " ".join(h.quote.split()).lower() for h in found[:1]):
+    phrase = " ".join(question.strip().strip('"“”`').split())
+    is_held = any(phrase.lower() in " ".join(h.quote.split()).lower() for h in found[:1])
+    if alone and (was_cut or not is_enough) and not is_held and _SHORTEST_PHRASE <= len(phrase) <= _LONGEST_PHRASE:
         yield (phrase,)
     words = looked_for(plan.text, plan.exact)
     if words and not is_enough and (not found or plan.first_match):

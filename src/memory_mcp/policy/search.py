@@ -12,7 +12,7 @@ from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.usage import Used
 from memory_mcp.policy import relevance
-from memory_mcp.policy.chain import MADE_OF, chain_of
+from memory_mcp.policy.chain import BEST, CHAINS, MADE_OF
 from memory_mcp.policy.escalate import escalate, to_find
 from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Outcome, Scanned
@@ -301,7 +301,7 @@ class Search:
         notices = [*self._notices]
         if budget.spent.exceeded:
             notices.append(f"{budget.spent.exceeded} was exceeded once (by at most half)")
-        chain = chain_of(plan.intent)
+        chain = [n for name in CHAINS[plan.intent] for n in ((name,) if name is not None else BEST)]
         last = max((chain.index(LayerName(t.layer)) for t in run.tried), default=len(chain))
         return Explanation(
             intent=plan.intent,

@@ -216,7 +216,7 @@ def _split(row: str) -> frozenset[str]:
 
 
 def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str] | None]:
-    """Return a part of a row as steps, one for each of its words: a set of alternative words, or None for a gap."""
+    """Return a part of a row as steps: a set of alternative words, or None for a gap; one for each word of plain text."""
     if part == "...":
         return [None]
     if part.startswith("<") and part.endswith(">"):
