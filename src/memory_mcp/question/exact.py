@@ -61,7 +61,10 @@ _SCOPED = re.compile(r"@[\w\-]+/[\w.\-]+")
 _NUMBER = re.compile(r"[\d.,:/%+\-]+")
 _MEASURE = re.compile(r"[\d.,]+(?:[A-Za-z%]{1,2}|msec|secs?|mins?|[kKMGT]i?[Bb]|mb|gb)|[a-z]+=[\d.,]+(?:ms|s|sec)")
 _INNER = re.compile(r"[^/:=()|]+")
-
+_KINDS = (
+    *((_URL, "path"), (_FLAG, "flag"), (_ENVIRONMENT, "variable"), (_HASH, "hash"), (_HEX, "hash")),
+    *((_VERSION, "version"), (_ISSUE, "number")),
+)
 
 #: Kinds that are as frequent in questions and keywords as in exact searches.
 FAINT = frozenset(("version", "status", "number"))
@@ -171,21 +174,12 @@ def _kind(chunk: str) -> str:
     """
     if _MEASURE.fullmatch(chunk) or (_NUMBER.fullmatch(chunk) and not _VERSION.fullmatch(chunk)):
         return ""
-    if _URL.fullmatch(chunk):
-        return "path"
-    if _FLAG.fullmatch(chunk):
-        return "flag"
-    if _ENVIRONMENT.fullmatch(chunk):
-        return "variable"
     code = _TICKET.fullmatch(chunk) or _NUMBERED.fullmatch(chunk)
     if _ERRNO.fullmatch(chunk) or (code is not None and code[1] not in _common()["standards"]):
         return "error code"
-    if _HASH.fullmatch(chunk) or _HEX.fullmatch(chunk):
-        return "hash"
-    if _VERSION.fullmatch(chunk):
-        return "version"
-    if _ISSUE.fullmatch(chunk):
-        return "number"
+    for pattern, kind in _KINDS:
+        if pattern.fullmatch(chunk):
+            return kind
     bare = _POSITION.sub("", chunk)
     if _is_path(bare):
         return "path"

@@ -45,6 +45,8 @@ _NUMBER_WORDS = frozenset("one two three four five six seven eight nine ten twel
 _NAME = re.compile(r"[^\W\d_]*[\d_./:@+\-]|[A-Z]")
 _STOPS = frozenset(",;:，；：")
 _CHOOSES, _EQUALS = "=use", "=is"
+#: Phrases by their first word, longest first, each with its group.
+_Phrases = dict[str, tuple[tuple[tuple[str, ...], str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,65 +72,32 @@ class Claim:
     denied: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Phrases:
-    """Phrases by their first word, longest first, each with its group."""
-
-    by_first: dict[str, tuple[tuple[tuple[str, ...], str], ...]]
-
-    def at(self, words: Sequence[str], place: int) -> tuple[int, str]:
-        """Return the length in words and group of the longest phrase that begins at `place`; (0, "") for none."""
-        for phrase, group in self.by_first.get(words[place], ()):
-            if tuple(words[place : place + len(phrase)]) == phrase:
-                return len(phrase), group
-        return 0, ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    structure: _Phrases
-    doubts: _Phrases
-    passing: _Phrases
-    states: _Phrases
-    news: _Phrases
-    rules: _Phrases
-    only: _Phrases
-    polar: _Phrases
-    bounds: frozenset[str]
-    scopes: frozenset[str]
-    labels: frozenset[str]
-    dates: frozenset[str]
-    replaces: tuple[re.Pattern[str], ...]
-
-
 def read(text: str, kind: MemoryKind) -> Claim | None:
     """Return a statement prepared for comparison; None if nothing could contradict it.
 
     None for a question, a doubt, fewer than 3 or more than 45 words, and for what is neither a decision, rule or
     preference nor says how things are.
     """
-    table = _table()
     raw = _TOKEN.findall(text)
     if not _FEWEST <= len(raw) <= _MOST or cues_of(text, Cue.QUESTION) & Cue.QUESTION or text.rstrip().endswith((":", "：")):
         return None
     lower = [word.lower().replace("’", "'") for word in raw]
-    firm = kind in FIRM or _any(table.rules, lower)
-    if not firm and not _any(table.states, lower):
+    firm = kind in FIRM or _any("rules", lower)
+    if not firm and not _any("states", lower):
         return None
     words, written = _structured(lower, raw)
-    if _any(table.doubts, words):
+    if _any("doubts", words):
         return None
     folded = text.lower().replace("’", "'")
-    gone = tuple(_value(match["old"]) for pattern in table.replaces for match in pattern.finditer(folded))
-    sole = firm or _any(table.news, lower) or _any(table.only, lower)
-    return Claim(words, written, firm, sole, _any(table.passing, lower), gone, frozenset(term_set(text)), *_unpolar(words))
+    gone = tuple(_value(match["old"]) for pattern in _replaces() for match in pattern.finditer(folded))
+    sole = firm or _any("news", lower) or _any("only", lower)
+    return Claim(words, written, firm, sole, _any("passing", lower), gone, frozenset(term_set(text)), *_unpolar(words))
 
 
 @cache
 def words_pattern() -> str:
     """Return a pattern (RE2, lower case) that all comparable statements but `FIRM` kinds match; others may match it too."""
-    data = _data()
-    rows = sorted({row for name in ("rules", "states") for row in _rows(data[name])})
+    rows = sorted(_listed("rules") | _listed("states"))
     spoken = "|".join(r"\W+".join(row.replace("'", "['’]").split()) for row in rows if not _CJK.match(row))
     return rf"\b(?:{spoken})\b|" + "|".join(row for row in rows if _CJK.match(row))
 
@@ -171,10 +140,10 @@ def _other_value(newer: Claim, older: Claim) -> bool:
         if not (shared and before and all(numbers)):
             return False
         # Numbers that only number something (step 3, PR 12), or are of a day, month or hour.
-        if before[-1] in _table().labels or before[-1] == "#" or not _table().dates.isdisjoint(after[:2]):
+        if before[-1] in _listed("labels") or before[-1] == "#" or not _listed("dates").isdisjoint(after[:2]):
             return False
         near = before[-_APART - 1 :]
-        is_set = any(word in (_CHOOSES, _EQUALS, "=") or word in _table().bounds for word in near) or after[:1] == ("%",)
+        is_set = any(word in (_CHOOSES, _EQUALS, "=") or word in _listed("bounds") for word in near) or after[:1] == ("%",)
         return version or (enough and is_set) or (newer.firm and older.firm and len(shared) >= _NEARLY_ALL)
     if not shared or not enough:
         return False
@@ -195,14 +164,13 @@ def _is_number(value: Sequence[str]) -> bool:
 
 def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) -> bool:
     """Return whether `before` sets the name after it: "use" within 4 words, no purpose between, or "is" right before names."""
-    table = _table()
     for back, word in enumerate(reversed(before)):
         if word == _CHOOSES:
             return True
         if word == _EQUALS:
-            one = _any(table.only, before)
+            one = _any("only", before)
             return back == 0 and (one or (_NAME.match(new[0]) is not None and _NAME.match(old[0]) is not None))
-        if word in table.scopes or word in table.labels or back >= _APART:
+        if word in _listed("scopes") or word in _listed("labels") or back >= _APART:
             return False
     return False
 
@@ -233,7 +201,7 @@ def _gives_up(newer: Claim, older: Claim) -> bool:
 def _value(text: str) -> tuple[str, ...]:
     """Return the words of a value, up to its purpose or place ("for", "in"), without articles."""
     words = [word for word in _TOKEN.findall(text) if word not in ("the", "a", "an", "using")]
-    end = next((at for at, word in enumerate(words) if at and word in _table().scopes), len(words))
+    end = next((at for at, word in enumerate(words) if at and word in _listed("scopes")), len(words))
     return tuple(words[:end])
 
 
@@ -245,11 +213,11 @@ def _place(part: Sequence[str], words: Sequence[str]) -> int | None:
 
 def _unpolar(words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
     """Return the words without negations and affirmations, and whether an odd number of negations was among them."""
-    polar = _table().polar
+    polar = _phrases("denies", "affirms")
     kept: list[str] = []
     denials, place = 0, 0
     while place < len(words):
-        size, group = polar.at(words, place)
+        size, group = _at(polar, words, place)
         if size:
             denials += group == "denies"
         elif words[place] not in (_CHOOSES, _EQUALS):
@@ -268,12 +236,12 @@ def _content(words: Sequence[str]) -> set[str]:
 
 def _structured(lower: Sequence[str], raw: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the words without filler, each expression that sets a value as one mark; and the same as written."""
-    structure = _table().structure
+    structure = _phrases("whole", "chooses", "equals", "frame")
     words: list[str] = []
     written: list[str] = []
     place = 0
     while place < len(lower):
-        size, group = structure.at(lower, place)
+        size, group = _at(structure, lower, place)
         if group in ("chooses", "equals"):
             words.append(_CHOOSES if group == "chooses" else _EQUALS)
             written.append(words[-1])
@@ -284,32 +252,23 @@ def _structured(lower: Sequence[str], raw: Sequence[str]) -> tuple[tuple[str, ..
     return tuple(words), tuple(written)
 
 
-def _any(phrases: _Phrases, words: Sequence[str]) -> bool:
-    """Return whether any of the phrases is among the words."""
-    return any(phrases.at(words, place)[0] for place in range(len(words)))
+def _any(name: str, words: Sequence[str]) -> bool:
+    """Return whether any phrase of a list of contradictions.toml is among the words."""
+    phrases = _phrases(name)
+    return any(_at(phrases, words, place)[0] for place in range(len(words)))
+
+
+def _at(phrases: _Phrases, words: Sequence[str], place: int) -> tuple[int, str]:
+    """Return the length in words and group of the longest phrase that begins at `place`; (0, "") for none."""
+    for phrase, group in phrases.get(words[place], ()):
+        if tuple(words[place : place + len(phrase)]) == phrase:
+            return len(phrase), group
+    return 0, ""
 
 
 @cache
-def _table() -> _Table:
-    """Return the lists of words for comparison, read once from the package."""
-    data = _data()
-    flat = {name: frozenset(_rows(data[name])) for name in ("bounds", "scopes", "labels", "dates")}
-    return _Table(
-        structure=_phrases(data, "whole", "chooses", "equals", "frame"),
-        doubts=_phrases(data, "doubts"),
-        passing=_phrases(data, "passing"),
-        states=_phrases(data, "states"),
-        news=_phrases(data, "news"),
-        rules=_phrases(data, "rules"),
-        only=_phrases(data, "only"),
-        polar=_phrases(data, "denies", "affirms"),
-        replaces=tuple(map(re.compile, data["replaces"]["patterns"])),
-        **flat,
-    )
-
-
 def _data() -> dict[str, Any]:
-    """Return the parsed lists of words, read from contradictions.toml at each call."""
+    """Return the parsed lists of words, read once from contradictions.toml."""
     source = files("memory_mcp.summarize") / "contradictions.toml"
     return tomllib.loads(source.read_text(encoding="utf-8"))
 
@@ -319,14 +278,27 @@ def _rows(text: str) -> list[str]:
     return [row for row in text.replace("\n", "|").split("|") if row]
 
 
-def _phrases(data: dict[str, Any], *groups: str) -> _Phrases:
-    """Return the phrases of some lists of the data, each with its list as group; the first list wins for equal ones."""
+@cache
+def _listed(name: str) -> frozenset[str]:
+    """Return the words of a list of contradictions.toml."""
+    return frozenset(_rows(_data()[name]))
+
+
+@cache
+def _replaces() -> tuple[re.Pattern[str], ...]:
+    """Return the patterns, for text in lower case, of an expression that gives up a value, which is their group `old`."""
+    return tuple(map(re.compile, _data()["replaces"]["patterns"]))
+
+
+@cache
+def _phrases(*groups: str) -> _Phrases:
+    """Return the phrases of lists of contradictions.toml, each with its list as group; the first list wins for equal ones."""
     found: dict[tuple[str, ...], str] = {}
     for group in groups:
-        for row in _rows(data[group]):
+        for row in _rows(_data()[group]):
             if words := tuple(_TOKEN.findall(row)):
                 found.setdefault(words, group)
     by_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for words, group in sorted(found.items(), key=lambda item: -len(item[0])):
         by_first.setdefault(words[0], []).append((words, group))
-    return _Phrases({first: tuple(rows) for first, rows in by_first.items()})
+    return {first: tuple(rows) for first, rows in by_first.items()}
