@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heapreplace
-from itertools import islice
+from itertools import islice, takewhile
 from operator import itemgetter
 from typing import TypeVar
 
@@ -57,29 +57,22 @@ def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
         is_exact = s.shape is _ERROR or s.information <= MIN_INFORMATION
         bound = _score(s, dialogue, last) if is_exact else _praise(s, s.information, s.cues, dialogue, last)
         bounded.append((bound, at, s))
-    chosen: list[tuple[int, Sentence]] = []
-    taken: list[set[str]] = []
-    for score, at, s in _best_first(bounded, lambda s, _: _score(s, dialogue, last)):
-        if score <= 0:
-            break
-        keys = s.keys
-        if not any(same(keys, other) for other in taken):
-            chosen.append((at, s))
-            taken.append(keys)
-            if len(chosen) == limit:
-                break
-    return [s for _, s in sorted(chosen, key=lambda item: item[0])]
+    best = takewhile(lambda one: one[0] > 0, _best_first(bounded, lambda s, _: _score(s, dialogue, last)))
+    chosen = distinct(best, lambda one: one[2].keys, limit)
+    return [s for _, _, s in sorted(chosen, key=itemgetter(1))]
 
 
 def distinct(items: Iterable[Item], keys: Callable[[Item], set[str]], limit: int) -> list[Item]:
-    """Return at most `limit` items in order, without those that say the same as an earlier one, judged by their telling words."""
+    """Return the first items, at most `limit` (above 0), without those that say the same as an earlier one by their `keys`."""
     kept: list[Item] = []
     taken: list[set[str]] = []
     for item in items:
         own = keys(item)
-        if len(kept) < limit and not any(same(own, other) for other in taken):
+        if not any(same(own, other) for other in taken):
             kept.append(item)
             taken.append(own)
+            if len(kept) == limit:
+                break
     return kept
 
 

@@ -35,10 +35,7 @@ class Windows:
 
     def days(self, first: dt.date, after: dt.date) -> TimeWindow:
         """Return the window from one date up to, not including, another; raises ValueError if empty or begun before 1970."""
-        window = self.calendar.days(first, after)
-        if not 0 < window.start_ms < window.end_ms:
-            raise ValueError(first)
-        return window
+        return _positive(self.calendar.days(first, after))
 
     def dates(self, window: TimeWindow) -> tuple[dt.date, dt.date] | None:
         """Return the first date and the one after the last of a window of whole local days; None for any other window."""
