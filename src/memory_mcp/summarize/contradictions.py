@@ -89,9 +89,15 @@ def read(text: str, kind: MemoryKind) -> Claim | None:
     if _any("doubts", words):
         return None
     folded = text.lower().replace("’", "'")
-    gone = tuple(_value(match["old"]) for pattern in _replaces() for match in pattern.finditer(folded))
+    gone = []
+    for match in (found for pattern in _replaces() for found in pattern.finditer(folded)):
+        # A value goes up to its purpose or place ("for", "in"), without articles.
+        value = [word for word in _TOKEN.findall(match["old"]) if word not in ("the", "a", "an", "using")]
+        end = next((at for at, word in enumerate(value) if at and word in _listed("scopes")), len(value))
+        gone.append(tuple(value[:end]))
     sole = firm or _any("news", lower) or _any("only", lower)
-    return Claim(words, written, firm, sole, _any("passing", lower), gone, frozenset(term_set(text)), *_unpolar(words))
+    passing, terms = _any("passing", lower), frozenset(term_set(text))
+    return Claim(words, written, firm, sole, passing, tuple(gone), terms, *_unpolar(words))
 
 
 @cache
@@ -196,13 +202,6 @@ def _gives_up(newer: Claim, older: Claim) -> bool:
         if len(same) >= _COVERED * len(about) and len(same) >= (1 if newer.firm and older.firm else _SHARED):
             return True
     return False
-
-
-def _value(text: str) -> tuple[str, ...]:
-    """Return the words of a value, up to its purpose or place ("for", "in"), without articles."""
-    words = [word for word in _TOKEN.findall(text) if word not in ("the", "a", "an", "using")]
-    end = next((at for at, word in enumerate(words) if at and word in _listed("scopes")), len(words))
-    return tuple(words[:end])
 
 
 def _place(part: Sequence[str], words: Sequence[str]) -> int | None:

@@ -45,7 +45,10 @@ def check(storage: Storage, calendar: Calendar) -> list[Finding]:
     findings += _nodes(storage, calendar, cuts.values(), nodes)
     findings += _bullets(storage, nodes.values())
     findings += _grips(storage, cuts.keys())
-    findings += _terms_upwards(storage, nodes)
+    for node_id in (n for n in nodes if level_of(n) is not TocLevel.SEGMENT):
+        below = union(read_sets(storage.toc, children_of(storage.toc, node_id)).values())
+        if len(without(below, read_sets(storage.toc, [node_id])[node_id])):
+            findings.append(Finding("terms", node_id, "does not hold all terms of what lies below it"))
     return findings
 
 
@@ -178,11 +181,3 @@ def _grips(storage: Storage, cuts: Collection[int]) -> Iterator[Finding]:
                 yield Finding("grips", grip.grip_id, "its hash does not match the stored words")
             elif grip.segment not in cuts:
                 yield Finding("grips", grip.grip_id, "belongs to no segment")
-
-
-def _terms_upwards(storage: Storage, nodes: Iterable[NodeId]) -> Iterator[Finding]:
-    """Yield findings on periods whose term set lacks terms of their children."""
-    for node_id in (n for n in nodes if level_of(n) is not TocLevel.SEGMENT):
-        below = union(read_sets(storage.toc, children_of(storage.toc, node_id)).values())
-        if len(without(below, read_sets(storage.toc, [node_id])[node_id])):
-            yield Finding("terms", node_id, "does not hold all terms of what lies below it")
