@@ -20,11 +20,6 @@ BEST = (LayerName.HYBRID, LayerName.BM25, LayerName.VECTOR)
 MADE_OF: Mapping[LayerName, frozenset[LayerName]] = {LayerName.HYBRID: frozenset({LayerName.BM25, LayerName.VECTOR})}
 
 
-def chain_of(intent: Intent) -> tuple[LayerName, ...]:
-    """Return the layers of an intent in the order they are tried; "the best accelerator" becomes all of them, best first."""
-    return tuple(n for name in CHAINS[intent] for n in ((name,) if name is not None else BEST))
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
     """How an intent is enforced (cognitive-architecture.md, Query Intent Classification; PRD section 5.5)."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query, Theme
+from memory_mcp.layers.base import Hit, LayerName, LayerStatus, Query, Theme
 from memory_mcp.layers.budget import Budget, StopConditions, leave_out
 from memory_mcp.metrics import span
 from memory_mcp.policy import relevance
@@ -61,25 +61,25 @@ class Engine:
         self._pages = Pages()
 
     def statuses(self) -> list[LayerStatus]:
-        """Return the status of every layer, in the order of the layers, asked now and remembered.
-
-        One that raises counts as unhealthy.
-        """
-        found = [_status(layer) for layer in self._parts.layers.values()]
+        """Return each layer's status, in their order, asked anew and remembered; one that raises is unhealthy for that reason."""
+        found = []
+        for layer in self._parts.layers.values():
+            try:
+                found.append(layer.status())
+            except Exception as error:
+                reason = f"its status cannot be told: {error}"
+                found.append(LayerStatus(layer.name, enabled=True, healthy=False, reason=reason))
         with self._lock:
             self._known = (time.monotonic(), found)
         return found
 
-    def _lately(self) -> list[LayerStatus]:
-        """Return the statuses of the layers, at most `_STATUS_AGE` seconds old: the remembered ones, or asked again."""
-        with self._lock:
-            at, known = self._known
-        return known if time.monotonic() - at < _STATUS_AGE else self.statuses()
-
     def plan(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Plan:
         """Return the plan of a question, not run; `bounds` are those of the settings. Raises InvalidQuery and ConfigError."""
         parts = self._parts
-        known = Known(self._lately(), bounds, parts.clock.now_ms(), parts.calendar, dict(self._usual_ms))
+        with self._lock:
+            at, lately = self._known
+        statuses = lately if time.monotonic() - at < _STATUS_AGE else self.statuses()
+        known = Known(statuses, bounds, parts.clock.now_ms(), parts.calendar, dict(self._usual_ms))
         return make_plan(query, how, known)
 
     def search(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Answer:
@@ -124,8 +124,7 @@ class Engine:
     def _ready_plan(self, query: Query, bounds: StopConditions, how: How) -> Plan:
         """Return the plan, made once indexes that a start has not read yet are read, or after 3 seconds.
 
-        What a start has to read, the first plan's tables included, does not count against the question's own
-        time.
+        What a start has to read, the first plan's tables included, does not count against the question's own time.
         """
         began = time.monotonic()
         waited = self._parts.wait(_LOADING)
@@ -136,14 +135,6 @@ class Engine:
             leave_out(time.monotonic() - began)
         self._has_planned = True
         return plan
-
-
-def _status(layer: Layer) -> LayerStatus:
-    """Return the status of a layer; one that raises counts as enabled and unhealthy, with the error as reason."""
-    try:
-        return layer.status()
-    except Exception as error:
-        return LayerStatus(layer.name, enabled=True, healthy=False, reason=f"its status cannot be told: {error}")
 
 
 def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:

@@ -48,25 +48,16 @@ def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
     return tuple(wanted) if len(wanted) <= _MOST_WORDS else ()
 
 
-def phrase_of(text: str) -> str:
-    """Return a question as a text that may be stored word for word; "" unless it has 10 to 200 characters.
-
-    Quotation marks around it are removed, white space becomes single spaces.
-    """
-    phrase = " ".join(text.strip().strip('"“”`').split())
-    return phrase if _SHORTEST_PHRASE <= len(phrase) <= _LONGEST_PHRASE else ""
-
-
 def to_find(plan: Plan, question: str, found: Sequence[Hit], is_enough: bool, was_cut: bool) -> Iterator[tuple[str, ...]]:
     """Yield what scans have to find, one after the other until one does: first a phrase, then words, either only if due.
 
-    Where a walk alone was asked and did not suffice or see everything, the question itself, word for word,
-    unless the best hit holds it; then the words that nothing found, or literal pieces that were not found
-    surely.
+    Where a walk alone was asked and did not suffice or see everything, the question itself, word for word, if it has 10 to 200
+    characters and the best hit does not hold it; then the words that nothing found, or literal pieces not found surely.
     """
     alone = set(plan.order) <= {LayerName.TOPICS, LayerName.AGENTIC} and not plan.browses
-    phrase = phrase_of(question) if alone and (was_cut or not is_enough) else ""
-    if phrase and not any(phrase.lower() in " ".join(h.quote.split()).lower() for h in found[:1]):
+    phrase = " ".join(question.strip().strip('"“”`').split())
+    is_held = any(phrase.lower() in " ".join(h.quote.split()).lower() for h in found[:1])
+    if alone and (was_cut or not is_enough) and not is_held and _SHORTEST_PHRASE <= len(phrase) <= _LONGEST_PHRASE:
         yield (phrase,)
     words = looked_for(plan.text, plan.exact)
     if words and not is_enough and (not found or plan.first_match):
@@ -109,10 +100,7 @@ class _Scan:
         stop(self.working, self.woken, interrupt)
 
     def _work(self) -> None:
-        """Read slices until none is left, there is enough, or a bound says so. The body of a thread.
-
-        An error is kept in `error`.
-        """
+        """Read slices until none is left, there is enough, or a bound says so, keeping an error in `error`. A thread's body."""
         error: BaseException | None = None
         try:
             while (got := self._next()) is not None:
@@ -130,31 +118,22 @@ class _Scan:
     def _next(self) -> tuple[int, TimeWindow | None] | None:
         """Return the number and window of the next slice, counted as one call; None if none is left or may be read.
 
-        The first call finds out the slices. Enough hits, an error of any thread and a cancelled budget end
-        the scan.
+        The first call finds out the slices; where an index names the segments, it reads those, for one call, as slice 0,
+        and no other is left. Enough hits, an error of any thread and a cancelled budget end the scan.
         """
         with self._handing_out:
             if self._left is None:
-                self._left = iter(enumerate(self._begin()))
+                named = self._scanner.named(self._query, self._words) if self._budget.call() else None
+                windows = self._scanner.slices(self._query) if named is None else []
+                self.slices = len(windows) if named is None else 1
+                if named is not None:
+                    self.read[0] = named
+                self._left = iter(enumerate(windows))
             found = sum(len(s.hits) for s in list(self.read.values()))
             if self.error is not None or found >= self._query.limit or self._budget.is_cancelled():
                 return None
             got = next(self._left, None)
             return got if got is not None and self._budget.call() else None
-
-    def _begin(self) -> list[TimeWindow]:
-        """Return the slices to read.
-
-        Empty where an index names the segments: those are read here, at once and for one call, and are kept as slice 0;
-        empty too where `slices` finds none.
-        """
-        named = self._scanner.named(self._query, self._words) if self._budget.call() else None
-        if named is not None:
-            self.slices, self.read[0] = 1, named
-            return []
-        slices = self._scanner.slices(self._query)
-        self.slices = len(slices)
-        return slices
 
 
 def escalate(
@@ -162,17 +141,9 @@ def escalate(
 ) -> tuple[tuple[Hit, ...], Scanned]:
     """Search the events of the query's time, newest first, within the budget; return the hits and what the scan cost.
 
-    Args:
-        scanner: Reads slices of time.
-        query: The request; at most its limit of hits is returned.
-        words: What every event found must hold.
-        budget: Ends the scan, whatever the threads do; the slices read by then count.
-        why: The trigger of the scan, for the explanation.
-        interrupt: Stops the reads of a thread.
-
-    Raises:
-        StorageError: The store cannot be read. Other errors end the scan and are logged.
-
+    Every event found holds all of `words`; at most the query's limit of hits is returned. When the budget ends the scan,
+    the slices read by then count. `why` is the trigger, for the explanation; `interrupt` stops the reads of a thread.
+    Raises StorageError where the store cannot be read; other errors end the scan and are logged.
     """
     began = budget.clock.monotonic()
     scan = _Scan(scanner, query, words, budget.branch())

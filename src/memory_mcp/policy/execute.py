@@ -91,12 +91,11 @@ class _Path:
     ms: float = 0.0
     thread: threading.Thread | None = None
 
-    def start(self) -> "_Path":
-        """Start the search in a new daemon thread, with the caller's context, without waiting; return itself."""
+    def start(self) -> None:
+        """Start the search in a new daemon thread, with the caller's context, without waiting."""
         context = contextvars.copy_context()
         self.thread = threading.Thread(target=context.run, args=(self._work,), name=f"{LAYER}{self.name}", daemon=True)
         self.thread.start()
-        return self
 
     def _work(self) -> None:
         """Search, keep the answer or the error and the time taken, and wake who waits. The body of the thread."""
@@ -138,8 +137,7 @@ class Execution:
     def run(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
         """Run the plan's layers as its mode says: one by one, or side by side.
 
-        A layer that cannot answer is a line of the result. Raises InvalidQuery, NotFound or StorageError that
-        a layer raised. No layer is at work any more on return, or it has been told to end.
+        A layer that cannot answer is a line of the result. Raises InvalidQuery, NotFound or StorageError that a layer raised.
         """
         if plan.mode is Mode.SEQUENTIAL:
             return self._one_by_one(plan, query, budget, judge)
@@ -180,7 +178,6 @@ class Execution:
         """Run all paths at once and merge their hits; without any the plan's last layer follows, if no path and in time."""
         run = Run()
         verdicts: dict[LayerName, Verdict] = {}
-
         strong: list[_Path] = []
 
         def enough(paths: Sequence[_Path], fresh: Sequence[_Path]) -> bool:
@@ -220,8 +217,7 @@ class Execution:
     def _beside(self, plan: Plan, query: Query, budget: Budget) -> list[_Path]:
         """Return a path, not started, for each layer that runs at once.
 
-        The others leave the best accelerator among them nodes for its own list, at most three quarters of
-        what is left.
+        The others leave the best accelerator among them nodes for its own list, at most three quarters of what is left.
         """
         best = next((n for n in BEST if n in plan.paths), None)
         kept = min(query.limit, max(1, int(budget.nodes_left() * _FOR_BEST)))
@@ -240,7 +236,7 @@ class Execution:
     def _wait(self, paths: list[_Path], budget: Budget, enough: Enough) -> list[_Path]:
         """Start paths and wait until all have ended, `enough` says so, the time is up, or the budget is cancelled.
 
-        Those still at work are stopped, without waiting for their end. Returns the paths given.
+        The budgets of those still at work are cancelled, and their reads interrupted in the background. Returns the paths.
         """
         woken = paths[0].woken
         for path in paths:
@@ -263,18 +259,14 @@ class Execution:
                 late = time.monotonic() >= ends
                 going = going and len(seen) < len(paths) and not late and not budget.is_cancelled()
         finally:
-            self._stop(paths, woken)
+            working = [p for p in paths if not p.done]
+            for path in working:
+                path.budget.cancel()
+            if working:
+                stop(lambda: [p.working for p in working if p.working], woken, self._interrupt)
         if late and any(not p.done for p in paths) and "timeout_ms" not in budget.hit:
             budget.hit.append("timeout_ms")
         return paths
-
-    def _stop(self, paths: Sequence[_Path], woken: threading.Condition) -> None:
-        """Stop the paths still at work: cancel their budgets, and interrupt their reads in the background; does not wait."""
-        late = [p for p in paths if not p.done]
-        for path in late:
-            path.budget.cancel()
-        if late:
-            stop(lambda: [p.working for p in late if p.working], woken, self._interrupt)
 
     def _judged(self, path: _Path, judge: Judge, run: Run) -> Verdict | None:
         """Record the outcome of a path in `run` and return its verdict; None if it has no answer, or themes in place of hits.
@@ -308,10 +300,7 @@ class Execution:
 
 
 def _with_themes(run: Run) -> Run:
-    """Return the run, changed, with the themes that layers found; those layers count as used, before others.
-
-    Without themes it stays as it is.
-    """
+    """Return the run itself, changed: with the themes that layers found, if any; those layers count as used, before others."""
     tellers = tuple(name for name, answer in run.answers.items() if answer.themes)
     if tellers:
         run.themes = tuple(theme for name in tellers for theme in run.answers[name].themes)

@@ -47,10 +47,7 @@ def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
 
 
 def arbitration(found: Mapping[LayerName, Sequence[Hit]]) -> str:
-    """Return how hits were merged: "merged bm25 5, vector 4: 3 of 6 in several; bm25 comes first".
-
-    "" for fewer than two layers with hits.
-    """
+    """Return how layers were merged: "merged bm25 5, vector 4: 3 of 6 in several; bm25 comes first"; "" below two with hits."""
     lists = {name: hits for name, hits in found.items() if hits}
     if len(lists) < 2:
         return ""

@@ -34,10 +34,7 @@ class Pages:
         self._lock = threading.Lock()
 
     def find(self, query: Query, how: How) -> Listed | None:
-        """Return the list that a further page continues; None for a first page, or one whose list is gone.
-
-        It may be too short for that page, and is not copied.
-        """
+        """Return the list that a further page continues, perhaps too short for it; None for a first page, or if it is gone."""
         if not how.offset:
             return None
         with self._lock:
@@ -59,9 +56,6 @@ class Pages:
 
 
 def _key(query: Query, how: How) -> object:
-    """Return everything of a request but the page: requests with equal keys share a list.
-
-    Limits of time and tokens are left out.
-    """
+    """Return all of a request but the page and limits of time and tokens: requests with equal keys share a list."""
     bounds = tuple(sorted((name, value) for name, value in how.bounds.items() if name not in ("timeout_ms", "max_token_budget")))
     return replace(query, limit=0), how.intent, how.mode, bounds, how.min_confidence, how.without, how.as_of

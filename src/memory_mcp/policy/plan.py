@@ -183,10 +183,7 @@ def pool_of(limit: int, offset: int) -> int:
 
 
 def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
-    """Return layers by name.
-
-    Raises InvalidQuery for a name that no layer has, and for the agentic layer, which cannot be left out.
-    """
+    """Return layers by name. Raises InvalidQuery for an unknown name and for the agentic layer, which cannot be left out."""
     known = [n.value for n in LayerName if n not in (LayerName.TOC, LayerName.AGENTIC)]
     for name in names:
         if name not in known:
@@ -205,8 +202,7 @@ def _without(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus
 def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, float], timeout_ms: int) -> dict[LayerName, str]:
     """Return the accelerators that would use up a short time limit while a quicker one is usable, with the reason.
 
-    That is: those that usually take more than 60% of `timeout_ms`. Those that have not run yet count as
-    quick.
+    That is: those that usually take more than 60% of `timeout_ms`. Those that have not run yet count as quick.
     """
     usable = [s.name for s in statuses if s.usable and s.name in BEST]
     quickest = min((usual_ms.get(n, 0.0) for n in usable), default=0.0)
@@ -222,9 +218,8 @@ def _routed(
 ) -> tuple[tuple[LayerName, ...], tuple[Skipped, ...], LayerName]:
     """Return the usable layers of an intent's chain, those passed over with their reasons, and the layer wanted first.
 
-    The agentic layer is always among them, and last. `slow` are layers to pass over, with reasons; when
-    `browsing` only topics (to explore) and agentic are used. The chain follows what is live; the tier is a
-    label for people.
+    The agentic layer is always among them, and last. `slow` are layers to pass over, with reasons; when `browsing` only topics
+    (to explore) and agentic are used. The chain follows what is live; the tier is a label for people.
     """
     known = {s.name: s for s in statuses}
     if browsing:  # themes are what topics are for; the tree lists what happened
@@ -273,9 +268,8 @@ def _bounds(
 ) -> StopConditions:
     """Return the bounds of the settings, changed by those of the intent and then by the caller's.
 
-    An intent changes only bounds that the settings leave at their defaults. The number of nodes is at least
-    `wanted`, unless set. A deadline lowers the time limit; side by side the beam is at least 2. Raises
-    ConfigError for a bound out of range.
+    An intent changes only bounds that the settings leave at their defaults. The number of nodes is at least `wanted`, unless
+    set. A deadline lowers the time limit; side by side the beam is at least 2. Raises ConfigError for a bound out of range.
     """
     usual = StopConditions()
     own = {f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != getattr(usual, f.name)}

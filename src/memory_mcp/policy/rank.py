@@ -76,25 +76,29 @@ class RankingSettings:
 def rank(
     hits: Sequence[Hit], settings: RankingSettings, now_ms: int, *, names_time: bool, exact: bool, usage: Mapping[GripId, Used]
 ) -> list[Hit]:
-    """Return hits by final value, best first, ties by id, each with its signals in `parts`; those that say the same once.
+    """Return hits by final value, best first, ties by id, each with its signals and that value ("rank") in `parts`.
 
-    Superseded hits come after their successors and retracted ones last, all with lower scores than what holds.
-
-    Args:
-    hits: The hits of all layers.
-    settings: Weights of the signals, and whether hits that say the same are shown once.
-    now_ms: The current time, UTC milliseconds.
-    names_time: Whether the query names a time; recency does not count then.
-    exact: Whether the query names an identifier; recency does not count then.
-    usage: How often grips were opened, by id; without any, usage does not count.
-
+    Superseded hits come after their successors and retracted ones last, all with lower scores than what holds. Those that say
+    the same are shown once, if the settings say so. Recency (`now_ms`: UTC milliseconds) does not count where the query names a
+    time or is `exact`, i.e. names an identifier, nor usage where none of the hits' grips was opened.
     """
     weights = settings.weights
     if names_time or exact:
         weights["recency"] = 0.0
     if not (settings.usage and any(i in usage for hit in hits for i in _ids(hit))):
         weights["usage"] = 0.0
-    valued = [_valued(hit, weights, settings, now_ms, usage) for hit in hits]
+    days, valued = settings.half_life_days, []
+    for hit in hits:
+        signals = {
+            "salience": salience(hit),
+            "recency": recency(hit.timestamp, now_ms, days),
+            # The layer's score on a logarithmic scale.
+            "relevance": min(max(1 + math.log(max(hit.score, _LEAST)) / -math.log(_LEAST), 0.0), 1.0),
+            "usage": frequency(hit, now_ms, days, usage) if weights["usage"] else 0.0,
+        }
+        value = sum(weights[name] * signals[name] for name in SIGNALS) / sum(weights.values())
+        shown = tuple((name, round(v, 4)) for name, v in signals.items() if weights[name])
+        valued.append((value, replace(hit, parts=(*hit.parts, *shown, ("rank", round(value, 4))))))
     ordered = [hit for _, hit in sorted(valued, key=lambda pair: (-pair[0], identity(pair[1])))]
     ordered = _worth_less(_behind_their_successors(ordered))
     return _collapsed(ordered) if settings.collapse else ordered
@@ -119,31 +123,9 @@ def recency(timestamp: int, now_ms: int, half_life_days: float) -> float:
 
 
 def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[GripId, Used]) -> float:
-    """Return how often a hit was opened, 0..1: 0 for never, 0.5 for once just now, and up to 1 for many times.
-
-    An opening counts half after each half-life.
-    """
+    """Return how often a hit was opened, 0..1: 0 never, 0.5 once just now; an opening counts half after each half-life."""
     times = (at for i in _ids(hit) if i in usage for at in usage[i].times)
     return float(1 - 0.5 ** sum(recency(at, now_ms, half_life_days) for at in times))
-
-
-def _valued(
-    hit: Hit, weights: Mapping[str, float], settings: RankingSettings, now_ms: int, usage: Mapping[GripId, Used]
-) -> tuple[float, Hit]:
-    """Return a hit's final value, 0..1, and the hit with its weighted signals and that value ("rank") in `parts`.
-
-    Relevance is the score on a logarithmic scale.
-    """
-    days = settings.half_life_days
-    signals = {
-        "salience": salience(hit),
-        "recency": recency(hit.timestamp, now_ms, days),
-        "relevance": min(max(1 + math.log(max(hit.score, _LEAST)) / -math.log(_LEAST), 0.0), 1.0),
-        "usage": frequency(hit, now_ms, days, usage) if weights["usage"] else 0.0,
-    }
-    value = sum(weights[name] * signals[name] for name in SIGNALS) / sum(weights.values())
-    shown = tuple((name, round(v, 4)) for name, v in signals.items() if weights[name])
-    return value, replace(hit, parts=(*hit.parts, *shown, ("rank", round(value, 4))))
 
 
 def _ids(hit: Hit) -> set[GripId]:
@@ -152,10 +134,7 @@ def _ids(hit: Hit) -> set[GripId]:
 
 
 def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
-    """Return hits in the same order, but each superseded one after its successor, if that is among them.
-
-    Retracted hits come last.
-    """
+    """Return hits in the same order, but superseded ones after their successors that are among them, retracted ones last."""
     holder = {i: at for at, hit in reversed(list(enumerate(ordered))) for i in _ids(hit)}
     waiting: dict[int, list[int]] = {}
     done: list[int] = []
@@ -221,8 +200,7 @@ def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
 def besides(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettings) -> list[Hit]:
     """Return the hits that add something to those of earlier pages, in order; all if results are not collapsed.
 
-    Among more hits another of those that say the same may come first, so that folding alone does not keep it
-    from a page.
+    Among more hits another of those that say the same may come first, so that folding alone does not keep it from a page.
     """
     if not (earlier and settings.collapse):
         return list(hits)

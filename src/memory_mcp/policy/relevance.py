@@ -65,10 +65,7 @@ def evidence(weighed: Weighed, hits: Sequence[Hit], covered: Mapping[NodeId, Col
 
 
 def sureness(found: Evidence) -> float:
-    """Return how likely such evidence is that of a right answer rather than of a question nothing answers, 0..1.
-
-    0 without hits, 1 for a literal find.
-    """
+    """Return how likely such evidence is that of a right answer, 0..1; 0 without hits, 1 for a literal find."""
     if not found.hits:
         return 0.0
     if found.literal:

@@ -12,7 +12,7 @@ from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.usage import Used
 from memory_mcp.policy import relevance
-from memory_mcp.policy.chain import MADE_OF, chain_of
+from memory_mcp.policy.chain import BEST, CHAINS, MADE_OF
 from memory_mcp.policy.escalate import escalate, to_find
 from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Outcome, Scanned
@@ -46,10 +46,7 @@ class Successors(Protocol):
         ...
 
     def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
-        """Return at most `most` of the newest decisions that name these terms, with what supersedes each.
-
-        `project` and `window` None mean all.
-        """
+        """Return the newest decisions on these terms, at most `most`, with their successors; `project` and `window` None: all."""
         ...
 
 
@@ -101,8 +98,8 @@ class Search:
     def listed(self, before: Listed | None, offset: int) -> Listed:
         """Run the search and return the full list of results; `before` is what earlier pages of the same question listed.
 
-        Earlier hits come first, unchanged. `offset` decides only which notice an empty page has. Call it
-        once. Raises InvalidQuery, NotFound or StorageError that a layer raised.
+        Earlier hits come first, unchanged. `offset` decides only which notice an empty page has. Call it once. Raises
+        InvalidQuery, NotFound or StorageError that a layer raised.
         """
         plan = self._plan
         # If none of the judged words is stored, the words that ask for patterns are left out: alone they answer nothing.
@@ -115,14 +112,16 @@ class Search:
         known = {identity(h) for h in earlier}
         fresh = [h for h in self._ranked(hits) if identity(h) not in known and not self._repeats_the_question(h)]
         fresh = besides(earlier, fresh, self._parts.ranking)
-        good = [h for h in fresh if self._plan.floor is None or h.score >= self._plan.floor]
+        good = [h for h in fresh if plan.floor is None or h.score >= plan.floor]
         everything = (*earlier, *good)
         # A list that was asked for no further may go on behind what was left out of it.
         goes_on = bool(good) and len(hits) >= self._asked.limit
         # The notice of an empty project is given where the other scopes are known.
-        holds_nothing = scan is not None and not scan.events and self._asked.project is not None and self._plan.window is None
+        holds_nothing = scan is not None and not scan.events and self._asked.project is not None and plan.window is None
         if not everything and not offset and (run.tried or scan) and not holds_nothing:
-            self._notices.append(self._nothing(run, scan))
+            searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
+            told = "nothing found" if self._is_complete(run) else "no result in the time and bounds given"
+            self._notices.append(f"{told}: searched {searched}")
         elif len(everything) <= offset and offset:
             self._notices.append("no further results")
         sure = Confidence.NONE if not everything else self._confidence or Confidence.STRONG
@@ -186,8 +185,7 @@ class Search:
     def _judge(self, layer: LayerName, hits: Sequence[Hit]) -> Verdict:
         """Return whether one layer's hits are enough, and note how sure the surest layer is.
 
-        Records of the question itself do not count. Without words, or with a least score given, any hit is
-        enough.
+        Records of the question itself do not count. Without words, or with a least score given, any hit is enough.
         """
         hits = [h for h in hits if not self._repeats_the_question(h)]
         if not hits:
@@ -196,14 +194,14 @@ class Search:
             return Verdict(True, max(h.score for h in hits), "every result is taken")
         first = hits[: relevance.COMPARED]
         literal = self._literally(first)
-        weighed, found = self._evidence(first, bool(literal))
+        found = self._evidence(first, bool(literal))
         sure, verdict = relevance.sureness(found), relevance.confidence(found)
         if self._confidence is None or sure > self._sure:
             self._confidence, self._sure = verdict, sure
         told = f"confidence {sure:.2f}, {found.held:.0%} of the words"
         if self._plan.first_match and literal:
             # Of a question that asks for more than the literal thing, keywords alone put the right message first less often.
-            whole = layer is not self._plan.first or weighed.share(term_set(" ".join(self._plan.exact))) >= _WHOLE
+            whole = layer is not self._plan.first or self._weigh().share(term_set(" ".join(self._plan.exact))) >= _WHOLE
             return Verdict(whole, sure, f"holds {literal} literally" + ("" if whole else f", {told}"))
         if self._plan.first_match:
             return Verdict(False, sure, told)
@@ -212,12 +210,8 @@ class Search:
             enough, told = False, f"{told}, ended by its bounds"
         return Verdict(enough, sure, told)
 
-    def _evidence(self, first: Sequence[Hit], is_literal: bool) -> tuple[Weighed, relevance.Evidence]:
-        """Return the weighted question and what the first hits show of it.
-
-        The whole segments of the hits are read only if the words shown are not enough: reading them takes 3
-        ms.
-        """
+    def _evidence(self, first: Sequence[Hit], is_literal: bool) -> relevance.Evidence:
+        """Return what the first hits show; their whole segments are read, in 3 ms, only if the words shown are not enough."""
         weighed = self._weigh()
         found = relevance.evidence(weighed, first, self._covered, is_literal)
         if not self._is_enough(found):
@@ -225,25 +219,21 @@ class Search:
             if missing:
                 self._covered |= self._parts.words.covered(weighed, list(dict.fromkeys(missing)))
             found = relevance.evidence(weighed, first, self._covered, is_literal)
-        return weighed, found
+        return found
 
     def _is_enough(self, found: relevance.Evidence) -> bool:
         """Return whether evidence makes a strong answer, and one as sure as the plan wants it."""
         return relevance.sureness(found) >= self._plan.min_confidence and relevance.confidence(found) is Confidence.STRONG
 
     def _literally(self, hits: Sequence[Hit]) -> str:
-        """Return the first literal piece of the question that the title or quotation of some hit holds; "" for none.
-
-        Case does not matter.
-        """
+        """Return the first literal piece of the question that a hit's title or quotation holds, ignoring case; "" for none."""
         shown = [f"{hit.title}\n{hit.quote}".lower() for hit in hits]
         return next((wanted for wanted in self._plan.exact if any(wanted.lower() in text for text in shown)), "")
 
     def _escalated(self, run: Run) -> tuple[tuple[Hit, ...], Scanned | None]:
         """Return the hits with those of a scan before them, and what the scan cost.
 
-        A scan runs where the intent allows one, nothing sufficed, and the bounds leave room; the cost is None
-        if none ran.
+        A scan runs where the intent allows one, nothing sufficed, and the bounds leave room; the cost is None if none ran.
         """
         plan, budget, parts = self._plan, self._budget, self._parts
         asked = replace(self._asked, window=None if plan.window_words else plan.window)
@@ -261,21 +251,11 @@ class Search:
         """Return whether the bound of nodes or calls was reached, so that a walk might have found more."""
         return not _WALKED.isdisjoint(self._budget.hit)
 
-    def _nothing(self, run: Run, scan: Scanned | None) -> str:
-        """Return the notice that nothing was found: "nothing found: searched bm25, agentic and 1,200 events".
-
-        After a search that was not complete it begins with "no result in the time and bounds given".
-        """
-        searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
-        if not self._is_complete(run):
-            return f"no result in the time and bounds given: searched {searched}"
-        return f"nothing found: searched {searched}"
-
     def _ranked(self, hits: Sequence[Hit]) -> Sequence[Hit]:
         """Return the hits by relevance and the other signals; a list of what happened keeps its order.
 
-        Successors of superseded statements are added. The latest decisions come first if they are asked for;
-        else hits inside a time that the question names are preferred, or literal finds put first.
+        Successors of superseded statements are added. The latest decisions come first if they are asked for; else hits inside
+        a time that the question names are preferred, or, for a first match that none of the first five is, literal finds.
         """
         plan, parts = self._plan, self._parts
         if plan.browses:
@@ -285,28 +265,18 @@ class Search:
         used = parts.usage_of(ids) if ids else {}
         named = bool(plan.window_words)
         ranked = rank(hits, parts.ranking, plan.now_ms, names_time=named, exact=bool(plan.exact), usage=used)
-        if plan.last_of is not None and (latest := self._decided(plan.last_of)):
-            return ahead(latest, ranked)
-        if plan.window is None or not named:
-            return self._literal_first(ranked)
-        return preferred(*by_time(ranked), plan.window)
-
-    def _decided(self, of: str) -> Sequence[Hit]:
-        """Return the decisions about a subject, valid ones first, newest first, at most as many as hits are wanted."""
-        asked, window = self._asked, self._plan.window
-        named = term_set(particular(of))
-        found = self._parts.successors.decided(asked.project, named, window, asked.limit)
-        return sorted(found, key=lambda hit: (bool(hit.superseded_by), -hit.timestamp))
-
-    def _literal_first(self, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Return the hits with those first that hold a literal piece of the question, scored as the best at least.
-
-        Unchanged unless the plan wants a first match, or if one of the first five holds a piece already.
-        """
-        if not self._plan.first_match or self._literally(hits[: relevance.COMPARED]):
-            return hits
-        literal = [replace(h, score=max(h.score, hits[0].score)) for h in hits if self._literally([h])]
-        return descending(ahead(literal, hits))
+        if plan.last_of is not None:
+            about, asked = term_set(particular(plan.last_of)), self._asked
+            if decisions := parts.successors.decided(asked.project, about, plan.window, asked.limit):
+                # What is valid first, then the newest.
+                return ahead(sorted(decisions, key=lambda hit: (bool(hit.superseded_by), -hit.timestamp)), ranked)
+        if plan.window is not None and named:
+            return preferred(*by_time(ranked), plan.window)
+        if not plan.first_match or self._literally(ranked[: relevance.COMPARED]):
+            return ranked
+        # Those that hold a literal piece are scored as the best at least.
+        literal = [replace(h, score=max(h.score, ranked[0].score)) for h in ranked if self._literally([h])]
+        return descending(ahead(literal, ranked))
 
     def _fell_back(self, run: Run) -> bool:
         """Return whether what the intent tries first has no part in the answer, because it could not or found nothing.
@@ -331,7 +301,7 @@ class Search:
         notices = [*self._notices]
         if budget.spent.exceeded:
             notices.append(f"{budget.spent.exceeded} was exceeded once (by at most half)")
-        chain = chain_of(self._plan.intent)
+        chain = [n for name in CHAINS[plan.intent] for n in ((name,) if name is not None else BEST)]
         last = max((chain.index(LayerName(t.layer)) for t in run.tried), default=len(chain))
         return Explanation(
             intent=plan.intent,
@@ -340,9 +310,9 @@ class Search:
             tier=plan.tier,
             mode=plan.mode,
             why_mode=plan.why_mode,
-            method=_method(run, scan),
+            method=run.method if scan is None or not scan.found else f"scan+{run.method}" if run.hits else "scan",
             fallback=self._fell_back(run),
-            skipped=(*[s for s in self._plan.skipped if chain.index(LayerName(s.layer)) < last], *run.skipped),
+            skipped=(*[s for s in plan.skipped if chain.index(LayerName(s.layer)) < last], *run.skipped),
             tried=tuple(run.tried),
             bounds_hit=tuple(budget.hit),
             exceeded=budget.spent.exceeded,
@@ -360,10 +330,3 @@ class Search:
             notices=tuple(notices),
             path=next((a.path for a in run.answers.values() if a.path), ()),
         )
-
-
-def _method(run: Run, scan: Scanned | None) -> str:
-    """Return what answered: the layers' method, "scan", or "scan+" and that; a scan that found nothing counts as none."""
-    if scan is None or not scan.found:
-        return run.method
-    return f"scan+{run.method}" if run.hits else "scan"

@@ -6,7 +6,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from memory_mcp.layers.budget import Budget
 
@@ -24,36 +23,18 @@ def reserve_ms(budget: Budget) -> float:
     return min(_TO_ANSWER, budget.bounds.timeout_ms * _OF_LIMIT) if budget.strict else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Abandoned:
-    """Threads of one search that have to end."""
-
-    working: Callable[[], Sequence[int]]
-    woken: threading.Condition
-    interrupt: Interrupt
-    until: float
-
-    def interrupted(self) -> bool:
-        """Interrupt the threads at work once; return whether to do it again: False if none was left, or after 5 seconds."""
-        with self.woken:
-            threads = self.working()
-            for thread in threads:
-                self.interrupt(thread)
-        return bool(threads) and time.monotonic() < self.until
-
-
 class _Stopping:
     """One thread that ends others: starting a thread takes more than a millisecond, which a late search does not have."""
 
     def __init__(self) -> None:
         """Start without a thread: the first `add` starts it."""
-        self._new: queue.SimpleQueue[_Abandoned | None] = queue.SimpleQueue()
+        self._new: queue.SimpleQueue[Callable[[], bool] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def add(self, abandoned: _Abandoned) -> None:
-        """Begin to end some threads, in the one thread for that, which is started if it is not running."""
-        self._new.put(abandoned)
+    def add(self, interrupted: Callable[[], bool]) -> None:
+        """Have a function called every 5 ms until it returns False, in the one thread for that, started if it is not running."""
+        self._new.put(interrupted)
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="stopping", daemon=True)
@@ -61,24 +42,18 @@ class _Stopping:
                 atexit.register(self._end, self._thread)
 
     def _run(self) -> None:
-        """Interrupt the threads that were added every 5 ms until they have ended, for at most 5 seconds.
-
-        The body of the thread.
-        """
-        going: list[_Abandoned] = []
+        """Call the functions that were added every 5 ms, each until it returns False. The body of the thread."""
+        going: list[Callable[[], bool]] = []
         while True:
             with contextlib.suppress(queue.Empty):
                 fresh = self._new.get(timeout=_TICK if going else None)
                 if fresh is None:
                     return
                 going.append(fresh)
-            going = [one for one in going if one.interrupted()]
+            going = [one for one in going if one()]
 
     def _end(self, thread: threading.Thread) -> None:
-        """End the thread when the process ends, waiting up to 5 seconds.
-
-        Libraries that are unloaded beside a running thread report leaks.
-        """
+        """End the thread at the process's end (libraries unloaded beside a running one report leaks); wait up to 5 seconds."""
         self._new.put(None)
         thread.join(_GIVE_UP)
 
@@ -97,7 +72,16 @@ def at_work() -> int:
 def stop(working: Callable[[], Sequence[int]], woken: threading.Condition, interrupt: Interrupt) -> None:
     """End the threads that `working` names, in the background, by interrupting their reads again and again for up to 5 seconds.
 
-    A thread says under `woken` that it has ended, so that while this holds it no other thread can have its
-    identity.
+    A thread says under `woken` that it has ended, so that while this holds it no other thread can have its identity.
     """
-    _stopping.add(_Abandoned(working, woken, interrupt, time.monotonic() + _GIVE_UP))
+    until = time.monotonic() + _GIVE_UP
+
+    def interrupted() -> bool:
+        """Interrupt the threads at work once; return whether to do it again: False if none was left, or after 5 seconds."""
+        with woken:
+            threads = working()
+            for thread in threads:
+                interrupt(thread)
+        return bool(threads) and time.monotonic() < until
+
+    _stopping.add(interrupted)

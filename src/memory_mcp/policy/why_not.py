@@ -90,10 +90,6 @@ class _Change:
         named = {k.replace("__", "."): v for k, v in values.items()}
         return _Change({**self.values, **named}, {**self.reasons, **dict.fromkeys(named, reason)})
 
-    def without(self, name: str) -> "_Change":
-        """Return this change without one argument, which it must have or which is ignored."""
-        return _Change({k: v for k, v in self.values.items() if k != name}, self.reasons)
-
     def arguments(self) -> dict[str, Any]:
         """Return the change as arguments of a call; those named `bounds.<name>` are in one mapping `bounds`."""
         told = {k: v for k, v in self.values.items() if "." not in k}
@@ -115,10 +111,7 @@ def applied(given: Arguments, change: Arguments) -> dict[str, Any]:
 
 
 def place_of(target: Target, shown: Sequence[Collection[str]]) -> int | None:
-    """Return which result shows the target, counted from 0: the first that shows one of its ids, or a span of its event.
-
-    None if none does.
-    """
+    """Return which result, counted from 0, is the first to show one of the target's ids or a span of its event, or None."""
     for place, ids in enumerate(shown):
         spans = (parse_span_grip(i) for i in ids)
         if not target.ids.isdisjoint(ids) or any(s is not None and s[0] in target.ids for s in spans):
@@ -129,9 +122,8 @@ def place_of(target: Target, shown: Sequence[Collection[str]]) -> int | None:
 def why_not(target: Target, given: Arguments, door: Door) -> WhyNot:
     """Return why a target is not among the results of a call, and a change of the call that shows it.
 
-    Runs many calls. If it is among the results, its place is told; if no change was found, or the time was
-    over before, the change is empty, or asks all projects for a target of another one. Raises InvalidQuery if
-    the call itself is refused.
+    Runs many calls. If it is among the results, its place is told; if no change was found, or the time was over before, the
+    change is empty, or asks all projects for a target of another one. Raises InvalidQuery if the call itself is refused.
     """
     tries = _Tries(target, given, door)
     found: _Change | None = None
@@ -183,7 +175,10 @@ class _Tries:
     def smaller(self, change: _Change, seen: Seen) -> Iterator[_Change]:
         """Yield ever smaller changes that still show the target: fewer arguments, then smaller numbers, then fewer again."""
         change = yield from self._fewer(change)
-        for names, low in _numbers(seen):
+        walk = [((f"bounds.{name}",), seen.bounds[name]) for name in ("max_nodes_visited", "max_rpc_calls", "max_depth")]
+        tokens = (("token_budget", "bounds.max_token_budget"), seen.bounds["max_token_budget"])
+        # Arguments that must have the same number, and the number that the call has now.
+        for names, low in ((("limit",), seen.limit), *walk, tokens):
             own = tuple(n for n in names if n in change.values)
             if own:
                 change = self._least(change, own, low)
@@ -197,7 +192,7 @@ class _Tries:
         while fewer:
             fewer = False
             for name in sorted(change.values, key=lambda n: n != "cursor"):
-                less = change.without(name)
+                less = _Change({k: v for k, v in change.values.items() if k != name}, change.reasons)
                 if less.values and self.place(less) is not None:
                     change, fewer = less, True
                     yield change
@@ -230,22 +225,11 @@ class _Tries:
         return having(high)
 
 
-def _numbers(seen: Seen) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the names of arguments whose number should be small and must be the same, and the number that the call has now.
-
-    In turn: limit, the three bounds of a walk, both token budgets.
-    """
-    yield ("limit",), seen.limit
-    for name in ("max_nodes_visited", "max_rpc_calls", "max_depth"):
-        yield (f"bounds.{name}",), seen.bounds[name]
-    yield ("token_budget", "bounds.max_token_budget"), seen.bounds["max_token_budget"]
-
-
 def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Iterator[_Change]:
     """Yield changes to try, the smallest first; each may change more than is needed.
 
-    In turn: no filters, another page, more results, more tokens, for a period overviews of its time; then
-    other layers and bounds; then added words.
+    In turn: no filters, another page, more results, more tokens, for a period overviews of its time, each with several
+    numbers of results; then other layers and bounds; then added words.
     """
     change = _unfiltered(target, given, door)
     yield change
@@ -262,7 +246,10 @@ def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Ite
     change = change.plus(reason, token_budget=_MOST_TOKENS, **own)
     yield change
     if target.is_period:
-        yield from _listed(target, change)
+        for window, limit in itertools.product(target.listed_in, _LISTED):
+            since, until = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat() for ms in (window.start_ms, window.end_ms))
+            listed = {"query": _OVERVIEW, "intent": Intent.EXPLORE.value, "since": since, "until": until, "limit": limit}
+            yield change.plus("a period is listed by an overview of its time", **listed, agent="")
     ways = [*_ways(given, seen)]
     for way in ways:
         yield way(change)
@@ -343,12 +330,3 @@ def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]
     for wide in (False, True):
         for other in others:
             yield from (way(other, low, wide) for low in ((False,) if floored else (False, True)) if other or low or wide)
-
-
-def _listed(target: Target, change: _Change) -> Iterator[_Change]:
-    """Yield overviews of the times whose list may contain a period, each with several numbers of results."""
-    for window, limit in itertools.product(target.listed_in, _LISTED):
-        since, until = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat() for ms in (window.start_ms, window.end_ms))
-        reason = "a period is listed by an overview of its time"
-        own = {"query": _OVERVIEW, "intent": Intent.EXPLORE.value, "since": since, "until": until, "limit": limit, "agent": ""}
-        yield change.plus(reason, **own)

@@ -56,27 +56,20 @@ def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], term
     found = [
         each for i in (*units[:_MOST_UNITS], *units[_MOST_UNITS:][-_MOST_UNITS:]) for each in _at_unit(text, query, i, terms)
     ]
-    found += [_hurried(each) for each in hurry]
+    for phrase in hurry:
+        # At its last unbroken run of words: of "find ... quickly" the last word, the others belong to the demand.
+        start = end = phrase.at[-1]
+        while start - 1 in phrase.at:
+            start -= 1
+        found.append(Deadline(HURRY_MS, start, end + 1))
     found = [each for each in found if each.end - each.start < len(query)]
     return min(found, key=lambda d: d.ms, default=None)
-
-
-def _hurried(found: Found) -> Deadline:
-    """Return the deadline of a phrase of hurry (`HURRY_MS`), at its last unbroken run of words.
-
-    Of "find ... quickly" that is the last word; the others belong to the demand.
-    """
-    start = end = found.at[-1]
-    while start - 1 in found.at:
-        start -= 1
-    return Deadline(HURRY_MS, start, end + 1)
 
 
 def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> list[Deadline]:
     """Return the deadline that the duration with this unit sets: one or none.
 
-    None for a duration without an amount, of 0, or of over 10 minutes, and for one that is all a closing question
-    asks about.
+    None for a duration without an amount, of 0, or of over 10 minutes, and for one that is all a closing question asks about.
     """
     start, amount = _amount(text, query, unit, terms)
     ms = round(amount * terms.units[query[unit].key]) if amount < _LONGEST_MS else 0
@@ -134,22 +127,26 @@ def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
 def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: Deadlines) -> tuple[int, int] | None:
     """Return the deadline's first place and the one after its last; None if the duration sets none.
 
-    It includes the demand or limit that sets it: a demand to reply, a clause of its own, a granted time, an added limit,
-    or a limit at the query's edge. None for durations that are past, a minimum, known already, or asked about by yes or
-    no.
+    It includes the demand or limit that sets it: a demand to reply, a clause of its own, a granted time, an added limit, or a
+    limit at the query's edge. None for durations that are past, a minimum, known already, or asked about by yes or no.
     """
     before, after = clause.before, clause.after
-    if (after and after[0] in terms.ago) or _is_a_least(before, terms):
+    if after and after[0] in terms.ago:
+        return None
+    if terms.over & {*before[-_BESIDE:]} and not terms.denied & {*before}:  # a least: "tests that need more than 5 s"
         return None
     reply = _reply(before, terms)
-    tight = start - _run(reversed(before), terms), end + _run(after, terms)
+    behind = _run(after, terms)
+    tight = start - _run(reversed(before), terms), end + behind
     if reply is not None:
         while reply > 0 and before[reply - 1] in terms.joins:
             reply -= 1
         return clause.first + reply, tight[1]
     if _says_nothing_else(query, clause, terms) or _leads(query, clause, terms):
         return clause.first, clause.last
-    if _is_granted(before, after, terms):
+    rest = after[behind:]
+    is_over = not rest or after[0] in terms.next or rest[0] in terms.next | terms.joins | terms.asks
+    if is_over and terms.has & {*before} and {*before} <= terms.limits | terms.company:  # "you have half a second"
         is_own = len(query) > clause.last - clause.first and not {*after} & (terms.replies | terms.asks)
         return clause.first, (clause.last if is_own else tight[1])
     if before[-1:] and before[-1] in terms.past | terms.known:
@@ -160,11 +157,6 @@ def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: D
     if added is not None:
         return clause.first + added, clause.last
     return tight if _is_edge(query, clause, tight[0], terms) or _is_parenthesis(clause, tight, terms) else None
-
-
-def _is_a_least(before: tuple[str, ...], terms: Deadlines) -> bool:
-    """Return whether a duration is a minimum that nothing denies or drops: "tests that need more than 5 s"."""
-    return bool(terms.over & {*before[-_BESIDE:]}) and not terms.denied & {*before}
 
 
 def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | None:
@@ -240,25 +232,24 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines)
 
     A bare duration counts at the query's beginning or end, before a word such as "then", or after a clause of such words.
     """
-    words = {*clause.before, *clause.after}
+    words, usual = {*clause.before, *clause.after}, terms.limits | terms.company
     following = query[clause.last].key if clause.last < len(query) else ""
     if clause.first == 0 and words and words <= terms.inside and following in terms.asks | terms.questions:
         return True
-    if not words <= terms.limits | terms.company or (clause.before[:1] and clause.before[0] in terms.questions):
+    if not words <= usual or (clause.before[:1] and clause.before[0] in terms.questions):
         return False
     if words:
         is_dropped = bool(words & terms.over and words & terms.denied)
         return is_dropped or bool(words & (terms.limits | terms.bounds | terms.replies))
-    is_after_limit = clause.first > 0 and _is_company(query, clause.first - 1, terms)
+    last = clause.first - 1
+    said = {w.key for w in query[max(0, last - _MOST_BETWEEN) : clause.first] if w.clause == query[last].clause}
+    is_after_limit = last >= 0 and said <= usual
     is_last = {word.key for word in query[clause.last :]} <= terms.company
     return clause.first == 0 or is_last or following in terms.then or is_after_limit
 
 
 def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
-    """Return whether a clause before the question is about a limit: "don't think longer than 1 s, what ...".
-
-    One other word, or one in three, is allowed.
-    """
+    """Return whether a clause before the question, but for one word or one in 3, is about a limit: "no longer than 1 s, ..."."""
     before, after = clause.before, clause.after
     usual = terms.limits | terms.company
     if clause.first > 0 or clause.last == len(query) or not before or before[0] not in usual or before[-1] in terms.past:
@@ -270,19 +261,6 @@ def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
     said = {*before, *after}
     is_dropped = bool(said & terms.over and said & terms.denied)
     return is_dropped or bool(said & terms.limits - terms.nouns) or (not strange and is_asked)
-
-
-def _is_company(query: Sequence[Word], at: int, terms: Deadlines) -> bool:
-    """Return whether the last 7 words of the clause that ends at `at` all go with a limit: "please be quick"."""
-    clause = [word.key for word in query[max(0, at - _MOST_BETWEEN) : at + 1] if word.clause == query[at].clause]
-    return {*clause} <= terms.limits | terms.company
-
-
-def _is_granted(before: tuple[str, ...], after: tuple[str, ...], terms: Deadlines) -> bool:
-    """Return whether a clause grants a time: "you have half a second", "got 5 seconds before the demo", "I can wait 3 s"."""
-    is_said = bool(terms.has & {*before}) and {*before} <= terms.limits | terms.company
-    rest = after[_run(after, terms) :]
-    return is_said and (not rest or after[0] in terms.next or rest[0] in terms.next | terms.joins | terms.asks)
 
 
 def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadlines) -> bool:

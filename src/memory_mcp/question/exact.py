@@ -61,7 +61,10 @@ _SCOPED = re.compile(r"@[\w\-]+/[\w.\-]+")
 _NUMBER = re.compile(r"[\d.,:/%+\-]+")
 _MEASURE = re.compile(r"[\d.,]+(?:[A-Za-z%]{1,2}|msec|secs?|mins?|[kKMGT]i?[Bb]|mb|gb)|[a-z]+=[\d.,]+(?:ms|s|sec)")
 _INNER = re.compile(r"[^/:=()|]+")
-
+_KINDS = (
+    *((_URL, "path"), (_FLAG, "flag"), (_ENVIRONMENT, "variable"), (_HASH, "hash"), (_HEX, "hash")),
+    *((_VERSION, "version"), (_ISSUE, "number")),
+)
 
 #: Kinds that are as frequent in questions and keywords as in exact searches.
 FAINT = frozenset(("version", "status", "number"))
@@ -78,23 +81,14 @@ class Piece:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Common:
-    """Words that no pattern can recognize: products in mixed case, and folders that a path begins with."""
-
-    names: frozenset[str]
-    folders: frozenset[str]
-    standards: frozenset[str]
-    file_names: frozenset[str]
-    short_endings: frozenset[str]
-
-
 @cache
-def _common() -> _Common:
-    """Return the lists of common words, read from signals/common.toml at the first call; the same object afterwards."""
+def _common() -> dict[str, frozenset[str]]:
+    """Return words that no pattern recognizes, by the name of their list, read from signals/common.toml at the first call.
+
+    They are names (products in mixed case), folders (that a path begins with), standards, file_names and short_endings.
+    """
     data = tomllib.loads((files("memory_mcp.question") / "signals" / "common.toml").read_text(encoding="utf-8"))
-    words = {key: frozenset(value.split()) for key, value in data.items()}
-    return _Common(words["names"], words["folders"], words["standards"], words["file_names"], words["short_endings"])
+    return {key: frozenset(value.split()) for key, value in data.items()}
 
 
 def pieces(text: str) -> list[Piece]:
@@ -126,24 +120,33 @@ def _code_in(text: str, start: int, end: int) -> list[Piece]:
 
 
 def _chunks(text: str, start: int, end: int) -> list[Piece]:
-    """Return the pieces of code among the runs without a blank in a part of a text; runs over 200 characters are skipped."""
+    """Return the pieces of code among the runs without a blank in a part of a text; runs over 200 characters are skipped.
+
+    A package member such as `strings.Builder` counts only in a text of at most 4 words and 200 characters. Of a run that is
+    no code as a whole its parts count: `TokenBucket/LRUCache`, `error:E0308`.
+    """
     found: list[Piece] = []
+    is_short = len(text) <= _MAX_CHUNK and len(text.split()) <= _WORDS_BESIDE
     for match in _CHUNK.finditer(text, start, end):
         chunk = match[0]
         is_word = chunk.isalpha() and (chunk.islower() or chunk.istitle())
-        if len(chunk) > _MAX_CHUNK or (is_word and chunk not in _common().file_names):
+        if len(chunk) > _MAX_CHUNK or (is_word and chunk not in _common()["file_names"]):
             continue
         a, b = _trimmed(chunk)
-        piece = _piece(chunk[a:b], match.start() + a) or _exported(text, match.start() + a, match.start() + b)
-        found += [piece] if piece else _parts(chunk[a:b], match.start() + a)
+        inner, at = chunk[a:b], match.start() + a
+        piece = _piece(inner, at)
+        if piece is None and is_short and _MEMBER.fullmatch(inner):
+            piece = Piece("identifier", inner, at, at + len(inner))
+        if piece is not None:
+            found.append(piece)
+        elif not inner.isalnum():
+            parts = (_piece(part[0], at + part.start()) for part in _INNER.finditer(inner))
+            found += [part for part in parts if part]
     return found
 
 
 def _trimmed(chunk: str) -> tuple[int, int]:
-    """Return start and end of a chunk without the sentence's punctuation and a possessive 's.
-
-    Paired brackets stay: `flush()`, `Vec<u8>`.
-    """
+    """Return start and end of a chunk without its sentence's punctuation and possessive 's; paired brackets stay: `flush()`."""
     a, b = 0, len(chunk)
     while a < b and chunk[a] in _LEFT:
         a += 1
@@ -158,24 +161,6 @@ def _trimmed(chunk: str) -> tuple[int, int]:
     return a, b
 
 
-def _exported(text: str, start: int, end: int) -> Piece | None:
-    """Return a package member such as `strings.Builder` as a piece.
-
-    None for another text between the places, and in a text of more than 4 words or 200 characters.
-    """
-    if not _MEMBER.fullmatch(text, start, end) or len(text) > _MAX_CHUNK or len(text.split()) > _WORDS_BESIDE:
-        return None
-    return Piece("identifier", text[start:end], start, end)
-
-
-def _parts(chunk: str, start: int) -> list[Piece]:
-    """Return the parts that are code of a chunk that is none as a whole: `TokenBucket/LRUCache`, `error:E0308`."""
-    if chunk.isalnum():
-        return []
-    found = (_piece(match[0], start + match.start()) for match in _INNER.finditer(chunk))
-    return [piece for piece in found if piece]
-
-
 def _piece(chunk: str, start: int) -> Piece | None:
     """Return a chunk as a piece, if it is code of some kind and longer than one character; else None."""
     kind = _kind(chunk) if len(chunk) > 1 else ""
@@ -185,25 +170,16 @@ def _piece(chunk: str, start: int) -> Piece | None:
 def _kind(chunk: str) -> str:
     """Return the kind of code of a chunk, "" for none; the first that fits.
 
-    Kinds are path, flag, variable, error code, hash, version, number, file and identifier; plain numbers and measures are
-    none.
+    Kinds are path, flag, variable, error code, hash, version, number, file and identifier; plain numbers and measures are none.
     """
     if _MEASURE.fullmatch(chunk) or (_NUMBER.fullmatch(chunk) and not _VERSION.fullmatch(chunk)):
         return ""
-    if _URL.fullmatch(chunk):
-        return "path"
-    if _FLAG.fullmatch(chunk):
-        return "flag"
-    if _ENVIRONMENT.fullmatch(chunk):
-        return "variable"
-    if _is_error_code(chunk):
+    code = _TICKET.fullmatch(chunk) or _NUMBERED.fullmatch(chunk)
+    if _ERRNO.fullmatch(chunk) or (code is not None and code[1] not in _common()["standards"]):
         return "error code"
-    if _HASH.fullmatch(chunk) or _HEX.fullmatch(chunk):
-        return "hash"
-    if _VERSION.fullmatch(chunk):
-        return "version"
-    if _ISSUE.fullmatch(chunk):
-        return "number"
+    for pattern, kind in _KINDS:
+        if pattern.fullmatch(chunk):
+            return kind
     bare = _POSITION.sub("", chunk)
     if _is_path(bare):
         return "path"
@@ -212,19 +188,11 @@ def _kind(chunk: str) -> str:
     return "identifier" if _is_identifier(bare) else ""
 
 
-def _is_error_code(chunk: str) -> bool:
-    """Return whether a chunk is an errno or signal name, or a code such as ABC-123 or E0308 that is no known standard's."""
-    if _ERRNO.fullmatch(chunk):
-        return True
-    match = _TICKET.fullmatch(chunk) or _NUMBERED.fullmatch(chunk)
-    return match is not None and match[1] not in _common().standards
-
-
 def _is_path(chunk: str) -> bool:
     """Return whether a chunk is a path of files.
 
     With backslashes or from the root, the home or a relative folder; else only with a known first folder, more than 3
-    parts, a file's name at its end, or underscores.
+    parts, a file's name at its end, or in lower case with underscores.
     """
     if "\\" in chunk:
         return bool(re.search(r"\w\\+\w|^\w:\\", chunk))
@@ -235,14 +203,10 @@ def _is_path(chunk: str) -> bool:
     parts = [part for part in chunk.split("/") if part]
     if chunk.startswith("/"):
         return len(parts[0]) > 1
-    if parts[0].lower() in _common().folders or len(parts) > 3:
+    if parts[0].lower() in _common()["folders"] or len(parts) > 3:
         return True
-    return _is_file(parts[-1]) or ("_" in chunk and all(_looks_written(part) for part in parts))
-
-
-def _looks_written(part: str) -> bool:
-    """Return whether a part of a path is in lower case and made of letters, digits, "_", "-" and "."."""
-    return part.islower() and all(c.isalnum() or c in "_-." for c in part)
+    is_written = "_" in chunk and all(p.islower() and all(c.isalnum() or c in "_-." for c in p) for p in parts)
+    return is_written or _is_file(parts[-1])
 
 
 def _is_file(chunk: str) -> bool:
@@ -250,15 +214,15 @@ def _is_file(chunk: str) -> bool:
 
     Names of one letter behind the dot count only with a known ending or a digit.
     """
-    if chunk in _common().file_names:
+    if chunk in _common()["file_names"]:
         return True
-    if not _DOTTED.fullmatch(chunk) or chunk.lower() in _common().names:
+    if not _DOTTED.fullmatch(chunk) or chunk.lower() in _common()["names"]:
         return False
     head, _, tail = chunk.rpartition(".")
     if not any(c.isalpha() for c in tail) and not re.search(r"[A-Za-z]\w*\.", head + "."):
         return False
     if len(tail) == 1:
-        return len(head) > 1 and (tail.lower() in _common().short_endings or tail.isdigit())
+        return len(head) > 1 and (tail.lower() in _common()["short_endings"] or tail.isdigit())
     return not (tail.istitle() and tail.isalpha() and head.islower() and head.isalpha())
 
 
@@ -292,4 +256,4 @@ def _is_coded(chunk: str) -> bool:
     if not chunk.isascii() or not _CAMEL.search(chunk):
         return False
     folded = chunk.lower()
-    return folded not in _common().names and folded.removesuffix("s") not in _common().names
+    return folded not in _common()["names"] and folded.removesuffix("s") not in _common()["names"]

@@ -69,8 +69,7 @@ class Classified:
 def classify(text: str, timeout_ms: int | None = None) -> Classified:
     """Return the intent of a query, how sure that is, its signals, literals, deadline and the words to look for.
 
-    `timeout_ms` is the caller's own deadline; the shorter of two counts, and either makes the intent time-boxed. Never
-    raises.
+    `timeout_ms` is the caller's own deadline; the shorter of two counts, either makes the intent time-boxed. Never raises.
     """
     literal = pieces(text)
     query = words(text, literal)
@@ -78,8 +77,12 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
     found = find(query, reading)
     hurry = [each for each in found if each.phrase.group == "hurry"]
     deadline = find_deadline(text, query, hurry, reading.deadlines)
-    asked = [each for each in found if each.phrase.group != "hurry" and not _overlaps(each, deadline)]
-    pasted = _is_command(text, query, literal, reading) or ("?" not in text and bool(_ERROR.match(text)))
+    limited = range(deadline.start, deadline.end) if deadline else ()
+    asked = [each for each in found if each.phrase.group != "hurry" and not any(i in limited for i in each.at)]
+    # A command line has a flag and no word that only sentences have.
+    has_flag = any(piece.kind == "flag" for piece in literal) or bool(_SHORT_FLAG.search(text))
+    is_command = has_flag and len(query) > 1 and reading.marks.isdisjoint(word.key for word in query)
+    pasted = is_command or ("?" not in text and bool(_ERROR.match(text)))
     scores = _scores(asked, literal, pasted)
     said = [f'{each.phrase.group}: "{_quoted(text, query, each.at)}"' for each in asked]
     said += [f'locate: quote "{p.text}"' if p.kind == "quote" else f"locate: {p.kind} {p.text}" for p in literal[:MOST_EXACT]]
@@ -88,8 +91,14 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
     limits = [ms for ms in (timeout_ms, deadline.ms if deadline else None) if ms is not None]
     if limits:
         intent = Intent.TIME_BOXED
-        confidence = 1.0 if timeout_ms is not None else _sure_of(deadline, hurry)
-        signals = _deadline_signals(text, query, deadline, timeout_ms) + signals
+        confidence = 1.0 if timeout_ms is not None else _SURE_OF_DEADLINE
+        if timeout_ms is None and deadline and any(each.at[0] == deadline.start for each in hurry):
+            confidence = _SURE_OF_HURRY
+        if deadline:
+            words_of = text[query[deadline.start].start : query[deadline.end - 1].end]
+            signals = (f'{Intent.TIME_BOXED}: "{words_of}"', *signals)
+        if timeout_ms is not None:
+            signals = (f"{Intent.TIME_BOXED}: timeout_ms={timeout_ms}", *signals)
     exact = tuple(dict.fromkeys(piece.text for piece in literal))[:MOST_EXACT]
     rest = _without(text, query, [(deadline.start, deadline.end)]) if deadline else text
     if not pasted:
@@ -105,11 +114,6 @@ def last_of(text: str) -> str | None:
         return None
     rest = _without(text, query, sorted(asked))
     return rest if rest != text else ""
-
-
-def _overlaps(found: Found, deadline: Deadline | None) -> bool:
-    """Return whether a phrase shares a word of the query with the deadline; False without a deadline."""
-    return deadline is not None and any(deadline.start <= i < deadline.end for i in found.at)
 
 
 def _scores(asked: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -> dict[Intent, float]:
@@ -131,12 +135,6 @@ def _scores(asked: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -
     return scores
 
 
-def _is_command(text: str, query: Sequence[Word], literal: Sequence[Piece], reading: Table) -> bool:
-    """Return whether the query is a pasted command line: a flag, at least two words, and no word that only sentences have."""
-    has_flag = any(piece.kind == "flag" for piece in literal) or _SHORT_FLAG.search(text)
-    return bool(has_flag) and len(query) > 1 and reading.marks.isdisjoint(word.key for word in query)
-
-
 def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
     """Return the intent of most weight and its confidence: its share of its own and the next weight.
 
@@ -151,12 +149,6 @@ def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
     return intent, round(mine / (mine + other), 3)
 
 
-def _sure_of(deadline: Deadline | None, hurry: Sequence[Found]) -> float:
-    """Return the confidence of a deadline: 0.8 where a phrase of hurry begins at its first word, else 0.95."""
-    is_hurry = deadline is not None and any(each.at[0] == deadline.start for each in hurry)
-    return _SURE_OF_HURRY if is_hurry else _SURE_OF_DEADLINE
-
-
 def _quoted(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
     """Return the words at these places, in order and at least one, as written, with an ellipsis where some are left out."""
     said = text[query[at[0]].start : query[at[0]].end]
@@ -164,17 +156,6 @@ def _quoted(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
         between = text[query[before].end : query[place].start] if place == before + 1 else " … "
         said += between + text[query[place].start : query[place].end]
     return said
-
-
-def _deadline_signals(text: str, query: Sequence[Word], deadline: Deadline | None, timeout_ms: int | None) -> tuple[str, ...]:
-    """Return the signals of a deadline: the caller's own as "time_boxed: timeout_ms=200", then the query's words for its own.
-
-    Those are as written and in quotation marks: `time_boxed: "within 2 s"`. () where neither set one.
-    """
-    said = [f"{Intent.TIME_BOXED}: timeout_ms={timeout_ms}"] if timeout_ms is not None else []
-    if deadline:
-        said.append(f'{Intent.TIME_BOXED}: "{text[query[deadline.start].start : query[deadline.end - 1].end]}"')
-    return tuple(said)
 
 
 def _without_requests(text: str, query: Sequence[Word], reading: Table, deadline: Deadline | None) -> str:
@@ -192,10 +173,7 @@ def _without_requests(text: str, query: Sequence[Word], reading: Table, deadline
 
 
 def _without(text: str, query: Sequence[Word], spans: Sequence[tuple[int, int]]) -> str:
-    """Return the text without the words of these spans, in order, and the punctuation that set them off.
-
-    Unchanged if nothing with a letter or digit would be left.
-    """
+    """Return the text without the words of these spans, in order, and punctuation around; unchanged if no word would be left."""
     kept, at = "", 0
     for start, end in spans:
         left = text[at : query[start].start].rstrip(_RIGHT_OVER)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import chain, product
-from typing import Any
 
 from memory_mcp.question.words import CODE, NUMBER, QUOTE, Word, fold, words
 from memory_mcp.text import terms
@@ -128,10 +127,7 @@ class Table:
 
 @cache
 def table(language: str) -> Table:
-    """Return the table of one of `LANGUAGES`, read once from its file.
-
-    Raises FileNotFoundError for another language, KeyError for a file that lacks a part.
-    """
+    """Return the table of one of `LANGUAGES`, read once. FileNotFoundError for another, KeyError if the file lacks a part."""
     source = files("memory_mcp.question") / "signals" / f"{language}.toml"
     data = tomllib.loads(source.read_text(encoding="utf-8"))
     lists = {key: _split(value) for key, value in data.get("lists", {}).items()}
@@ -141,18 +137,22 @@ def table(language: str) -> Table:
         for strength, said in data[group].items()
         for row in said
     ]
-    by_first = _by_first(rows, lists)
+    starts = _by_first(rows, lists)
     requests = _by_first([("request", 0.0, row) for row in data["requests"]["phrases"]], lists)
     latest = _by_first([("latest", 0.0, row) for row in data["latest"]["phrases"]], lists)
-    deadlines, courtesy = _deadlines(data["deadline"]), _split(data["courtesy"])
+    courtesy = _split(data["courtesy"])
+    # In the file a factor is written as `{ factor = "words" }`.
+    own, factors = data["deadline"], ("units", "numbers")
+    units, numbers = ({word: float(n) for n, row in own[key].items() for word in _split(row)} for key in factors)
+    deadlines = Deadlines(units, numbers, **{key: _split(value) for key, value in own.items() if key not in factors})
     return Table(
         language=language,
         marks=_split(data["marks"]),
-        known=deadlines.limits | courtesy | ({*by_first, *requests} - _CLASSES),
+        known=deadlines.limits | courtesy | ({*starts, *requests} - _CLASSES),
         courtesy=courtesy,
-        starts={word: _start(found) for word, found in by_first.items()},
-        requests={word: _start(found) for word, found in requests.items()},
-        latest={word: _start(found) for word, found in latest.items()},
+        starts=starts,
+        requests=requests,
+        latest=latest,
         no_request=_split(data["requests"]["unless_before"]),
         deadlines=deadlines,
         general=frozenset(word.key for word in words(data["general"])),
@@ -174,14 +174,22 @@ def particular(text: str) -> str:
     return " ".join(word for word in text.split() if not is_general(word) or not terms(word))
 
 
-def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozenset[str]]) -> dict[str, list[Phrase]]:
-    """Return the phrases of the rows by each word that they may begin with. A row is (group, weight, pattern)."""
+def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozenset[str]]) -> dict[str, Start]:
+    """Return the phrases of the rows by each word that they may begin with. A row is (group, weight, pattern).
+
+    One phrase is made for each choice of words that may be left out. Raises KeyError for an unknown list.
+    """
     by_first: dict[str, list[Phrase]] = {}
     for group, weight, row in rows:
-        for phrase in _phrases(row, group, weight, lists):
+        choices: list[list[list[frozenset[str] | None]]] = []
+        for part in row.strip("^$ ").split():
+            steps = _steps(part.removesuffix("?"), lists)
+            choices.append([steps, []] if part.endswith("?") else [steps])
+        for chosen in product(*choices):
+            phrase = Phrase(group, weight, tuple(chain(*chosen)), row.startswith("^"), row.endswith("$"))
             for word in phrase.steps[0] or ():
                 by_first.setdefault(word, []).append(phrase)
-    return by_first
+    return {word: _start(found) for word, found in by_first.items()}
 
 
 def _start(phrases: Sequence[Phrase]) -> Start:
@@ -202,37 +210,13 @@ def _start(phrases: Sequence[Phrase]) -> Start:
     )
 
 
-def _deadlines(data: Mapping[str, Any]) -> Deadlines:
-    """Return the tables for deadlines; in the file a factor is written as `{ factor = "words" }`."""
-    factors = {
-        key: {word: float(factor) for factor, row in data[key].items() for word in _split(row)} for key in ("units", "numbers")
-    }
-    sets = {key: _split(value) for key, value in data.items() if key not in factors}
-    return Deadlines(units=factors["units"], numbers=factors["numbers"], **sets)
-
-
 def _split(row: str) -> frozenset[str]:
     """Return the words of a row, folded."""
     return frozenset(fold(word) for word in row.split())
 
 
-def _phrases(row: str, group: str, weight: float, lists: Mapping[str, frozenset[str]]) -> list[Phrase]:
-    """Return the phrases of a row: one for each choice of words that may be left out. Raises KeyError for an unknown list."""
-    is_first, is_last = row.startswith("^"), row.endswith("$")
-    choices: list[list[list[frozenset[str] | None]]] = []
-    for part in row.strip("^$ ").split():
-        is_free = part.endswith("?")
-        steps = _steps(part.removesuffix("?"), lists)
-        choices.append([steps, []] if is_free else [steps])
-    rows = [tuple(step for steps in chosen for step in steps) for chosen in product(*choices)]
-    return [Phrase(group, weight, steps, is_first, is_last) for steps in rows]
-
-
 def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str] | None]:
-    """Return one part of a row as steps: a set of alternative words, or None for a gap.
-
-    A part that is several words gives several steps.
-    """
+    """Return a part of a row as steps: a set of alternative words, or None for a gap; one for each word of plain text."""
     if part == "...":
         return [None]
     if part.startswith("<") and part.endswith(">"):
@@ -246,10 +230,7 @@ def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str
 
 
 def read_by(found: Sequence[Word]) -> Table:
-    """Return the table of a query's language: most marks of that language in the query, then most other known words.
-
-    The first of `LANGUAGES` where that is equal.
-    """
+    """Return the table of the language with most marks in the query, then most other known words, then first in `LANGUAGES`."""
     keys = {word.key for word in found}
     counts = {language: len(table(language).marks & keys) for language in LANGUAGES}
     most = max(counts.values())

@@ -1,6 +1,6 @@
 """Recognize sentences that report a decision."""
 
-from memory_mcp.summarize.patterns import pattern
+from memory_mcp.summarize.patterns import names_any, pattern
 
 #: Reports of a decision by anyone; not proposals, and not the work that follows.
 _DECISION = pattern(
@@ -41,7 +41,4 @@ _WORDS = (
 
 def is_choice(folded: str) -> bool:
     """Return whether a sentence in lower case reports a decision that was made; conservative: it misses half of them."""
-    for word in _WORDS:
-        if word in folded:
-            return _DECISION.search(folded) is not None and _UNDECIDED.search(folded) is None
-    return False
+    return names_any(folded, _WORDS) and _DECISION.search(folded) is not None and _UNDECIDED.search(folded) is None

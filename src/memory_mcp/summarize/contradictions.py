@@ -45,6 +45,8 @@ _NUMBER_WORDS = frozenset("one two three four five six seven eight nine ten twel
 _NAME = re.compile(r"[^\W\d_]*[\d_./:@+\-]|[A-Z]")
 _STOPS = frozenset(",;:，；：")
 _CHOOSES, _EQUALS = "=use", "=is"
+#: Phrases by their first word, longest first, each with its group.
+_Phrases = dict[str, tuple[tuple[tuple[str, ...], str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,92 +72,61 @@ class Claim:
     denied: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Phrases:
-    """Phrases by their first word, longest first, each with its group."""
-
-    by_first: dict[str, tuple[tuple[tuple[str, ...], str], ...]]
-
-    def at(self, words: Sequence[str], place: int) -> tuple[int, str]:
-        """Return the length in words and the group of the longest phrase that begins at `place`; (0, "") for none.
-
-        Raises IndexError for a place behind the last word.
-        """
-        for phrase, group in self.by_first.get(words[place], ()):
-            if tuple(words[place : place + len(phrase)]) == phrase:
-                return len(phrase), group
-        return 0, ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    structure: _Phrases
-    doubts: _Phrases
-    passing: _Phrases
-    states: _Phrases
-    news: _Phrases
-    rules: _Phrases
-    only: _Phrases
-    polar: _Phrases
-    bounds: frozenset[str]
-    scopes: frozenset[str]
-    labels: frozenset[str]
-    dates: frozenset[str]
-    replaces: tuple[re.Pattern[str], ...]
-
-
 def read(text: str, kind: MemoryKind) -> Claim | None:
     """Return a statement prepared for comparison; None if nothing could contradict it.
 
     None for a question, a doubt, fewer than 3 or more than 45 words, and for what is neither a decision, rule or
     preference nor says how things are.
     """
-    table = _table()
-    raw = _tokens(text)
+    raw = _TOKEN.findall(text)
     if not _FEWEST <= len(raw) <= _MOST or cues_of(text, Cue.QUESTION) & Cue.QUESTION or text.rstrip().endswith((":", "：")):
         return None
     lower = [word.lower().replace("’", "'") for word in raw]
-    firm = kind in FIRM or _any(table.rules, lower)
-    if not firm and not _any(table.states, lower):
+    firm = kind in FIRM or _any("rules", lower)
+    if not firm and not _any("states", lower):
         return None
     words, written = _structured(lower, raw)
-    if _any(table.doubts, words):
+    if _any("doubts", words):
         return None
     folded = text.lower().replace("’", "'")
-    gone = tuple(_value(match["old"]) for pattern in table.replaces for match in pattern.finditer(folded))
-    sole = firm or _any(table.news, lower) or _any(table.only, lower)
-    return Claim(words, written, firm, sole, _any(table.passing, lower), gone, frozenset(term_set(text)), *_unpolar(words))
+    gone = []
+    for match in (found for pattern in _replaces() for found in pattern.finditer(folded)):
+        # A value goes up to its purpose or place ("for", "in"), without articles.
+        value = [word for word in _TOKEN.findall(match["old"]) if word not in ("the", "a", "an", "using")]
+        end = next((at for at, word in enumerate(value) if at and word in _listed("scopes")), len(value))
+        gone.append(tuple(value[:end]))
+    sole = firm or _any("news", lower) or _any("only", lower)
+    passing, terms = _any("passing", lower), frozenset(term_set(text))
+    return Claim(words, written, firm, sole, passing, tuple(gone), terms, *_unpolar(words))
 
 
 @cache
 def words_pattern() -> str:
-    """Return a pattern (RE2, lower case) that every comparable statement matches, unless it is of a kind in `FIRM`.
-
-    Other statements may match it too.
-    """
-    data = _data()
-    rows = sorted({row for name in ("rules", "states") for row in _rows(data[name])})
+    """Return a pattern (RE2, lower case) that all comparable statements but `FIRM` kinds match; others may match it too."""
+    rows = sorted(_listed("rules") | _listed("states"))
     spoken = "|".join(r"\W+".join(row.replace("'", "['’]").split()) for row in rows if not _CJK.match(row))
     return rf"\b(?:{spoken})\b|" + "|".join(row for row in rows if _CJK.match(row))
 
 
 def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
-    """Return whether both cannot hold, so that only the newer does.
-
-    `apart`: they were said on different days, so that what held only on its day contradicts nothing.
-    """
+    """Return whether only the newer can hold; `apart`: of different days, where what holds for its day contradicts nothing."""
     if newer.words == older.words or len(newer.terms & older.terms) == 0:
         return False
     if apart and (newer.passing or older.passing):
         return False
-    return _other_value(newer, older) or _gives_up(newer, older) or _denies(newer, older)
+    if _other_value(newer, older) or _gives_up(newer, older):
+        return True
+    # Both say the same, one of them negated, as decisions, rules or preferences or of a default, and name two things.
+    lasting = (newer.firm and older.firm) or bool({"default", "默"} & set(newer.words) & set(older.words))
+    same = newer.denied != older.denied and newer.said == older.said
+    return same and lasting and len(_content(newer.said)) >= _NAMED
 
 
 def _other_value(newer: Claim, older: Claim) -> bool:
     """Return whether only one value differs, where only one value can hold: one that something is set to or chosen.
 
-    Numbers must be set as a measure, or by decisions or rules that share nearly all else; names must be set by a word for
-    choosing or being. The rest of the clause must share terms.
+    Numbers must be set as a measure (a word for setting or a bound within 4 words, or %), or by decisions or rules that share
+    nearly all else; names by a word for choosing or being. The rest of the clause must share terms.
     """
     most = min(len(newer.words), len(older.words))
     start = next((i for i in range(most) if newer.words[i] != older.words[i]), most)
@@ -163,7 +134,10 @@ def _other_value(newer: Claim, older: Claim) -> bool:
     new, old = newer.words[start : len(newer.words) - end], older.words[start : len(older.words) - end]
     if not (new and old) or len(new) > _length(new) or len(old) > _length(old):
         return False
-    before, after = _clause(newer.words[:start], newer.words[len(newer.words) - end :])
+    # The clause around the value.
+    before, after = newer.words[:start], newer.words[len(newer.words) - end :]
+    before = before[next((len(before) - back for back, word in enumerate(reversed(before)) if word in _STOPS), 0) :]
+    after = after[: next((at for at, word in enumerate(after) if word in _STOPS), len(after))]
     shared = _content((*before, *after))
     enough = (newer.firm and older.firm) or len(shared) >= _SHARED
     numbers = _is_number(new), _is_number(old)
@@ -172,21 +146,16 @@ def _other_value(newer: Claim, older: Claim) -> bool:
         if not (shared and before and all(numbers)):
             return False
         # Numbers that only number something (step 3, PR 12), or are of a day, month or hour.
-        if before[-1] in _table().labels or before[-1] == "#" or not _table().dates.isdisjoint(after[:2]):
+        if before[-1] in _listed("labels") or before[-1] == "#" or not _listed("dates").isdisjoint(after[:2]):
             return False
-        return version or (enough and _sets_number(before, after)) or (newer.firm and older.firm and len(shared) >= _NEARLY_ALL)
+        near = before[-_APART - 1 :]
+        is_set = any(word in (_CHOOSES, _EQUALS, "=") or word in _listed("bounds") for word in near) or after[:1] == ("%",)
+        return version or (enough and is_set) or (newer.firm and older.firm and len(shared) >= _NEARLY_ALL)
     if not shared or not enough:
         return False
     if newer.firm and older.firm and len(before) > 2 and (before[-3], before[-1]) == (_EQUALS, "by"):
         return True
     return newer.sole and _sets_name(before, newer.raw[start : start + len(new)], older.raw[start : start + len(old)])
-
-
-def _clause(before: Sequence[str], after: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the words before a value and those after it, both up to the nearest comma, colon or semicolon."""
-    start = next((len(before) - back for back, word in enumerate(reversed(before)) if word in _STOPS), 0)
-    end = next((at for at, word in enumerate(after) if word in _STOPS), len(after))
-    return before[start:], after[:end]
 
 
 def _length(value: Sequence[str]) -> int:
@@ -199,22 +168,15 @@ def _is_number(value: Sequence[str]) -> bool:
     return _NUMBER.match(value[0]) is not None or value[0] in _NUMBER_WORDS
 
 
-def _sets_number(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Return whether the words around a number set it as a measure: a word for setting or a bound within 4 words, or %."""
-    near = before[-_APART - 1 :]
-    return any(word in (_CHOOSES, _EQUALS, "=") or word in _table().bounds for word in near) or after[:1] == ("%",)
-
-
 def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) -> bool:
     """Return whether `before` sets the name after it: "use" within 4 words, no purpose between, or "is" right before names."""
-    table = _table()
     for back, word in enumerate(reversed(before)):
         if word == _CHOOSES:
             return True
         if word == _EQUALS:
-            one = _any(table.only, before)
+            one = _any("only", before)
             return back == 0 and (one or (_NAME.match(new[0]) is not None and _NAME.match(old[0]) is not None))
-        if word in table.scopes or word in table.labels or back >= _APART:
+        if word in _listed("scopes") or word in _listed("labels") or back >= _APART:
             return False
     return False
 
@@ -242,37 +204,19 @@ def _gives_up(newer: Claim, older: Claim) -> bool:
     return False
 
 
-def _value(text: str) -> tuple[str, ...]:
-    """Return the words of a value, up to its purpose or place ("for", "in"), without articles."""
-    words = [word for word in _tokens(text) if word not in ("the", "a", "an", "using")]
-    end = next((at for at, word in enumerate(words) if at and word in _table().scopes), len(words))
-    return tuple(words[:end])
-
-
 def _place(part: Sequence[str], words: Sequence[str]) -> int | None:
     """Return the first place of `part` in `words` as one run; None for nowhere."""
     size = len(part)
     return next((i for i in range(len(words) - size + 1) if tuple(words[i : i + size]) == tuple(part)), None)
 
 
-def _denies(newer: Claim, older: Claim) -> bool:
-    """Return whether both say the same, exactly one of them negated.
-
-    Both must be decisions, rules or preferences, or speak of a default, and name at least two things.
-    """
-    if newer.denied == older.denied or newer.said != older.said:
-        return False
-    lasting = (newer.firm and older.firm) or bool({"default", "默"} & set(newer.words) & set(older.words))
-    return lasting and len(_content(newer.said)) >= _NAMED
-
-
 def _unpolar(words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
     """Return the words without negations and affirmations, and whether an odd number of negations was among them."""
-    polar = _table().polar
+    polar = _phrases("denies", "affirms")
     kept: list[str] = []
     denials, place = 0, 0
     while place < len(words):
-        size, group = polar.at(words, place)
+        size, group = _at(polar, words, place)
         if size:
             denials += group == "denies"
         elif words[place] not in (_CHOOSES, _EQUALS):
@@ -291,12 +235,12 @@ def _content(words: Sequence[str]) -> set[str]:
 
 def _structured(lower: Sequence[str], raw: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the words without filler, each expression that sets a value as one mark; and the same as written."""
-    structure = _table().structure
+    structure = _phrases("whole", "chooses", "equals", "frame")
     words: list[str] = []
     written: list[str] = []
     place = 0
     while place < len(lower):
-        size, group = structure.at(lower, place)
+        size, group = _at(structure, lower, place)
         if group in ("chooses", "equals"):
             words.append(_CHOOSES if group == "chooses" else _EQUALS)
             written.append(words[-1])
@@ -307,37 +251,23 @@ def _structured(lower: Sequence[str], raw: Sequence[str]) -> tuple[tuple[str, ..
     return tuple(words), tuple(written)
 
 
-def _any(phrases: _Phrases, words: Sequence[str]) -> bool:
-    """Return whether any of the phrases is among the words."""
-    return any(phrases.at(words, place)[0] for place in range(len(words)))
+def _any(name: str, words: Sequence[str]) -> bool:
+    """Return whether any phrase of a list of contradictions.toml is among the words."""
+    phrases = _phrases(name)
+    return any(_at(phrases, words, place)[0] for place in range(len(words)))
 
 
-def _tokens(text: str) -> list[str]:
-    """Return the words of a text, and the signs that end clauses or set values."""
-    return _TOKEN.findall(text)
+def _at(phrases: _Phrases, words: Sequence[str], place: int) -> tuple[int, str]:
+    """Return the length in words and group of the longest phrase that begins at `place`; (0, "") for none."""
+    for phrase, group in phrases.get(words[place], ()):
+        if tuple(words[place : place + len(phrase)]) == phrase:
+            return len(phrase), group
+    return 0, ""
 
 
 @cache
-def _table() -> _Table:
-    """Return the lists of words for comparison, read once from the package."""
-    data = _data()
-    flat = {name: frozenset(_rows(data[name])) for name in ("bounds", "scopes", "labels", "dates")}
-    return _Table(
-        structure=_phrases(data, "whole", "chooses", "equals", "frame"),
-        doubts=_phrases(data, "doubts"),
-        passing=_phrases(data, "passing"),
-        states=_phrases(data, "states"),
-        news=_phrases(data, "news"),
-        rules=_phrases(data, "rules"),
-        only=_phrases(data, "only"),
-        polar=_phrases(data, "denies", "affirms"),
-        replaces=tuple(map(re.compile, data["replaces"]["patterns"])),
-        **flat,
-    )
-
-
 def _data() -> dict[str, Any]:
-    """Return the parsed lists of words, read from contradictions.toml at each call."""
+    """Return the parsed lists of words, read once from contradictions.toml."""
     source = files("memory_mcp.summarize") / "contradictions.toml"
     return tomllib.loads(source.read_text(encoding="utf-8"))
 
@@ -347,14 +277,27 @@ def _rows(text: str) -> list[str]:
     return [row for row in text.replace("\n", "|").split("|") if row]
 
 
-def _phrases(data: dict[str, Any], *groups: str) -> _Phrases:
-    """Return the phrases of some lists of the data, each with its list as group; the first list wins for equal ones."""
+@cache
+def _listed(name: str) -> frozenset[str]:
+    """Return the words of a list of contradictions.toml."""
+    return frozenset(_rows(_data()[name]))
+
+
+@cache
+def _replaces() -> tuple[re.Pattern[str], ...]:
+    """Return the patterns, for text in lower case, of an expression that gives up a value, which is their group `old`."""
+    return tuple(map(re.compile, _data()["replaces"]["patterns"]))
+
+
+@cache
+def _phrases(*groups: str) -> _Phrases:
+    """Return the phrases of lists of contradictions.toml, each with its list as group; the first list wins for equal ones."""
     found: dict[tuple[str, ...], str] = {}
     for group in groups:
-        for row in _rows(data[group]):
-            if words := tuple(_tokens(row)):
+        for row in _rows(_data()[group]):
+            if words := tuple(_TOKEN.findall(row)):
                 found.setdefault(words, group)
     by_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for words, group in sorted(found.items(), key=lambda item: -len(item[0])):
         by_first.setdefault(words[0], []).append((words, group))
-    return _Phrases({first: tuple(rows) for first, rows in by_first.items()})
+    return {first: tuple(rows) for first, rows in by_first.items()}

@@ -43,8 +43,8 @@ class ExtractiveSummarizer:
     def summarize(self, events: Sequence[Event], recap: Event | None = None) -> Summary:
         """Return title, summary, at most 8 bullets and at most 12 keywords of a stretch, whatever the order of `events`.
 
-        The title has at most 120 characters, the summary 300, a bullet 200. Without `recap` the first recap among the
-        events is used.
+        The title has at most 120 characters, a bullet 200; the summary, the first two statements of the recap or headlines,
+        300. Without `recap` the first recap among the events is used.
         """
         events = sorted(events, key=lambda e: e.order)
         stretch = read(events)
@@ -54,10 +54,13 @@ class ExtractiveSummarizer:
         heads = headlines_of(stretch)
         deeds = deeds_of(events)
         outcome = None if stretch.is_dialogue else outcome_of(stretch, events, deeds)
-        title = _title(heads, told, outcome) or _plain_title(events, stretch)
+        plain = _plain_title(events, stretch)
+        said = [t.statement.text for t in told] + [f"{s.speaker}: {s.text}" if s.speaker else s.text for s in heads]
+        said = said[:2]
+        summary = " ".join(shorten(text, MAX_SUMMARY // len(said) - 1) for text in said)
         return Summary(
-            title=shorten(join(title, terms), MAX_TITLE),
-            summary=_summary(heads, told) or shorten(_plain_title(events, stretch), MAX_SUMMARY),
+            title=shorten(join(_title(heads, told, outcome) or plain, terms), MAX_TITLE),
+            summary=shorten(summary or plain, MAX_SUMMARY),
             bullets=_bullets(stretch, events, told, [*deeds[-MAX_DEEDS:-1], outcome] if outcome else []),
             keywords=terms,
         )
@@ -137,13 +140,6 @@ def _bullet(stretch: Stretch, sentence: Sentence) -> BulletDraft:
             text = f"{clean(command)}: {text}"
             sources = (Source(call.event_id, start, start + len(command)), *sources)
     return BulletDraft(shorten(text, MAX_BULLET), kind_of(sentence.text, sentence.cues), sources)
-
-
-def _summary(heads: Sequence[Sentence], told: Sequence[Recalled]) -> str:
-    """Return the first two statements of the recap or headlines as one text of at most 300 characters; "" for none."""
-    said = [t.statement.text for t in told] + [f"{s.speaker}: {s.text}" if s.speaker else s.text for s in heads]
-    said = said[:2]
-    return shorten(" ".join(shorten(text, MAX_SUMMARY // len(said) - 1) for text in said), MAX_SUMMARY)
 
 
 def _plain_title(events: Sequence[Event], stretch: Stretch) -> str:

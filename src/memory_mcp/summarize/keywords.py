@@ -16,10 +16,7 @@ _CANDIDATES = 40
 
 
 def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
-    """Return at most `limit` telling terms, best first, as they were written; identifiers whole.
-
-    Two words that go together are one term; a word is in one term only.
-    """
+    """Return at most `limit` telling terms as written, best first; two words that go together are one, no word is in two."""
     shown = stretch.shown
     starts = {s.words[0] for s in stretch.sentences if s.words}
     worth = []

@@ -7,7 +7,7 @@ import re
 
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.summarize.choices import is_choice
-from memory_mcp.summarize.patterns import pattern
+from memory_mcp.summarize.patterns import names_any, pattern
 
 
 class Cue:
@@ -249,10 +249,7 @@ class _Openers(dict[str, int]):
     """A cache: what a sentence may be by its first token, so that most patterns are never tried."""
 
     def __missing__(self, token: str) -> int:
-        """Return what a sentence with this first token may be, as bits of `MAY_...`, and keep it.
-
-        A full cache is emptied first.
-        """
+        """Return, and keep, what a sentence with this first token may be, as bits of `MAY_...`; a full cache is emptied first."""
         if len(self) > _OPENERS_LIMIT:
             self.clear()
         folded = token.lstrip("_").lower()
@@ -313,31 +310,26 @@ def kind_of(text: str, cues: int) -> MemoryKind:
         return MemoryKind.OBSERVATION
     # Looking for required words first is cheaper than trying each pattern.
     folded = text.lower()
-    if (folded.startswith(_PROCEDURE_STARTS) or _names_any(folded, _PROCEDURE_WORDS)) and _PROCEDURE.search(folded):
+    if (folded.startswith(_PROCEDURE_STARTS) or names_any(folded, _PROCEDURE_WORDS)) and _PROCEDURE.search(folded):
         return MemoryKind.PROCEDURE
     if is_choice(folded):
         return MemoryKind.DECISION
     if (
-        _names_any(folded, _CONSTRAINT_WORDS)
+        names_any(folded, _CONSTRAINT_WORDS)
         and text[-1:] != "!"
         and _CONSTRAINT.search(folded)
         and not _NOT_A_RULE.search(folded)
     ):
         return MemoryKind.CONSTRAINT
-    if _defines(text, folded):
+    if (
+        (names_any(folded, _DEFINITION_WORDS) and _DEFINITION.search(folded) and not _PRONOUN.match(folded))
+        or (names_any(folded, _THING_WORDS) and _THING.match(folded))
+        or (names_any(text, _DASHES) and _ENTRY.match(text) and not _CHANGE.search(folded))
+    ):
         return MemoryKind.DEFINITION
-    if _names_any(folded, _PREFERENCE_WORDS) and _PREFERENCE.search(folded) and not _WISH.search(folded):
+    if names_any(folded, _PREFERENCE_WORDS) and _PREFERENCE.search(folded) and not _WISH.search(folded):
         return MemoryKind.PREFERENCE
     return MemoryKind.OBSERVATION
-
-
-def _defines(text: str, folded: str) -> bool:
-    """Return whether a statement defines something; `folded` is it in lower case."""
-    if _names_any(folded, _DEFINITION_WORDS) and _DEFINITION.search(folded) and not _PRONOUN.match(folded):
-        return True
-    if _names_any(folded, _THING_WORDS) and _THING.match(folded):
-        return True
-    return _names_any(text, _DASHES) and _ENTRY.match(text) is not None and _CHANGE.search(folded) is None
 
 
 _PROCEDURE_STARTS = (
@@ -358,11 +350,3 @@ _PREFERENCE_WORDS = (
     *("m into ", "ly into ", "so into ", "been into ", "my life", "life without", "please keep"),
     *("好き", "喜欢", "喜歡", "préfère", "prefiero"),
 )
-
-
-def _names_any(text: str, wanted: tuple[str, ...]) -> bool:
-    """Return whether a text holds any of the `wanted` texts, also within a word; case counts."""
-    for word in wanted:
-        if word in text:
-            return True
-    return False

@@ -6,7 +6,7 @@ Invariants
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_mcp.model.event import Event, EventType
@@ -70,49 +70,42 @@ class Outcome:
 def outcome_of(stretch: Stretch, events: Sequence[Event], deeds: Sequence[Outcome]) -> Outcome | None:
     """Return the last commit or pull request, else what the agent's last two messages report.
 
-    Else "interrupted" if the user stopped the agent; None for nothing.
+    Else "interrupted" if the user stopped the agent and said nothing after it; None for nothing.
     """
-    return deeds[-1] if deeds else _reported(stretch) or _interrupted(events)
+    if found := deeds[-1] if deeds else _reported(stretch):
+        return found
+    spoken = [e for e in events if e.text and e.type is not EventType.TOOL_RESULT]
+    if not spoken or not spoken[-1].text.startswith(_INTERRUPTED):
+        return None
+    return Outcome("interrupted", spoken[-1].text[:60], Source(spoken[-1].event_id, 0, len(spoken[-1].text)), telling=False)
 
 
 def deeds_of(events: Sequence[Event]) -> list[Outcome]:
-    """Return the commits and pull requests of commands whose result is not known to be an error, in order."""
+    """Return the commits and pull requests of commands whose result is not known to be an error, in order.
+
+    As `commit "Fix the parser"`; the short text is the same if it has at most 66 characters, else the message alone, or the
+    label where that is too long as well.
+    """
     failed = {e.metadata.get("tool_use_id") for e in events if e.metadata.get("is_error") == "true"} - {None}
     found: list[Outcome] = []
     for event in events:
         command = event.metadata.get("command", "")
         if event.type is not EventType.TOOL_CALL or event.metadata.get("tool_use_id") in failed:
             continue
-        if "gh pr" in command or "commit" in command:
-            found += _deeds_in(event, command)
-    return found
-
-
-def _deeds_in(event: Event, command: str) -> Iterator[Outcome]:
-    """Yield the commits and pull requests in a command, in order, such as `commit "Fix the parser"`.
-
-    The short text is the same if it has at most 66 characters, else the message alone, or the label where that is too
-    long as well. Messages that the shell would compute are skipped.
-    """
-    found = ((match, label) for label, pattern in _DEEDS for match in pattern.finditer(command[:_HEAD]))
-    for match, label in sorted(found, key=lambda f: f[0].start()):
-        said = next((text.strip() for text in match.groupdict().values() if text), "")
-        start = event.text.find(match[0])
-        # Messages that the shell would compute are skipped.
-        if start < 0 or said.startswith("$(") or (not said and "number" not in match.groupdict()):
+        if "gh pr" not in command and "commit" not in command:
             continue
-        shown = f"{label} {said}".strip() if "number" in match.groupdict() else f'{label} "{clean(said)}"'
-        short = shown if len(shown) <= MAX_OUTCOME else clean(said) if len(clean(said)) <= MAX_OUTCOME else label
-        place = start + (match[0].find(said) if said else 0)
-        yield Outcome(short, shown, Source(event.event_id, place, place + len(said or match[0])))
-
-
-def _interrupted(events: Sequence[Event]) -> Outcome | None:
-    """Return "interrupted" as the outcome if the user stopped the agent and said nothing after it; else None."""
-    spoken = [e for e in events if e.text and e.type is not EventType.TOOL_RESULT]
-    if not spoken or not spoken[-1].text.startswith(_INTERRUPTED):
-        return None
-    return Outcome("interrupted", spoken[-1].text[:60], Source(spoken[-1].event_id, 0, len(spoken[-1].text)), telling=False)
+        deeds = ((match, label) for label, pattern in _DEEDS for match in pattern.finditer(command[:_HEAD]))
+        for match, label in sorted(deeds, key=lambda f: f[0].start()):
+            said = next((text.strip() for text in match.groupdict().values() if text), "")
+            start = event.text.find(match[0])
+            # Messages that the shell would compute are skipped.
+            if start < 0 or said.startswith("$(") or (not said and "number" not in match.groupdict()):
+                continue
+            shown = f"{label} {said}".strip() if "number" in match.groupdict() else f'{label} "{clean(said)}"'
+            short = shown if len(shown) <= MAX_OUTCOME else clean(said) if len(clean(said)) <= MAX_OUTCOME else label
+            place = start + (match[0].find(said) if said else 0)
+            found.append(Outcome(short, shown, Source(event.event_id, place, place + len(said or match[0]))))
+    return found
 
 
 def _reported(stretch: Stretch) -> Outcome | None:

@@ -23,11 +23,9 @@ _PROOF = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A statement that belongs to the stretch; `worth` grows with the overlap of both."""
+    """A statement that belongs to the stretch, and where it is: in the recap, and in the sentence that shares most words."""
 
     statement: Statement
-    worth: float
-    keys: frozenset[str]
     sources: tuple[Source, ...]
 
 
@@ -57,11 +55,11 @@ def recalled(stretch: Stretch, recap: Event, own: bool) -> list[Recalled]:
         found.append((-about * share, statement, frozenset(told)))
     found.sort(key=lambda f: (f[0], f[1].start))
     chosen = []
-    for worth, statement, keys in found[:12]:
+    for _, statement, keys in found[:12]:
         sources = [Source(recap.event_id, statement.start, statement.end)]
         # The sentence of the stretch that shares most words is cited too.
         best = max(stretch.sentences, key=lambda s: len(keys & s.keys), default=None)
         if keys and best is not None and len(keys & best.keys) >= _PROOF * len(keys):
             sources.append(Source(best.event.event_id, best.start, best.end))
-        chosen.append(Recalled(statement, -worth, keys, tuple(sources)))
+        chosen.append(Recalled(statement, tuple(sources)))
     return chosen

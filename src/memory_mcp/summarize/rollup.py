@@ -38,8 +38,7 @@ _RANKS = tuple(1.0 / (2.0 + rank) for rank in range(MAX_KEYWORDS))
 def roll_up(children: Sequence[TocNode], limit: int = 10) -> RollUp:
     """Return the summary of a period from its children: title, text, at most `limit` of their bullets, up to 64 keywords.
 
-    Of one child it is the child's own title and summary; else the title names up to 3 themes, and terms where room is
-    left.
+    Of one child it is the child's own title and summary; else the title names up to 3 themes, and terms where room is left.
     """
     if len(children) == 1:
         only = children[0]
@@ -79,8 +78,7 @@ def _terms(children: Sequence[TocNode]) -> dict[str, float]:
 def _bullets(children: Sequence[TocNode], worth: dict[str, float], limit: int) -> tuple[TocBullet, ...]:
     """Return at most `limit` of the best bullets in the children's order, without near-duplicates, and with a most per child.
 
-    A kind of high salience comes before an observation; `worth` weighs a bullet's words. At most 120 bullets are
-    compared.
+    A kind of high salience comes before an observation; `worth` weighs a bullet's words. At most 120 bullets are compared.
     """
     places = [(i, place) for i, child in enumerate(children) for place in range(len(child.bullets))]
     durable = [at for at in places if children[at[0]].bullets[at[1]].kind is not MemoryKind.OBSERVATION]

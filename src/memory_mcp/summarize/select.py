@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heapreplace
-from itertools import islice
+from itertools import islice, takewhile
 from operator import itemgetter
 from typing import TypeVar
 
@@ -51,43 +51,33 @@ def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
     """Return at most `limit` of the best sentences that score above 0, without near-duplicates, in the order of the text."""
     last = {voice: count - 1 for voice, count in stretch.messages.items()}
     dialogue = stretch.is_dialogue
-    bounded = [(_bound(s, dialogue, last), at, s) for at, s in _candidates(stretch)]
-    chosen: list[tuple[int, Sentence]] = []
-    taken: list[set[str]] = []
-
-    def score_of(s: Sentence, _: float) -> float:
-        """Return the score of a sentence; its bound is not needed."""
-        return _score(s, dialogue, last)
-
-    for score, at, s in _best_first(bounded, score_of):
-        if score <= 0:
-            break
-        keys = s.keys
-        if not any(same(keys, other) for other in taken):
-            chosen.append((at, s))
-            taken.append(keys)
-            if len(chosen) == limit:
-                break
-    return [s for _, s in sorted(chosen, key=lambda item: item[0])]
+    bounded = []
+    for at, s in _candidates(stretch):
+        # An upper bound of the score without reading the text: every possible cue counts.
+        is_exact = s.shape is _ERROR or s.information <= MIN_INFORMATION
+        bound = _score(s, dialogue, last) if is_exact else _praise(s, s.information, s.cues, dialogue, last)
+        bounded.append((bound, at, s))
+    best = takewhile(lambda one: one[0] > 0, _best_first(bounded, lambda s, _: _score(s, dialogue, last)))
+    chosen = distinct(best, lambda one: one[2].keys, limit)
+    return [s for _, _, s in sorted(chosen, key=itemgetter(1))]
 
 
 def distinct(items: Iterable[Item], keys: Callable[[Item], set[str]], limit: int) -> list[Item]:
-    """Return at most `limit` items in order, without those that say the same as an earlier one, judged by their telling words."""
+    """Return the first items, at most `limit` (above 0), without those that say the same as an earlier one by their `keys`."""
     kept: list[Item] = []
     taken: list[set[str]] = []
     for item in items:
         own = keys(item)
-        if len(kept) < limit and not any(same(own, other) for other in taken):
+        if not any(same(own, other) for other in taken):
             kept.append(item)
             taken.append(own)
+            if len(kept) == limit:
+                break
     return kept
 
 
 def same(one: set[str], other: set[str]) -> bool:
-    """Return whether two statements with these telling words share at least half of those of the one that has fewer.
-
-    False if either has none.
-    """
+    """Return whether two statements share at least half the telling words of the one with fewer; False if either has none."""
     return bool(one and other) and len(one & other) >= SAME * min(len(one), len(other))
 
 
@@ -143,12 +133,7 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
         if not s.chatter and s.information > 0 and s.event.metadata.get("record") != "pull request"
     ]
     eager.sort(key=itemgetter(0), reverse=True)
-
-    def score_of(s: Sentence, bound: float) -> float:
-        """Return the score of a sentence: its bound, less what its wording costs."""
-        return bound + _manner(s, dialogue)
-
-    ranked = _best_first(eager[:CLOSELY], score_of)
+    ranked = _best_first(eager[:CLOSELY], lambda s, bound: bound + _manner(s, dialogue))
     chosen: list[Sentence] = []
     taken: set[str] = set()
     for _, _, s in islice(ranked, 4 * limit):
@@ -198,18 +183,8 @@ def _manner(s: Sentence, dialogue: bool) -> float:
     return score - 5.0 if is_errand(text, s.start, s.end) else score
 
 
-def _bound(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
-    """Return an upper bound of `_score` without reading the text: every possible cue counts."""
-    if s.shape is _ERROR or s.information <= MIN_INFORMATION:
-        return _score(s, dialogue, last)
-    return _praise(s, s.information, s.cues, dialogue, last)
-
-
 def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
-    """Return the score of a sentence as a bullet, 0 if it says too little; notes its cues.
-
-    `last` is the number of each voice's last message.
-    """
+    """Return a sentence's score as a bullet, 0 if it says too little, and note its cues; `last`: each voice's last message."""
     if s.shape is _ERROR:
         return s.information * 0.5 + 0.8
     if s.information <= MIN_INFORMATION:

@@ -190,10 +190,7 @@ class _Reader:
         return self.found
 
     def _closely(self, line: str, bare: str, place: int) -> None:
-        """Read a line that may be no prose: an item, a fence, a tag, noise, or prose after all.
-
-        `bare` is it without blanks around, `place` where it begins.
-        """
+        """Read a line, begun at `place`, that may be no prose (item, fence, tag, noise); `bare` is it without blanks around."""
         first = bare[0]
         if first in _ITEM_STARTS and (match := _ITEM.match(line)):
             self._flush()
@@ -204,22 +201,17 @@ class _Reader:
         elif first in "`~" and bare.startswith(_FENCE):
             self._flush()
             self.until = bare[:3]
-        elif first == "<" and _BLOCK_TAG.match(bare):
+        elif first == "<" and (tag := _BLOCK_TAG.match(bare)):
             self._flush()
-            self.until = self._tag(bare, place)
+            closing = f"</{tag[1]}>"
+            opens = closing not in bare and (len(bare) <= 200 or _TAG_LINE.match(bare))
+            # A block that ends on a later line is skipped.
+            self.until = closing if opens and self.text.find(closing, place, self.end) >= 0 else ""
         elif self._noise(line, bare):
             self._flush()
             self._error(line, place)
         else:
             self._prose(line, place, bare)
-
-    def _tag(self, bare: str, place: int) -> str:
-        """Return the closing tag to wait for if a tagged block opens here that ends on a later line, else ""."""
-        match = _BLOCK_TAG.match(bare)
-        closing = f"</{match[1]}>" if match else ""
-        if closing in bare or (not _TAG_LINE.match(bare) and len(bare) > 200):
-            return ""
-        return closing if self.text.find(closing, place, self.end) >= 0 else ""
 
     def _noise(self, line: str, bare: str) -> bool:
         """Return whether a line is output, code or a listing rather than prose: by how it begins and ends, or its symbols.
@@ -286,10 +278,7 @@ class _Reader:
         self._cut(start, end, _LEAD if lead else self.shape)
 
     def _cut(self, start: int, end: int, shape: Shape) -> None:
-        """Add a piece of the text as a span without blanks around it; a longer one than 480 characters is cut at a blank.
-
-        A blank piece adds nothing.
-        """
+        """Add a piece, unless it is blank, as a span without blanks around it; over 480 characters it is cut at a blank."""
         piece = self.text[start:end]
         bare = piece.strip()
         if not bare:
@@ -325,10 +314,7 @@ def without_marks(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return one line without markdown, tags, transcription marks, control characters and folders of absolute paths.
-
-    Of a link its text stays, of a path the last name.
-    """
+    """Return one line without markdown, tags, marks, control characters, targets of links and folders of absolute paths."""
     text = without_marks(text)
     if "\x1b" in text:
         text = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", text)

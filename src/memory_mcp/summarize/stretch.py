@@ -179,10 +179,7 @@ def _voice(event: Event) -> Voice:
 
 
 def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], stretch: Stretch) -> None:
-    """Add the sentences of an event's spans to the stretch, and count their words by the voice's weight.
-
-    Chatter, short exclamations and words in brackets count less.
-    """
+    """Add an event's sentences to the stretch, and count their words by voice; chatter, exclamations and asides count less."""
     narrates = voice is _AGENT and not event.speaker
     text, worth, tally, sentences = without_marks(event.text), _COUNTS[voice], stretch.tally, stretch.sentences
     cjk = has_cjk(text if len(text) <= HEAD + TAIL else text[:HEAD] + text[-TAIL:])
@@ -199,10 +196,7 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
 
 
 def _read_call(event: Event, stretch: Stretch) -> None:
-    """Count a call's tool and the words of the files it names (up to 8); keep commands and plans.
-
-    Of a planning tool's calls only the last is kept, but every new task.
-    """
+    """Count a call's tool and the words of up to 8 files it names; keep commands, new tasks, the last of each planning tool."""
     told = event.metadata
     name = told.get("tool") or re.split(r"[\s(:{]", event.text.strip()[:60], maxsplit=1)[0]
     name = clean(name)[:40] or "tool"
@@ -214,14 +208,6 @@ def _read_call(event: Event, stretch: Stretch) -> None:
         stretch.plans[event.event_id if name == "TaskCreate" else name] = event
     for path in _FILE.findall(f"{told.get('files', '')[:CALL_HEAD]} {event.text[:CALL_HEAD]}")[:8]:
         stretch.tally.setdefault(_COUNTS[_TOOL], []).extend(words(path))
-
-
-def _names(stretch: Stretch) -> list[str]:
-    """Return the keys of the stretch that are speakers' names or their short forms of 3 letters or more."""
-    full = {word.key for name in stretch.speakers for word in words(name) if word.key}
-    if not full:
-        return []
-    return [key for key in stretch.counts if any(key == name or (len(key) >= 3 and name.startswith(key)) for name in full)]
 
 
 #: Exponent of the number of occurrences (chosen on the tuning half of bench/titles.py).
@@ -245,8 +231,11 @@ def _weigh(stretch: Stretch) -> None:
             if shown[key].capital and not word.capital:
                 shown[key] = word
     salience = stretch.salience = {key: shown[key].rarity * count**REPETITION for key, count in counts.items()}
-    for key in _names(stretch):
-        salience[key] = 0.0
+    full = {word.key for name in stretch.speakers for word in words(name) if word.key}
+    for key in counts if full else ():
+        # A speaker's name, or its short form of 3 letters or more.
+        if any(key == name or (len(key) >= 3 and name.startswith(key)) for name in full):
+            salience[key] = 0.0
     # Adding 0 for the many words that do not count is cheaper than filtering them.
     salience[""] = 0.0
     tells = salience.__getitem__

@@ -79,10 +79,7 @@ class Theme:
 
 
 def themes_of(children: Sequence[TocNode]) -> list[Theme]:
-    """Return at most 8 themes of a period, the largest first; equals in the order of time.
-
-    Only the 240 largest children with bullets are compared.
-    """
+    """Return at most 8 themes of a period's 240 largest children with bullets, the largest first, then in order of time."""
     # In steps of the square root of two, so that one more event seldom changes a share.
     sizes = [2.0 ** (round(2 * math.log2(max(c.event_count, 1))) / 2) if c.bullets else 0.0 for c in children]
     whole = math.fsum(sizes) or 1.0
@@ -154,10 +151,7 @@ def _cut(name: str, width: int) -> str:
 
 
 def _theme(key: str, group: Sequence[Item], rare: Mapping[str, float], whole: float) -> Theme:
-    """Return the theme of a group of items that share the term `key`.
-
-    It is named after the item whose name fits best, and shows two terms, `key` first.
-    """
+    """Return a group's theme, named after the item that fits best, with two of its terms; `key`, which all share, first."""
     weight = math.fsum(i.weight for i in group)
     told: dict[str, float] = {}
     shown: dict[str, str] = {}

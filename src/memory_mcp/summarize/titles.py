@@ -62,7 +62,14 @@ def headline(text: str, width: int = HEADLINE) -> str:
         cuts = [m.start() for m in _CLAUSE.finditer(text, width // 2, width + 1)]
         text = _WIDOW.sub("", text[: cuts[-1]] if cuts else shorten(text, width)[:-1])
     question = whole and text.endswith(("?", "？")) and _REQUEST.match(_LEADING.sub("", asked)) is None
-    text = _balance(_STOP.sub("", text)) + ("?" if question else "" if whole or cuts else "…")
+    text = _STOP.sub("", text)
+    # Opening quotes and brackets whose end was cut off go, and what follows a late one.
+    for opening, closing in ('""', "()", "[]", "“”", "「」"):
+        lost = text.count(opening) % 2 if opening == closing else text.count(opening) - text.count(closing)
+        if lost > 0:
+            place = text.rfind(opening)
+            text = text[:place].rstrip(" ,;:-–—") if place > len(text) // 2 else text[:place] + text[place + 1 :]
+    text += "?" if question else "" if whole or cuts else "…"
     return text[:1].upper() + text[1:] if _WORD.match(text.split(" ", 1)[0]) else text
 
 
@@ -84,16 +91,6 @@ def join(head: str, terms: Iterable[str], limit: int = MAX_TITLE) -> str:
         separator = ", "
         seen |= parts
     return title
-
-
-def _balance(text: str) -> str:
-    """Return a text without opening quotes and brackets whose end was cut off; what follows a late one goes too."""
-    for opening, closing in ('""', "()", "[]", "“”", "「」"):
-        lost = text.count(opening) % 2 if opening == closing else text.count(opening) - text.count(closing)
-        if lost > 0:
-            place = text.rfind(opening)
-            text = text[:place].rstrip(" ,;:-–—") if place > len(text) // 2 else text[:place] + text[place + 1 :]
-    return text
 
 
 def without_date(title: str) -> str:

@@ -108,23 +108,20 @@ class _Known(dict[str, Word]):
     """A cache of words by token."""
 
     def __missing__(self, token: str) -> Word:
-        """Return the word of a token not met before, and keep it; a full cache is emptied first."""
+        """Return, and keep, what `_judge` says of a token, with the cues it can trigger (CJK: all); first empty a full cache."""
         if len(self) > _CACHE_LIMIT:
             self.clear()
-        found = self[token] = _learn(token)
+        cues = TRIGGERS.get(token.lower().rstrip(".:-/"), 0) if token.isascii() or not _CJK.search(token) else ANY_CUE
+        found = _judge(token)
+        if cues:
+            found = Word(found.key, found.shown, found.weight, found.code, found.capital, cues)
+        self[token] = found
         return found
 
 
 _known = _Known()
 #: Returns the `Word` of a token as `TOKEN` matches it; cached.
 learn = _known.__getitem__
-
-
-def _learn(token: str) -> Word:
-    """Return the word of a token (key, form, weight) with the cues it can trigger, without any as `_judge` has it; CJK: all."""
-    cues = TRIGGERS.get(token.lower().rstrip(".:-/"), 0) if token.isascii() or not _CJK.search(token) else ANY_CUE
-    found = _judge(token)
-    return Word(found.key, found.shown, found.weight, found.code, found.capital, cues) if cues else found
 
 
 def is_vague(found: Iterable[Word]) -> bool:
@@ -201,8 +198,7 @@ def _prose(shown: str) -> Word:
 def _identifier(shown: str) -> Word:
     """Return a name in code, shown by its last component, with a weight by its form.
 
-    Hyphenated words have that of their weightiest part; `NOTHING` for numbers, hashes and names of one or over 36
-    characters.
+    Hyphenated words have that of their weightiest part; `NOTHING` for numbers, hashes and names of one or over 36 characters.
     """
     if shown.lower() in _NO_NAMES:
         return NOTHING

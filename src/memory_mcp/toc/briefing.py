@@ -117,7 +117,6 @@ def account(
     rules = [(said, label) for stretch in newest for said, label in rules_of(stretch)]
     left = [pair for pair in open_of(newest[0]) if pair[0] is not goal] if newest else []
     left += [(said, label) for stretch in newest[1:] for said, label in open_of(stretch) if label == "open"]
-    first = stretches[0] if stretches else None
     parts = [
         ("Goal:", [] if goal is None else [(goal, "asked")], ""),
         ("Done:", done, facts_of(doings, place=False)),
@@ -126,8 +125,8 @@ def account(
         ("Where:", [], facts_of(doings, done=False)),
         ("Changed, the last file first:", [], files_of(doings)),
     ]
-    if goal is None and first is not None:
-        parts[0] = ("Goal:", [], f"{quoted(title_of(first.title), _TITLE)}")
+    if goal is None and stretches:
+        parts[0] = ("Goal:", [], quoted(title_of(stretches[0].title), _TITLE))
     page.fill(_parts(parts), "")
     page.fill(_blocks_of(sorted(earlier, key=lambda s: -s.at_ms), calendar, roomy=True), EARLIER)
     return page.text()
@@ -156,8 +155,7 @@ def _parts(parts: Sequence[tuple[str, Sequence[tuple[Said, str]], str]]) -> list
 def digest(stretches: Iterable[Stretch], calendar: Calendar, budget: int, factor: float, head: str) -> str:
     """Return a period day by day, oldest first, in at most `budget` tokens; "" if nothing fits.
 
-    The most telling statements of each day are chosen before its others, of all days alike; each is told once
-    a day.
+    The most telling statements of each day are chosen before its others, of all days alike; each is told once a day.
     """
     days: dict[str, list[_Line]] = {}
     ordered = sorted(stretches, key=lambda s: s.at_ms)
@@ -177,7 +175,12 @@ def digest(stretches: Iterable[Stretch], calendar: Calendar, budget: int, factor
             # Statements without a label come after the labelled ones of all stretches.
             rank = place if said in told or not place else place + _LESS
             lines.append(_Line(rank, len(lines), "" if place else title, line_of(said, label), said.text.casefold()))
-    offered = [(rank, line, day) for day, lines in days.items() for rank, line in enumerate(_told_once(lines))]
+    offered: list[tuple[int, _Line, str]] = []
+    for day, lines in days.items():
+        once: dict[str, _Line] = {}
+        for line in sorted(lines, key=lambda one: (one.rank, one.number)):
+            once.setdefault(line.says, line)
+        offered += [(rank, line, day) for rank, line in enumerate(once.values())]
     kept: dict[str, list[_Line]] = {}
     page = _Page(budget, factor, [], head)
     for _, line, day in sorted(offered, key=lambda o: (o[0], o[2])):
@@ -197,14 +200,6 @@ class _Line:
     title: str
     words: str
     says: str
-
-
-def _told_once(lines: Iterable[_Line]) -> list[_Line]:
-    """Return a day's lines by rank, without repetitions: the first of each stretch, then the second, and so on."""
-    seen: dict[str, _Line] = {}
-    for line in sorted(lines, key=lambda one: (one.rank, one.number)):
-        seen.setdefault(line.says, line)
-    return list(seen.values())
 
 
 def _of_days(kept: Mapping[str, Iterable[_Line]]) -> list[str]:
@@ -277,8 +272,8 @@ def _written(blocks: Sequence[_Block], kept: Mapping[int, set[int]]) -> list[str
 def _blocks_of(told: Sequence[Stretch], calendar: Calendar, roomy: bool) -> list[_Block]:
     """Return a block per stretch, newest first; an older one does not repeat a newer one's statements.
 
-    Stretches whose title or request was told already are left out. Unless `roomy` a block is a short title
-    alone.
+    Its heading is the request, or the title if it is refined or has no request; unless `roomy` a short title is all.
+    Stretches whose title or request was told already are left out.
     """
     blocks: list[_Block] = []
     seen: set[str] = set()
@@ -292,21 +287,18 @@ def _blocks_of(told: Sequence[Stretch], calendar: Calendar, roomy: bool) -> list
             blocks.append(_Block(len(blocks), f"{when} {quoted(name, 24)}"))
             seen.add(name.casefold())
             continue
-        heading, opening = _opening(stretch, name, len(blocks) == 0)
+        asked = stretch.asked
+        if asked is not None and not stretch.refined:
+            request = quoted(asked.text, _TITLE if blocks else _ASKED)
+            heading, opening = f"{asked.speaker} asked: {request} {asked.grip_id}", asked.text.casefold()
+        else:
+            same = next((said for said in stretch.said if is_title(said.text, name)), None)
+            heading = f"{quoted(name, _TITLE)} {same.grip_id}" if same else quoted(name, _TITLE)
+            opening = (same.text if same else name).casefold()
         seen |= {name.casefold(), opening}
         lines = _lines_of(stretch, len(blocks), seen, places)
         blocks.append(_Block(2 * len(blocks), f"{when} {heading}", lines))
     return blocks
-
-
-def _opening(stretch: Stretch, name: str, newest: bool) -> tuple[str, str]:
-    """Return a stretch's first line (its request, or its title if refined or without one) and the folded words not to repeat."""
-    asked = stretch.asked
-    if asked is not None and not stretch.refined:
-        return f"{asked.speaker} asked: {quoted(asked.text, _ASKED if newest else _TITLE)} {asked.grip_id}", asked.text.casefold()
-    same = next((said for said in stretch.said if is_title(said.text, name)), None)
-    words = quoted(name, _TITLE)
-    return (f"{words} {same.grip_id}", same.text.casefold()) if same else (words, name.casefold())
 
 
 def _lines_of(stretch: Stretch, place: int, seen: set[str], places: set[str]) -> list[tuple[int, str]]:

@@ -7,14 +7,13 @@ term sets cover their segments; nothing acknowledged is lost.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from memory_mcp.derive.build import hashes_of
 from memory_mcp.derive.terms import children_of, from_bytes, read_sets, union, without
 from memory_mcp.model.calendar import Calendar, TocLevel, level_of, parents, rollup_targets, sources_of
-from memory_mcp.model.event import Event
-from memory_mcp.model.grip import Grip, quote_hash, quote_of
+from memory_mcp.model.grip import quote_hash, quote_of
 from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
@@ -35,43 +34,28 @@ class Finding:
     detail: str
 
 
-@dataclass(slots=True)
-class _Seen:
-    """State shared by the checks."""
-
-    cuts: dict[int, Segment] = field(default_factory=dict)
-    nodes: dict[NodeId, TocNode] = field(default_factory=dict)
-
-
 def check(storage: Storage, calendar: Calendar) -> list[Finding]:
-    """Return all findings in what is derived so far, by rule; events that are not derived yet are no finding.
-
-    Reads the whole store.
-    """
+    """Return all findings in what is derived so far, by rule. Reads the whole store; events not derived yet are no finding."""
     storage.reread()
-    seen = _Seen()
-    seen.cuts = {c.key: c for c in storage.toc.iter_cuts()}
-    seen.nodes = {n.node_id: n for n in storage.toc.all_nodes()}
-    findings = list(_lost(storage))
-    findings += _cuts_in_order(seen)
-    findings += _events_in_segments(storage, seen)
-    findings += _nodes(storage, calendar, seen)
-    findings += _bullets(storage, seen)
-    findings += _grips(storage, seen)
-    findings += _terms_upwards(storage, seen)
+    cuts = {c.key: c for c in storage.toc.iter_cuts()}
+    nodes = {n.node_id: n for n in storage.toc.all_nodes()}
+    findings = [Finding("acknowledged", "events", storage.loss.told)] if storage.loss else []
+    findings += _cuts_in_order(cuts.values())
+    findings += _events_in_segments(storage, list(cuts.values()))
+    findings += _nodes(storage, calendar, cuts.values(), nodes)
+    findings += _bullets(storage, nodes.values())
+    findings += _grips(storage, cuts.keys())
+    for node_id in (n for n in nodes if level_of(n) is not TocLevel.SEGMENT):
+        below = union(read_sets(storage.toc, children_of(storage.toc, node_id)).values())
+        if len(without(below, read_sets(storage.toc, [node_id])[node_id])):
+            findings.append(Finding("terms", node_id, "does not hold all terms of what lies below it"))
     return findings
 
 
-def _lost(storage: Storage) -> Iterator[Finding]:
-    """Yield a finding if the store notes that acknowledged events were lost."""
-    if storage.loss:
-        yield Finding("acknowledged", "events", storage.loss.told)
-
-
-def _cuts_in_order(seen: _Seen) -> Iterator[Finding]:
+def _cuts_in_order(cuts: Iterable[Segment]) -> Iterator[Finding]:
     """Yield findings where cuts of a stream overlap, end before they start, or are open though a later one exists."""
     before: Segment | None = None
-    for cut in seen.cuts.values():
+    for cut in cuts:
         if cut.start > cut.end:
             yield Finding("cuts", cut.node_id, "starts after its end")
         if before and before.stream == cut.stream:
@@ -82,28 +66,30 @@ def _cuts_in_order(seen: _Seen) -> Iterator[Finding]:
         before = cut
 
 
-def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
+def _events_in_segments(storage: Storage, cuts: Sequence[Segment]) -> Iterator[Finding]:
     """Yield findings where a derived event is not in exactly one segment, or a segment miscounts or lacks terms of its events.
 
     Events that a duplicate hides need not be in one; see `_pairs`.
     """
     derived_to = storage.outbox.checkpoint("deriver")
     waiting = _waiting(storage, derived_to)
-    outdone = _outdone(storage, waiting)
-    placed: dict[EventId, int] = {}
-    cuts = list(seen.cuts.values())
+    # By stream, how many counted events are now hidden by a duplicate that is not derived yet.
+    hidden_by = storage.events.duplicates(waiting)
+    hidden = storage.events.get_many(i for i, shown in hidden_by.items() if shown in waiting and i not in waiting)
+    outdone = Counter(event.stream for event in hidden.values())
+    placed: set[EventId] = set()
     for start in range(0, len(cuts), _CUTS):
         part = cuts[start : start + _CUTS]
         events = storage.events.in_segments(part)
         sets = read_sets(storage.toc, [c.node_id for c in part])
         for cut in part:
             own = [e for e in events.get(cut.key, ()) if e.event_id not in waiting]
-            if not len(own) <= cut.events <= len(own) + outdone.get(cut.stream, 0):
+            if not len(own) <= cut.events <= len(own) + outdone[cut.stream]:
                 yield Finding("partition", cut.node_id, f"counts {cut.events} events and holds {len(own)}")
             for event in own:
                 if event.event_id in placed:
                     yield Finding("partition", event.event_id, f"is in more than one segment, {cut.node_id} among them")
-                placed[event.event_id] = cut.key
+                placed.add(event.event_id)
             if len(without(from_bytes(hashes_of(own)), sets[cut.node_id])):
                 yield Finding("terms", cut.node_id, "words of its events are missing from its term set")
     for batch in storage.events.iter_all():
@@ -116,23 +102,13 @@ def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
 
 
 def _pairs(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Finding]:
-    """Yield findings where the event shown for a duplicate is missing, hidden itself, or of another session.
-
-    `pairs` are shown events by hidden ones.
-    """
+    """Yield findings on `pairs`, shown events by hidden ones, where the shown one is missing, hidden, or of another session."""
     events = storage.events.get_many([*pairs, *pairs.values()]) if pairs else {}
     chained = storage.events.duplicates(pairs.values()) if pairs else {}
     for hidden, shown in pairs.items():
         one, other = events.get(hidden), events.get(shown)
         if one is None or other is None or shown in chained or one.session_id != other.session_id:
             yield Finding("duplicates", hidden, f"is not shown, and {shown} cannot stand for it")
-
-
-def _outdone(storage: Storage, waiting: set[EventId]) -> Counter[int]:
-    """Return by stream how many counted events are now hidden by a duplicate that is not derived yet."""
-    pairs = storage.events.duplicates(waiting)
-    lost = storage.events.get_many(hidden for hidden, shown in pairs.items() if shown in waiting and hidden not in waiting)
-    return Counter(event.stream for event in lost.values())
 
 
 def _waiting(storage: Storage, derived_to: int) -> set[EventId]:
@@ -144,21 +120,21 @@ def _waiting(storage: Storage, derived_to: int) -> set[EventId]:
     return waiting
 
 
-def _nodes(storage: Storage, calendar: Calendar, seen: _Seen) -> Iterator[Finding]:
+def _nodes(storage: Storage, calendar: Calendar, cuts: Iterable[Segment], nodes: Mapping[NodeId, TocNode]) -> Iterator[Finding]:
     """Yield findings on nodes that are missing, have no segment below, are not in a parent's list, or have a wrong window.
 
     Also on periods made of children of another level, and periods older than a child (`FRESHNESS`).
     """
     expected: set[NodeId] = set()
-    for cut in seen.cuts.values():
+    for cut in cuts:
         expected.add(cut.node_id)
         expected.update(rollup_targets(cut.day))
-    for missing in sorted(expected - set(seen.nodes)):
+    for missing in sorted(expected - set(nodes)):
         yield Finding("nodes", missing, "has no node")
-    for extra in sorted(set(seen.nodes) - expected):
+    for extra in sorted(set(nodes) - expected):
         yield Finding("nodes", extra, "has a node and nothing below it")
-    listed = {p: set(storage.toc.child_ids(p)) for p in {p for n in seen.nodes for p in parents(n)}}
-    for node_id, node in seen.nodes.items():
+    listed = {p: set(storage.toc.child_ids(p)) for p in {p for n in nodes for p in parents(n)}}
+    for node_id, node in nodes.items():
         for parent in parents(node_id):
             if node_id not in listed[parent]:
                 yield Finding("tree", node_id, f"is not among the children of {parent}")
@@ -166,7 +142,7 @@ def _nodes(storage: Storage, calendar: Calendar, seen: _Seen) -> Iterator[Findin
             window = calendar.window(node.node_id)
             if (node.start_ms, node.end_ms) != (window.start_ms, window.end_ms):
                 yield Finding("windows", node.node_id, "does not have its calendar window")
-            children = [seen.nodes[c] for c in children_of(storage.toc, node.node_id) if c in seen.nodes]
+            children = [nodes[c] for c in children_of(storage.toc, node.node_id) if c in nodes]
             if any(c.level is not sources_of(node.node_id) for c in children):
                 yield Finding("tree", node.node_id, "is made of children of another level")
             newest = max((c.built for c in children), default=0)
@@ -174,10 +150,10 @@ def _nodes(storage: Storage, calendar: Calendar, seen: _Seen) -> Iterator[Findin
                 yield Finding(FRESHNESS, node.node_id, "is older than one of its children")
 
 
-def _bullets(storage: Storage, seen: _Seen) -> Iterator[Finding]:
+def _bullets(storage: Storage, nodes: Iterable[TocNode]) -> Iterator[Finding]:
     """Yield findings on bullets without a grip, or with one that does not exist."""
     wanted: dict[GripId, NodeId] = {}
-    for node in seen.nodes.values():
+    for node in nodes:
         for bullet in node.bullets:
             if not bullet.grip_ids:
                 yield Finding("evidence", node.node_id, f"a bullet names no grip: {bullet.text[:60]!r}")
@@ -191,31 +167,17 @@ def _bullets(storage: Storage, seen: _Seen) -> Iterator[Finding]:
                 yield Finding("evidence", wanted[grip_id], f"names a grip that does not exist: {grip_id}")
 
 
-def _grips(storage: Storage, seen: _Seen) -> Iterator[Finding]:
+def _grips(storage: Storage, cuts: Collection[int]) -> Iterator[Finding]:
     """Yield findings on grips that quote a missing event, whose hash is wrong, or whose segment is missing."""
     for batch in storage.grips.iter_all():
         events = storage.events.get_many({i for g in batch for i in (g.event_id_start, g.event_id_end)})
         for grip in batch:
-            problem = _grip_problem(grip, events, seen)
-            if problem:
-                yield Finding("grips", grip.grip_id, problem)
-
-
-def _grip_problem(grip: Grip, events: dict[EventId, Event], seen: _Seen) -> str:
-    """Return what is wrong with a grip; "" if nothing is. `events` are those it begins and ends in."""
-    first, last = events.get(grip.event_id_start), events.get(grip.event_id_end)
-    if first is None or last is None:
-        return "quotes an event that does not exist"
-    tail = None if first.event_id == last.event_id else last.text
-    if quote_hash(quote_of(first.text, tail, grip.span_start, grip.span_end)) != grip.quote_hash:
-        return "its hash does not match the stored words"
-    return "" if grip.segment in seen.cuts else "belongs to no segment"
-
-
-def _terms_upwards(storage: Storage, seen: _Seen) -> Iterator[Finding]:
-    """Yield findings on periods whose term set lacks terms of their children."""
-    periods = [n for n in seen.nodes if level_of(n) is not TocLevel.SEGMENT]
-    for node_id in periods:
-        below = union(read_sets(storage.toc, children_of(storage.toc, node_id)).values())
-        if len(without(below, read_sets(storage.toc, [node_id])[node_id])):
-            yield Finding("terms", node_id, "does not hold all terms of what lies below it")
+            first, last = events.get(grip.event_id_start), events.get(grip.event_id_end)
+            if first is None or last is None:
+                yield Finding("grips", grip.grip_id, "quotes an event that does not exist")
+                continue
+            tail = None if first.event_id == last.event_id else last.text
+            if quote_hash(quote_of(first.text, tail, grip.span_start, grip.span_end)) != grip.quote_hash:
+                yield Finding("grips", grip.grip_id, "its hash does not match the stored words")
+            elif grip.segment not in cuts:
+                yield Finding("grips", grip.grip_id, "belongs to no segment")

@@ -28,6 +28,8 @@ _MESSAGES = frozenset(
         (Role.ASSISTANT, EventType.ASSISTANT_STOP),
     }
 )
+#: What an agent answers with.
+_ANSWERS = frozenset({EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP, EventType.TOOL_CALL})
 #: Tools that change the files they name.
 _EDITS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit", "apply_patch"})
 _COMMIT = re.compile(r"\bgit\b[^|;&\n]{0,80}\bcommit\b")
@@ -99,7 +101,8 @@ def doings_of(events: Sequence[Event]) -> Doings:
     asked = [words for event in events if (words := request_of(event)) is not None]
     telling = [words for words in asked if _tells(words.text)]
     last = asked[-1] if asked else None
-    answered = last is None or any(_answers(event) and event.order > last.event.order for event in events)
+    answers = (event for event in events if event.role is Role.ASSISTANT and event.type in _ANSWERS)
+    answered = last is None or any(event.order > last.event.order for event in answers)
     # An errand ("commit") says something only while it is to be done.
     latest = last if not answered else next(reversed(telling), None)
     said = [event for event in events if event.type in (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.TOOL_CALL)]
@@ -108,6 +111,10 @@ def doings_of(events: Sequence[Event]) -> Doings:
         for event in reversed(events)
         if _changes(event)
     )
+    lists = [event for event in events if event.type is EventType.TOOL_CALL and event.metadata.get("tool") == "TodoWrite"]
+    items = [(m["mark"], m["what"].strip()) for m in _TODO_LINE.finditer(lists[-1].text)] if lists else []
+    # Those under way first.
+    todo = [what for wanted in "~ " for mark, what in items if mark == wanted]
     found = Doings(
         asked=telling[0] if telling else None,
         asked_last=latest if telling and latest is not telling[0] else None,
@@ -116,7 +123,7 @@ def doings_of(events: Sequence[Event]) -> Doings:
         answered=answered,
         interrupted=bool(said) and said[-1].text.startswith(_INTERRUPTED),
         files=tuple(dict.fromkeys(name for name in names if name))[:_FILES],
-        todo=_todo(events),
+        todo=tuple(todo[:_TODO]),
     )
     return _with_commands(found, events)
 
@@ -175,15 +182,6 @@ def _tells(request: str) -> bool:
     return (" " in request or not request.isascii()) and not is_errand(request, 0, len(request))
 
 
-def _answers(event: Event) -> bool:
-    """Return whether an event is a message or a tool call of the agent."""
-    return event.role is Role.ASSISTANT and event.type in (
-        EventType.ASSISTANT_MESSAGE,
-        EventType.ASSISTANT_STOP,
-        EventType.TOOL_CALL,
-    )
-
-
 def _question(events: Sequence[Event]) -> Words | None:
     """Return the question that ends the agent's last message; None if it ends with none, a courtesy, or a person spoke last."""
     event = next((e for e in reversed(events) if (e.role, e.type) in _MESSAGES), None)
@@ -212,16 +210,6 @@ def _inside(file: str, directory: str) -> str:
     """Return a file's path relative to `directory`; of one elsewhere, or without a directory, its last two names."""
     base = directory.rstrip("/") + "/"
     return file.removeprefix(base) if directory and file.startswith(base) else "/".join(file.split("/")[-2:])
-
-
-def _todo(events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the unfinished items of the agent's last list, those under way first, at most six."""
-    for event in reversed(events):
-        if event.type is EventType.TOOL_CALL and event.metadata.get("tool") == "TodoWrite":
-            found = [(m["mark"], m["what"].strip()) for m in _TODO_LINE.finditer(event.text)]
-            under_way = [what for mark, what in found if mark == "~"]
-            return tuple(under_way + [what for mark, what in found if mark == " "])[:_TODO]
-    return ()
 
 
 def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:

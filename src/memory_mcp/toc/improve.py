@@ -5,6 +5,7 @@ Invariants
 2. New words are published only where the node still holds what they were written from.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -41,13 +42,6 @@ class _Below:
     #: The first few of them.
     children: set[NodeId] = field(default_factory=set)
 
-    def add(self, cut: Segment, child: NodeId) -> None:
-        """Count one more segment under this child."""
-        self.events += cut.events
-        self.end_ms = max(self.end_ms, cut.end[0])
-        if len(self.children) < _LEAST_CHILDREN:
-            self.children.add(child)
-
 
 def worth_improving(cuts: Iterable[Segment], taken: frozenset[NodeId], calendar: Calendar, now_ms: int) -> list[NodeId]:
     """Return the nodes that are due, most valuable first. Pure; `taken` have a text of their own and are left out.
@@ -65,7 +59,11 @@ def worth_improving(cuts: Iterable[Segment], taken: frozenset[NodeId], calendar:
             ranked.append((0, 0, -cut.start[0], cut.node_id) if fresh else (3, 0, -cut.tokens, cut.node_id))
         day, week, month, year = rollup_targets(cut.day)
         for period, child in ((day, cut.node_id), (week, day), (month, day), (year, month)):
-            below.setdefault(period, _Below()).add(cut, child)
+            held = below.setdefault(period, _Below())
+            held.events += cut.events
+            held.end_ms = max(held.end_ms, cut.end[0])
+            if len(held.children) < _LEAST_CHILDREN:
+                held.children.add(child)
     fresh_ids = {day_id(day) for day in fresh_days}
     for period, held in below.items():
         level = level_of(period)
@@ -88,8 +86,7 @@ class Improver:
     def due(self, now_ms: int, model: str) -> list[NodeId]:
         """Return the nodes worth improving, most valuable first; see `worth_improving`.
 
-        Left out are nodes that are pinned or have another author, and those that this model failed on and
-        that have not changed since.
+        Left out are nodes that are pinned or have another author, and those that this model failed on, unchanged since.
         """
         toc = self._storage.toc
         taken = frozenset(toc.authors()) | frozenset(NodeId(target) for target in toc.pins())
@@ -100,8 +97,21 @@ class Improver:
 
     def material(self, node_id: NodeId) -> Material | None:
         """Return what a node is written from; None if it is gone or holds nothing to cite. Writes nothing."""
-        made = self._of_segment(node_id) if level_of(node_id) is TocLevel.SEGMENT else self._of_period(node_id)
-        return made if made is not None and made.quotations else None
+        if level_of(node_id) is not TocLevel.SEGMENT:
+            children = self._children(node_id)
+            cited = self._storage.grips.get_many({g for child in children for b in child.bullets for g in b.grip_ids})
+            cuts = self._storage.toc.segments({grip.segment for grip in cited.values()})
+            owners = {grip_id: cuts[grip.segment] for grip_id, grip in cited.items() if grip.segment in cuts}
+            words = self._evidence.quotes(list(cited.values()))
+            made = of_period(node_id, children, words, owners, source_of_children(children))
+        elif (cut := self._cut(node_id)) is not None:
+            events = self._storage.events.in_segment(cut)
+            grips = self._storage.grips.of_events(e.event_id for e in events)
+            words = self._evidence.quotes(list({g.grip_id: g for several in grips.values() for g in several}.values()))
+            made = of_segment(cut, events, grips, words, source_of_events(events))
+        else:
+            return None
+        return made if made.quotations else None
 
     def rarity(self) -> Rarity:
         """Return how rare words are in the memory now: their frequencies by project and the number of segments."""
@@ -112,34 +122,29 @@ class Improver:
     def publish(self, material: Material, written: Written, model: str) -> bool:
         """Give a node its new words in one transaction; the caller holds the publishing lock.
 
-        Return False, writing nothing, when it is gone, pinned, has other words by now, or holds something
-        else than `material`.
+        Return False, writing nothing, when it is gone, pinned, has other words by now, or holds something else than `material`.
         """
         before = self._storage.toc.nodes([material.node_id]).get(material.node_id)
         if before is None or before.author != EXTRACTIVE or before.pinned or self._source(material.node_id) != material.source:
             return False
+        is_segment = before.level is TocLevel.SEGMENT
+        name = "" if is_segment else period_name(before.node_id)
         told = replace(
             before,
-            title=self._title(before, written.title),
+            title=segment_title(self._calendar, before.start_ms, written.title) if is_segment else f"{name} · {written.title}",
             summary=written.summary or written.title,
             bullets=written.bullets,
             kind=written.kind,
             salience=salience_of(written.bullets),
             author=llm_author(model, material.source),
         )
-        if before.level is TocLevel.SEGMENT:
+        if is_segment:
             node = replace(told, version=before.version + 1)
         else:
             [now] = self._rollups.compute([before.node_id], {before.node_id: before})
             node = with_text_of(told, now)
         self._storage.toc.publish(Build(nodes=(node,)))
         return True
-
-    def _title(self, node: TocNode, gist: str) -> str:
-        """Return a node's title: a period's name, " · " and the gist; for a segment as `segment_title` writes it."""
-        if node.level is TocLevel.SEGMENT:
-            return segment_title(self._calendar, node.start_ms, gist)
-        return f"{period_name(node.node_id)} · {gist}"
 
     def _source(self, node_id: NodeId) -> str:
         """Return the digest, 12 characters, of what a node is written from; "" if it is a segment that is gone."""
@@ -158,30 +163,7 @@ class Improver:
         ids = children_of(self._storage.toc, node_id)
         return sorted(self._storage.toc.nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
 
-    def _of_segment(self, node_id: NodeId) -> Material | None:
-        """Return what a segment is written from; None if it is gone."""
-        cut = self._cut(node_id)
-        if cut is None:
-            return None
-        events = self._storage.events.in_segment(cut)
-        grips = self._storage.grips.of_events(e.event_id for e in events)
-        words = self._evidence.quotes(list({g.grip_id: g for several in grips.values() for g in several}.values()))
-        return of_segment(cut, events, grips, words, source_of_events(events))
-
-    def _of_period(self, node_id: NodeId) -> Material:
-        """Return what a period is written from: its children and the quotations of their bullets; both empty without children."""
-        children = self._children(node_id)
-        grips = self._storage.grips.get_many({g for child in children for b in child.bullets for g in b.grip_ids})
-        cuts = self._storage.toc.segments({grip.segment for grip in grips.values()})
-        owners = {grip_id: cuts[grip.segment] for grip_id, grip in grips.items() if grip.segment in cuts}
-        words = self._evidence.quotes(list(grips.values()))
-        return of_period(node_id, children, words, owners, source_of_children(children))
-
 
 def by_level(ids: Sequence[NodeId]) -> Mapping[str, int]:
     """Return the number of nodes of each level, in order of first appearance."""
-    counts: dict[str, int] = {}
-    for node_id in ids:
-        level = level_of(node_id).value
-        counts[level] = counts.get(level, 0) + 1
-    return counts
+    return Counter(level_of(node_id).value for node_id in ids)

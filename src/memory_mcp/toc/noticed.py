@@ -91,7 +91,8 @@ class Contradictions:
     def _follow(self, now: tuple[int, int]) -> None:
         """Read the changed segments, or all statements at first, after `forget` or over 2000 changes; then mark anew.
 
-        An older statement is marked if its author counts and counts no more than the newer one's.
+        An older statement is marked if its author counts and counts no more than the newer one's; that of an unknown grip and
+        of one that joins two events does not count.
         """
         last = self._seen[1] if self._seen is not None and self._seen[0] == now[0] else None
         changes = [] if last is None else self._storage.outbox.after(last, _MANY)
@@ -115,7 +116,10 @@ class Contradictions:
         if set(self._known.pairs) != before:
             # Mark each older statement whose author counts no more than that of the newer one.
             pairs = self._known.pairs.values()
-            self._weigh({held.stated.grip_id for pair in pairs for held in pair} - self._weights.keys())
+            fresh = {held.stated.grip_id for pair in pairs for held in pair} - self._weights.keys()
+            grips = self._storage.grips.get_many(fresh)
+            said = self._storage.events.get_many({g.event_id_start for g in grips.values() if g.event_id_start == g.event_id_end})
+            self._weights |= dict.fromkeys(fresh, 0) | {i: _weight(said.get(g.event_id_start)) for i, g in grips.items()}
             found: dict[GripId, list[Superseded]] = defaultdict(list)
             for older, newer in sorted(pairs, key=lambda pair: (pair[1].at_ms, pair[1].stated.grip_id)):
                 old, new = older.stated.grip_id, newer.stated.grip_id
@@ -146,19 +150,10 @@ class Contradictions:
                 sharing |= others
         for other in sharing.values():
             older, newer = (other, held) if other.at_ms < held.at_ms else (held, other)
-            if older.at_ms < newer.at_ms and contradicts(newer.claim, older.claim, self._apart(older, newer)):
+            passing = older.claim.passing or newer.claim.passing
+            apart = passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
+            if older.at_ms < newer.at_ms and contradicts(newer.claim, older.claim, apart):
                 self._known.pairs[older.number, newer.number] = (older, newer)
-
-    def _apart(self, older: _Held, newer: _Held) -> bool:
-        """Return whether one of two statements is a passing remark and they are from different days."""
-        passing = older.claim.passing or newer.claim.passing
-        return passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
-
-    def _weigh(self, ids: set[GripId]) -> None:
-        """Note how much each grip's author counts; 0 for an unknown grip and for one that joins two events."""
-        grips = self._storage.grips.get_many(ids)
-        events = self._storage.events.get_many({g.event_id_start for g in grips.values() if g.event_id_start == g.event_id_end})
-        self._weights |= dict.fromkeys(ids, 0) | {i: _weight(events.get(g.event_id_start)) for i, g in grips.items()}
 
 
 def _weight(event: Event | None) -> int:

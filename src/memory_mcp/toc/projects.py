@@ -8,14 +8,14 @@ Invariants
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.clock import Clock
 from memory_mcp.derive.terms import EMPTY, Hashes, frequency, read_sets
 from memory_mcp.model import worktrees
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.ids import digest
+from memory_mcp.model.ids import GripId, digest
 from memory_mcp.model.project import GUESS, Alias, Names
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -83,7 +83,7 @@ class Projects:
             return now
         pool = worktrees.pooled(name)[0]
         found = {c for c in worktrees.candidates(name) if c in known}
-        found |= {k for k in known if pool and _last(k) == pool and not worktrees.pooled(k)[0]}
+        found |= {k for k in known if pool and re.split(r"[\\/]", k.rstrip("\\/"))[-1] == pool and not worktrees.pooled(k)[0]}
         if found or now != name:
             return found.pop() if len(found) == 1 else now if now != name else ""
         above = (a for a in worktrees.above(name) if a in known and is_gone(a))
@@ -104,7 +104,10 @@ class Projects:
         cuts = [cut for several in self._storage.toc.cuts(moved).values() for cut in several]
         # Rename the projects of bullets that people and models wrote: no roll-up makes those anew.
         nodes = [n for n in self._storage.toc.nodes(self._storage.toc.authors()).values() if n.level is not TocLevel.SEGMENT]
-        whose = self._projects_of((grip for n in nodes for b in n.bullets for grip in b.grip_ids), moved)
+        grips = self._storage.grips.get_many(grip for n in nodes for b in n.bullets for grip in b.grip_ids)
+        filed_in = self._storage.toc.segments({grip.segment for grip in grips.values()})
+        own = {i: filed_in[grip.segment] for i, grip in grips.items() if grip.segment in filed_in}
+        whose = {grip_id: moved.get(cut.stream, cut.project) for grip_id, cut in own.items()}
         told = [replace(n, bullets=tuple(_of_grips(b, whose) for b in n.bullets), version=n.version + 1) for n in nodes]
         fresh = [now for n, now in zip(nodes, told, strict=True) if now.bullets != n.bullets]
         if fresh:
@@ -130,16 +133,6 @@ class Projects:
             )
         )
 
-    def _projects_of(self, grips: Iterable[str], moved: Mapping[int, str]) -> dict[str, str]:
-        """Return the project by grip id, under the names in `moved` (by stream), without grips that have no stored segment."""
-        found = self._storage.grips.get_many(grips)  # type: ignore[arg-type]
-        cuts = self._storage.toc.segments({grip.segment for grip in found.values()})
-        return {
-            grip_id: moved.get(cuts[grip.segment].stream, cuts[grip.segment].project)
-            for grip_id, grip in found.items()
-            if grip.segment in cuts
-        }
-
 
 def _under(node: TocNode, project: str) -> TocNode:
     """Return a segment's node, its next version, as that of another project; "" is none."""
@@ -147,12 +140,7 @@ def _under(node: TocNode, project: str) -> TocNode:
     return replace(node, projects=(project,) if project else (), bullets=bullets, version=node.version + 1)
 
 
-def _of_grips(bullet: TocBullet, whose: Mapping[str, str]) -> TocBullet:
+def _of_grips(bullet: TocBullet, whose: Mapping[GripId, str]) -> TocBullet:
     """Return a bullet under the project of its grips; unchanged if they are of none or of several."""
     projects = {whose[grip] for grip in bullet.grip_ids if grip in whose}
     return replace(bullet, project=projects.pop()) if len(projects) == 1 else bullet
-
-
-def _last(project: str) -> str:
-    r"""Return the part of a path behind its last "/" or "\", trailing ones removed first; the whole path where it has none."""
-    return re.split(r"[\\/]", project.rstrip("\\/"))[-1]

@@ -53,7 +53,7 @@ class Refining:
         self._settled_ms = settled_ms
 
     def due(self, first_day: str, after_day: str, calendar: Calendar) -> Iterator[Due]:
-        """Yield what is due on days of a span, newest first; a day after its segments, once none of those is due.
+        """Yield what is due on days of a span, newest first; a day that is over once none of its segments is due.
 
         Days (YYYY-MM-DD) are those of the memory's calendar; `after_day` is excluded. Reads 60 days at a time.
         """
@@ -70,8 +70,15 @@ class Refining:
                     Due(c.node_id, c.events, c.tokens, c.project, c.session_id)
                     for c in sorted(own, key=lambda c: c.start, reverse=True)
                 )
-                if not own and len(worth[day]) >= LEAST_SEGMENTS and (found := self._day(day, calendar)) is not None:
-                    yield found
+                if own or len(worth[day]) < LEAST_SEGMENTS:
+                    continue
+                node_id = day_id(day)
+                first, after = (d.isoformat() for d in span_of(node_id))
+                tally = self._storage.toc.tally(first, after, self._project)
+                # With a project the day must hold no other.
+                whole = self._project is None or tally.segments == self._storage.toc.tally(first, after, None).segments
+                if node_id not in self._told and whole and calendar.window(node_id).end_ms <= self._settled_ms:
+                    yield Due(node_id, tally.events, tally.tokens, tally.projects[0] if len(tally.projects) == 1 else "")
 
     def count(self, since_ms: int, until_ms: int, calendar: Calendar) -> int:
         """Return how many segments are due that ended after `since_ms` and not after `until_ms`; due days are not counted."""
@@ -84,16 +91,6 @@ class Refining:
         """Return whether a segment is over, of no subagent, and large enough, whoever wrote its text."""
         over = not cut.open or cut.end[0] < self._settled_ms
         return over and not cut.thread and cut.events >= LEAST_EVENTS and cut.tokens >= LEAST_TOKENS
-
-    def _day(self, day: str, calendar: Calendar) -> Due | None:
-        """Return a day as due; None if it is refined already, not over, or, with a project, holds another project as well."""
-        node_id = day_id(day)
-        first, after = (d.isoformat() for d in span_of(node_id))
-        tally = self._storage.toc.tally(first, after, self._project)
-        whole = self._project is None or tally.segments == self._storage.toc.tally(first, after, None).segments
-        if node_id in self._told or not whole or calendar.window(node_id).end_ms > self._settled_ms:
-            return None
-        return Due(node_id, tally.events, tally.tokens, tally.projects[0] if len(tally.projects) == 1 else "")
 
 
 def request(storage: Storage, projects: Mapping[str, int]) -> None:
@@ -114,13 +111,7 @@ def requests(storage: Storage) -> dict[str, int]:
 def requested(storage: Storage, project: str, at_ms: int, gap_ms: int, calendar: Calendar) -> int:
     """Return how many segments of a project, ended in the seven days before a session's end, were due then and still are.
 
-    Args:
-        storage: The store.
-        project: The project.
-        at_ms: When the session ended, UTC milliseconds.
-        gap_ms: Of silence, after which a segment grows no more.
-        calendar: The store's.
-
+    `at_ms` is the session's end, UTC milliseconds; `gap_ms` the silence after which a segment grows no more.
     """
     refining = Refining(storage, storage.toc.authors(), project, at_ms - gap_ms)
     return refining.count(at_ms - RECENT_DAYS * _DAY_MS, at_ms, calendar)

@@ -88,8 +88,7 @@ _STANDING = re.compile(r"\b(?:always|never|must|do not|don['’]t|from now on)\b
 def label_of(said: Said) -> tuple[int, str] | None:
     """Return rank and name of a statement worth telling, the lowest rank most important; None for any other.
 
-    Questions and announcements are none. 0 decision, 1 constraint or preference, 2 open, 3 procedure or note,
-    4 to 6 results.
+    Questions and announcements are none. 0 decision, 1 constraint or preference, 2 open, 3 procedure or note, 4 to 6 results.
     """
     cues = cues_of(_LOOSE.sub("", said.text))
     if cues & Cue.QUESTION or said.text.rstrip().endswith(":"):
@@ -244,10 +243,7 @@ def by(speaker: str) -> str:
 
 
 def quoted(text: str, width: int = QUOTED) -> str:
-    """Return recorded words on one line in quotation marks, at most `width` characters of them.
-
-    Nothing in them could pass for their end, for markup or for a citation.
-    """
+    """Return recorded words in quotation marks on one line, at most `width` characters, without quotes, markup or citations."""
     return '"' + shorten(_plain(text), width) + '"'
 
 

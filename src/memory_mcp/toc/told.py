@@ -1,6 +1,6 @@
 """Segments for display: titles, statements with speaker and citation, requests and work done."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from memory_mcp.derive.grips import covering
 from memory_mcp.model.calendar import EVERY_DAY
@@ -24,7 +24,11 @@ def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int
     own = [cut for cut in cuts if not cut.thread]
     nodes = storage.toc.nodes([cut.node_id for cut in own])
     told = [(cut, nodes[cut.node_id]) for cut in own if cut.node_id in nodes and nodes[cut.node_id].bullets]
-    speakers = _speakers(storage, {grip for _, node in told[:most] for b in node.bullets for grip in b.grip_ids})
+    cited = storage.grips.get_many({grip for _, node in told[:most] for b in node.bullets for grip in b.grip_ids})
+    ends = storage.events.get_many({e for g in cited.values() for e in (g.event_id_start, g.event_id_end)})
+    # The speaker of each grip, of its first event; those that quote tool output or a missing event have none.
+    said_by = {event_id: speaker for event_id, event in ends.items() if (speaker := speaker_of(event)) is not None}
+    speakers = {i: said_by[g.event_id_start] for i, g in cited.items() if {g.event_id_start, g.event_id_end} <= said_by.keys()}
     over = storage.superseded.of(set(speakers))
     said = [(cut, node, found) for cut, node in told[:most] if (found := _said(node, speakers, over))]
     events = storage.events.in_segments([cut for cut, *_ in said[:in_full]]) if in_full else {}
@@ -50,18 +54,6 @@ def speaker_of(event: Event) -> str | None:
     if event.trust is Trust.AGENT_NOTE:
         return "note"
     return "agent" if is_recap(event) else {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
-
-
-def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
-    """Return the speaker of each grip, of its first event; those that quote tool output or a missing event are left out."""
-    found = storage.grips.get_many(grips)
-    events = storage.events.get_many({e for g in found.values() for e in (g.event_id_start, g.event_id_end)})
-    made: dict[GripId, str] = {}
-    for grip_id, grip in found.items():
-        said = [speaker_of(events[e]) if e in events else None for e in (grip.event_id_start, grip.event_id_end)]
-        if said[0] is not None and said[1] is not None:
-            made[grip_id] = said[0]
-    return made
 
 
 def _said(node: TocNode, speakers: Mapping[GripId, str], over: Mapping[GripId, Superseded]) -> tuple[Said, ...]:

@@ -233,7 +233,7 @@ class Tree:
         return self._calendar.midnight(day)
 
     def segments_below(self, node_id: NodeId, scope: Scope) -> list[Segment]:
-        """Return the scope's segments that are filed under a node and touch the scope's window, in time order."""
+        """Return the segments below a node of the scope's project, agent and window (not role or speaker), in time order."""
         if node_id == ROOT:
             return self._storage.toc.segments_in(scope)
         if level_of(node_id) is TocLevel.SEGMENT:
@@ -242,7 +242,13 @@ class Tree:
         else:
             first, after = (d.isoformat() for d in span_of(node_id))
             filed = self._storage.toc.segments_of_days(first, after, scope.project)
-        return [s for s in filed if _allows(scope, s)]
+        return [
+            s
+            for s in filed
+            if (scope.project is None or s.project == scope.project)
+            and (scope.agent is None or s.agent == scope.agent)
+            and (scope.window is None or (s.end[0] >= scope.window.start_ms and s.start[0] < scope.window.end_ms))
+        ]
 
     def count_below(self, node_id: NodeId, scope: Scope) -> int:
         """Return an upper bound of the project's segments below a node in the window, cheaply.
@@ -375,15 +381,6 @@ def share_of(node: TocNode, project: str) -> TocNode:
     name = period_name(node.node_id)
     title = f"{name} · {own[0].text}" if own else name
     return replace(node, title=title, summary="", bullets=own, keywords=(), projects=(project,) if project else ())
-
-
-def _allows(scope: Scope, segment: Segment) -> bool:
-    """Return whether a segment is of the scope's project and agent and touches its window; role and speaker do not matter."""
-    return (
-        (scope.project is None or segment.project == scope.project)
-        and (scope.agent is None or segment.agent == scope.agent)
-        and (scope.window is None or (segment.end[0] >= scope.window.start_ms and segment.start[0] < scope.window.end_ms))
-    )
 
 
 def below(level: TocLevel) -> TocLevel:

@@ -20,18 +20,8 @@ _NUMERALS = {c: n for n, c in enumerate("零一二三四五六七八九十")} | 
 _WEEKDAYS = {c: n for n, c in enumerate("一二三四五六日")} | {c: n for n, c in enumerate("月火水木金土")} | {"天": 6}
 _BACK = {"上上": 2, "先々": 2, "上": 1, "先": 1, "这": 0, "這": 0, "本": 0, "今": 0}
 _YEARS_BACK = {"一昨": 2, "去": 1, "昨": 1, "今": 0}
-_DAYS_BACK = {
-    "大前天": 3,
-    "前天": 2,
-    "一昨日": 2,
-    "おととい": 2,
-    "昨天": 1,
-    "昨日": 1,
-    "昨晚": 1,
-    "昨夜": 1,
-    "昨晩": 1,
-    "きのう": 1,
-}
+_DAYS_BACK = {"大前天": 3, "前天": 2, "一昨日": 2, "おととい": 2}
+_DAYS_BACK |= {"昨天": 1, "昨日": 1, "昨晚": 1, "昨夜": 1, "昨晩": 1, "きのう": 1}
 _DAYS_BACK |= {"今天": 0, "今日": 0, "今早": 0, "今朝": 0, "今晚": 0, "今晩": 0}
 _PARTS = {"早": (5, 12), "朝": (5, 12), "上午": (5, 12), "午前": (5, 12), "下午": (12, 18), "午後": (12, 18)}
 _PARTS |= {"晚": (18, 24), "晩": (18, 24), "夜": (18, 24)}
@@ -219,10 +209,7 @@ def read(query: str, on: Windows) -> Phrase | None:
 
 
 def _next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None:
-    """Return the first time at or after a place: its window, start and end; None where there is none.
-
-    Forms whose date is impossible are passed over.
-    """
+    """Return the first possible time at or after a place as (window, start, end), past impossible dates; None for none."""
     found = [(m.start(), number, m) for number, (form, _) in enumerate(_FORMS) if (m := form.search(text, at))]
     for start, number, m in sorted(found, key=lambda f: f[:2]):
         try:
@@ -261,8 +248,7 @@ def _extended(text: str, window: TimeWindow, start: int, end: int, on: Windows) 
 def _range(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> Phrase | None:
     """Return the range of 从3月到5月 or 3月から5月まで, from the first's beginning to the second's end.
 
-    A year that only the first names counts for both. None where no second time follows, or it ends before the first
-    begins.
+    A year that only the first names counts for both. None where no second time follows, or it ends before the first begins.
     """
     joint = _JOINT.match(text, end)
     other = _next(text, joint.end(), on) if joint else None

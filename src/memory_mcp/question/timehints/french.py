@@ -7,30 +7,16 @@ _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)} | {"fevrier": 2, "
 _WEEKDAYS = {name: n for n, name in enumerate("lundi mardi mercredi jeudi vendredi samedi dimanche".split())}
 _NUMBERS = {name: n for n, name in enumerate("un deux trois quatre cinq six sept huit neuf dix onze douze".split(), 1)}
 _NUMBERS |= {"une": 1, "quelques": 3}
-_DAY_PARTS = {
-    "matin": (5, 12),
-    "soir": (18, 24),
-    "après-midi": (12, 18),
-    "night": (18, 30),
-    "morning": (5, 12),
-    "evening": (18, 24),
-}
+_DAY_PARTS = {"matin": (5, 12), "soir": (18, 24), "après-midi": (12, 18)}
+_DAY_PARTS |= {"night": (18, 30), "morning": (5, 12), "evening": (18, 24)}
 _NAMED_DAYS = {"aujourd'hui": (0, ""), "aujourd’hui": (0, ""), "hier": (1, ""), "avant-hier": (2, "")}
 _NAMED_DAYS |= {"ce matin": (0, "morning"), "ce soir": (0, "evening"), "la nuit dernière": (1, "night")}
 _THIRDS = {"début": 0, "milieu": 1, "fin": 2}
 _SEASONS = {"printemps": 3, "été": 6, "automne": 9, "hiver": 12}
 _SHIFTS = {stem + end: 1 for stem in ("dernier", "passé", "précédent") for end in ("", "e", "s", "es")}
 _SHIFTS |= {"dernière": 1, "dernières": 1, "ce": 0, "cet": 0, "cette": 0}
-_UNIT_WORDS = {
-    "second": "seconde secondes",
-    "minute": "minute minutes",
-    "hour": "heure heures",
-    "day": "jour jours",
-    "week": "semaine semaines",
-    "month": "mois",
-    "quarter": "trimestre trimestres",
-    "year": "an ans année années",
-}
+_UNIT_WORDS = {"second": "seconde secondes", "minute": "minute minutes", "hour": "heure heures", "day": "jour jours"}
+_UNIT_WORDS |= {"week": "semaine semaines", "month": "mois", "quarter": "trimestre trimestres", "year": "an ans année années"}
 _UNITS = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
 _PERIODS = [name for name in _UNITS if _UNITS[name] in {"week", "month", "quarter", "year"} and name not in {"ans", "années"}]
 _SIDES = {"après": 1, "suivant": 1, "avant": -1, "précédant": -1}

@@ -16,37 +16,15 @@ _THIRDS = {"anfang": 0, "mitte": 1, "ende": 2}
 _SEASONS = {"frühling": 3, "frühjahr": 3, "sommer": 6, "herbst": 9, "winter": 12}
 _STEMS = {"dies": 0, "letzt": 1, "vorig": 1, "vergangen": 1, "vorletzt": 2}
 _SHIFTS = {stem + end: n for stem, n in _STEMS.items() for end in ("e", "en", "er", "es", "em")}
-_UNIT_WORDS = {
-    "second": "sekunde sekunden",
-    "minute": "minute minuten",
-    "hour": "stunde stunden",
-    "day": "tag tage tagen",
-    "week": "woche wochen",
-    "month": "monat monats monate monaten",
-    "quarter": "quartal quartals quartale quartalen",
-    "year": "jahr jahres jahre jahren",
-}
+_UNIT_WORDS = {"second": "sekunde sekunden", "minute": "minute minuten", "hour": "stunde stunden", "day": "tag tage tagen"}
+_UNIT_WORDS |= {"week": "woche wochen", "month": "monat monats monate monaten"}
+_UNIT_WORDS |= {"quarter": "quartal quartals quartale quartalen", "year": "jahr jahres jahre jahren"}
 _UNITS = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
 _SIDES = {"nach": 1, "vor": -1}
-_BOUNDS = {
-    "seit": "since",
-    "ab": "since",
-    "vor": "before",
-    "nach": "after",
-    "bis": "until",
-    "bis zum": "until",
-    "bis zur": "until",
-}
-_LEADS = {
-    "in": "in",
-    "im": "in",
-    "am": "on",
-    "an": "on",
-    "vom": "from",
-    "von": "from",
-    "während": "during",
-    "zwischen": "between",
-}
+_BOUNDS = {"seit": "since", "ab": "since", "vor": "before", "nach": "after"}
+_BOUNDS |= {"bis": "until", "bis zum": "until", "bis zur": "until"}
+_LEADS = {"in": "in", "im": "in", "am": "on", "an": "on", "vom": "from", "von": "from"}
+_LEADS |= {"während": "during", "zwischen": "between"}
 _PAIRS = {"zwischen": "between", "von": "from", "vom": "from", "seit": "from", "ab": "from"}
 
 _PIECES = {

@@ -159,7 +159,11 @@ class Language:
         openers = frozenset(
             words.replace("’", "'").split()[0].split("'")[0] for words in (*self.leads, *self.bounds, *self.pairs)
         )
-        forms = by_head(form(resolver, heads, template, self.pieces) for resolver, heads, template in self.phrases)
+        forms: dict[str, tuple[Form, ...]] = {}
+        for resolver, heads, template in self.phrases:
+            one = form(resolver, heads, template, self.pieces)
+            for head in one.heads:
+                forms[head] = (*forms.get(head, ()), one)
         computed: dict[str, object] = {
             "forms": forms,
             "side": compiled(f" {any_of(self.sides)}" + r"(?!\w)"),
@@ -173,12 +177,3 @@ class Language:
             computed["unit_before"] = compiled(rf"\b{any_of(self.units)} \Z")
         for name, value in computed.items():
             object.__setattr__(self, name, value)
-
-
-def by_head(forms: Iterable[Form]) -> dict[str, tuple[Form, ...]]:
-    """Return by each head the forms that may begin with it, in the order given; a form with several heads is under each."""
-    found: dict[str, tuple[Form, ...]] = {}
-    for one in forms:
-        for head in one.heads:
-            found[head] = (*found.get(head, ()), one)
-    return found

@@ -94,10 +94,7 @@ class Points(ABC):
         return replace(day, window=alone, end=m.end(), at_ms=at)
 
     def _clocked(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the time of "noon yesterday".
-
-        Without a day the latest after "since", or one that a range completes, else None.
-        """
+        """Return the time of "noon yesterday"; without a day the latest after "since", or one a range completes, else None."""
         if lead in INSIDE:
             return None
         place = self._words.lead.match(self._text, m.end() + 1)
@@ -264,10 +261,7 @@ class Points(ABC):
         return self._on.season(month, None) if lead in PLAIN_LEADS and name not in self._words.doubtful_seasons else None
 
     def _shifted_season(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Return the season of "last summer", the latest that is over, or "this summer", running or this year's.
-
-        None for "the last summer", one of many.
-        """
+        """Return the season of "last summer", the latest over, or "this summer", running or this year's; None for "the last"."""
         return None if self._is_the_last(m) else self._on.season(self._words.seasons[m["s"].lower()], self._shift(m["w"]))
 
     def _named(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
@@ -284,10 +278,7 @@ class Points(ABC):
         return self._words.day_parts[part.lower()] if part else None
 
     def _ago(self, m: re.Match[str], lead: str) -> TimeWindow | Found | None:
-        """Return the whole week of "three weeks ago", the time about "two hours ago"; 2 back without a count.
-
-        None after "over" and "within".
-        """
+        """Return the week of "two weeks ago", the time about "two hours ago", 2 back if uncounted; None after over and within."""
         unit, count = self._words.units[m["u"].lower()], self._count(m["n"]) if m["n"] else 2
         if lead in {"over", "within"}:
             return None
@@ -317,13 +308,12 @@ class Points(ABC):
         return self._on.months(self._on.today.year - is_before, number, 1) if number else None
 
     def _weekday(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the latest past day of "on Tuesday" or "last Tuesday"; of "this Tuesday" the one of this week.
-
-        None for a bare weekday.
-        """
+        """Return the latest past day of "on Tuesday", "last Tuesday", this week's of "this Tuesday"; None for a bare weekday."""
         number, word = self._words.weekdays[m["name"].lower()], m["fixed"] or ""
         has_sign = word or m["part"] or m["before"] or self._text.startswith(POSSESSIVES, m.end())
-        if not (has_sign or lead in _WEEKDAY_LEADS) or (not m["before"] and self._is_beside(m)):
+        # "The Saturday after the release" is relative to something unknown.
+        is_beside = not m["before"] and self._words.side.match(self._text, m.end()) and self._has_the(m)
+        if is_beside or not (has_sign or lead in _WEEKDAY_LEADS):
             return None
         ahead = number - self._on.today.weekday()
         days = ahead if word and not self._shift(word) else ahead % 7 - (14 if m["before"] else 7)
@@ -356,11 +346,6 @@ class Points(ABC):
     def _is_the_last(self, m: re.Match[str]) -> bool:
         """Return whether "the" before "last" makes it one of many: the last week we deployed."""
         return m["w"].lower() == "last" and self._has_the(m)
-
-    def _is_beside(self, m: re.Match[str]) -> bool:
-        """Return whether a day is relative to something unknown: "the Saturday after the release"."""
-        side = self._words.side.match(self._text, m.end())
-        return bool(side) and self._has_the(m)
 
     def _has_the(self, m: re.Match[str]) -> bool:
         """Return whether an article of `the_before` is directly before a match; False in a language without these."""

@@ -53,8 +53,7 @@ class Reader(Points):
     def _range(self, i: int) -> Found | None:
         """Return the range "between A and B", "from A to B" or "A to B".
 
-        Without a leading word one of them must be a time by itself. None where there is no second, or the range would be
-        empty.
+        Without a leading word one of them must be a time by itself. None where there is no second, or the range would be empty.
         """
         m = self._words.pair.match(self._text, i)
         kind = self._words.pairs[m[1].lower()] if m else ""

@@ -15,16 +15,8 @@ _THIRDS = {"principios": 0, "comienzos": 0, "mediados": 1, "finales": 2, "fines"
 _SEASONS = {"primavera": 3, "verano": 6, "otoño": 9, "invierno": 12}
 _SHIFTS = {stem + end: 1 for stem in ("pasad", "últim", "ultim") for end in ("o", "a", "os", "as")}
 _SHIFTS |= {"anterior": 1, "este": 0, "esta": 0}
-_UNIT_WORDS = {
-    "second": "segundo segundos",
-    "minute": "minuto minutos",
-    "hour": "hora horas",
-    "day": "día días dia dias",
-    "week": "semana semanas",
-    "month": "mes meses",
-    "quarter": "trimestre trimestres",
-    "year": "año años",
-}
+_UNIT_WORDS = {"second": "segundo segundos", "minute": "minuto minutos", "hour": "hora horas", "day": "día días dia dias"}
+_UNIT_WORDS |= {"week": "semana semanas", "month": "mes meses", "quarter": "trimestre trimestres", "year": "año años"}
 _UNITS = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
 _PERIODS = ["semana", "mes", "trimestre", "año"]
 _SIDES = {"después": 1, "siguiente": 1, "posterior": 1, "antes": -1, "anterior": -1}

@@ -35,10 +35,7 @@ class Windows:
 
     def days(self, first: dt.date, after: dt.date) -> TimeWindow:
         """Return the window from one date up to, not including, another; raises ValueError if empty or begun before 1970."""
-        window = self.calendar.days(first, after)
-        if not 0 < window.start_ms < window.end_ms:
-            raise ValueError(first)
-        return window
+        return _positive(self.calendar.days(first, after))
 
     def dates(self, window: TimeWindow) -> tuple[dt.date, dt.date] | None:
         """Return the first date and the one after the last of a window of whole local days; None for any other window."""
@@ -46,10 +43,7 @@ class Windows:
         return (first, after) if first < after and self.calendar.days(first, after) == window else None
 
     def months(self, year: int, month: int, count: int) -> TimeWindow:
-        """Return the window of `count` whole months; months below 1 or above 12 are of other years.
-
-        Raises ValueError before 1970.
-        """
+        """Return `count` whole months; a month below 1 or above 12 is of another year. Raises ValueError before 1970."""
         return self.days(month_of(year, month), month_of(year, month + count))
 
     def day(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
@@ -99,10 +93,7 @@ class Windows:
         return self.days(first, day + DAY)
 
     def ago(self, unit: str, count: int) -> TimeWindow:
-        """Return the window around `count` hours, minutes or seconds ago, a quarter of that time to each side.
-
-        Raises ValueError before 1970, KeyError for another unit.
-        """
+        """Return `count` hours, minutes or seconds ago, give or take a quarter. ValueError before 1970, KeyError for days."""
         length = count * SECONDS[unit] * 1000
         start = self.now_ms - length - length // 4
         return _positive(TimeWindow(start, self.now_ms - length + length // 4))
@@ -114,10 +105,7 @@ class Windows:
         return self.days(saturday - weeks * WEEK, saturday - weeks * WEEK + 2 * DAY)
 
     def season(self, month: int, shift: int | None) -> TimeWindow:
-        """Return the three months from `month` on.
-
-        For `shift` None the latest begun, for 0 the running one or else this year's, for 1 the latest that is over.
-        """
+        """Return three months from `month` on; `shift` None: the latest begun, 0: running or this year's, 1: latest over."""
         now = self.today
         start = month_of(self.begun(month), month)
         running = now < month_of(start.year, month + 3)
@@ -128,10 +116,7 @@ class Windows:
         return self.months(start.year, month, 3)
 
     def begun(self, month: int, day: int = 1) -> int:
-        """Return the latest year in which a date exists and has begun, today included.
-
-        Raises ValueError for a date that the last nine years lack.
-        """
+        """Return the latest year in which a date exists and has begun. Raises ValueError if the last nine years lack it."""
         now = self.today
         for year in range(now.year - ((month, day) > (now.month, now.day)), now.year - 9, -1):
             if day <= 28 or day <= (month_of(year, month + 1) - month_of(year, month)).days:
@@ -163,10 +148,7 @@ class Windows:
         return self.days(cuts[which], cuts[which + 1])
 
     def unit(self, window: TimeWindow) -> str:
-        """Return which whole unit of the calendar a window is: day, week, month, quarter or year; "" for any other.
-
-        A quarter or year may begin in any month.
-        """
+        """Return which unit a window is: day, week, month, or, from any month on, quarter or year; "" for any other."""
         first, after = self.dates(window) or (self.today, self.today)
         if (after - first, first.weekday()) == (WEEK, 0):
             return "week"
@@ -193,7 +175,12 @@ class Windows:
             parts = [(start := first + (n - 1) * WEEK, start + WEEK)] if n > 0 else [(after - WEEK, after)]
             return self.days(*parts[0])
         else:
-            return self._nth_day(first, after, unit, n)
+            if isinstance(unit, int):
+                first += dt.timedelta(days=(unit - first.weekday()) % 7)
+                after -= dt.timedelta(days=(after.weekday() - 1 - unit) % 7)
+            step = DAY if unit == "day" else WEEK
+            day = first + (n - 1) * step if n > 0 else after - DAY
+            return self.day(day) if first <= day < after else None
         return self.days(*parts[n if n < 0 else n - 1]) if n <= len(parts) and parts else None
 
     def beside(self, window: TimeWindow, unit: str | int, count: int, side: int, *, as_span: bool) -> TimeWindow | None:
@@ -222,15 +209,6 @@ class Windows:
         if self.unit(window) != "day":
             return None
         return self.day(first + side * far) if unit == "day" else seen.period(unit, -side * count)
-
-    def _nth_day(self, first: dt.date, after: dt.date, unit: str | int, n: int) -> TimeWindow | None:
-        """Return the nth day (`unit` "day") or weekday (its number) between two dates, -1 for the last; None if there is none."""
-        step = 1 if unit == "day" else 7
-        if isinstance(unit, int):
-            first += dt.timedelta(days=(unit - first.weekday()) % 7)
-            after -= dt.timedelta(days=(after.weekday() - 1 - unit) % 7)
-        day = first + dt.timedelta(days=step * (n - 1)) if n > 0 else after - DAY
-        return self.day(day) if first <= day < after else None
 
 
 def _positive(window: TimeWindow) -> TimeWindow:
