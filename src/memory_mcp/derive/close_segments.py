@@ -145,7 +145,14 @@ class CloseSegments:
         cuts = self._storage.toc.cuts(streams)
         placed = _Placed(events=by_id)
         for event in lost:
-            self._make_room(cuts[event.stream], event, placed)
+            for place, cut in enumerate(cuts[event.stream]):
+                if cut.start <= event.order <= cut.end:
+                    # An event of the batch itself was not counted yet: its segment is only counted again.
+                    held = event.event_id not in by_id
+                    left = max(cut.tokens - held * size_of(event), 0)
+                    shrunk = replace(cut, events=max(cut.events - held, 0), tokens=left)
+                    cuts[event.stream][place] = placed.changed[cut.key] = shrunk
+                    placed.recounted.add(cut.key)
         for stream, found in streams.items():
             assignment = assign(cuts[stream], found, self._calendar, self._settings)
             placed.changed.update((c.key, c) for c in assignment.changed)
@@ -159,18 +166,6 @@ class CloseSegments:
             for stream in placed.told:
                 _told_anew(cuts[stream], streams.get(stream, ()), placed)
         return placed
-
-    def _make_room(self, cuts: list[Segment], event: Event, placed: "_Placed") -> None:
-        """Shrink the segment of `cuts` that holds `event`, which a duplicate now hides; changes `cuts` and `placed`.
-
-        An event of the batch itself was not counted yet: its segment is only counted again.
-        """
-        for place, cut in enumerate(cuts):
-            if cut.start <= event.order <= cut.end:
-                held = event.event_id not in placed.events
-                left = max(cut.tokens - held * size_of(event), 0)
-                cuts[place] = placed.changed[cut.key] = replace(cut, events=max(cut.events - held, 0), tokens=left)
-                placed.recounted.add(cut.key)
 
     def _work(self, placed: "_Placed", derived_to: int) -> list[Work]:
         """Return each changed segment with all its events, from the batch if it holds them all, else from the store.

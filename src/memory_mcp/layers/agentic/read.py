@@ -10,8 +10,9 @@ from memory_mcp.derive.build import searchable
 from memory_mcp.events.evidence import Evidence, quotes_in
 from memory_mcp.layers.agentic.calibrate import TERMS
 from memory_mcp.layers.agentic.match import Weighted, count_terms, text_score
-from memory_mcp.layers.base import Hit, unfiled_hit
+from memory_mcp.layers.base import Hit, Query, unfiled_hit
 from memory_mcp.layers.standing import with_standing
+from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import GripId, NodeId, span_grip_id
@@ -216,6 +217,11 @@ def best_messages(found: Sequence[Found], limit: int) -> list[tuple[Found, Messa
     return sorted(every, key=lambda x: (-x[1].score, -x[1].event.timestamp, x[1].event.event_id))[:limit]
 
 
+def scope_of(query: Query, window: TimeWindow | None) -> Scope:
+    """Return the project, agent, role and speaker of a query as a scope, with `window` in place of the query's own."""
+    return Scope(query.project, query.agent, window, query.role, query.speaker)
+
+
 def may_show(event: Event, scope: Scope) -> bool:
     """Return whether an event is within the time, role and speaker of a scope; project and agent are not compared."""
     if scope.window is not None and not scope.window.contains(event.timestamp):
@@ -289,7 +295,8 @@ def _with_neighbours(own: Sequence[float], at: int) -> float:
 def _quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> tuple[GripId, str]:
     """Return the grip and words of the stored grip that holds most of the query, or a span chosen for it.
 
-    A stored grip must hold 60% of what the whole event holds; of equals the shortest is taken.
+    A stored grip must hold 60% of what the whole event holds; of equals the shortest is taken. A span has about 400
+    characters, cut at white space.
     """
     scored = []
     for grip in grips:
@@ -301,17 +308,11 @@ def _quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], qu
     if scored and -min(scored)[0] >= needed * 0.6:
         _, _, grip_id, text = min(scored)
         return grip_id, text
-    start, end = _span_of(event.text, query)
+    start, end = 0, len(event.text)
+    if end > _SPAN:
+        best = densest(event.text, _SPAN, lambda part: query.share(query.wanted & term_set(part)))
+        start = (event.text.rfind(" ", max(0, best - 40), best + 1) + 1 if best else 0) or best
+        end = min(end, best + _SPAN)
+        gap = event.text.find(" ", end, end + 40)
+        end = gap if gap > 0 else end
     return span_grip_id(event.event_id, start, end), event.text[start:end]
-
-
-def _span_of(text: str, query: Weighted) -> tuple[int, int]:
-    """Return start and end of the window that holds most of the query, cut at white space; of about 400 characters."""
-    if len(text) <= _SPAN:
-        return 0, len(text)
-    best = densest(text, _SPAN, lambda part: query.share(query.wanted & term_set(part)))
-    start = text.rfind(" ", max(0, best - 40), best + 1) + 1 if best else 0
-    start = start or best
-    end = min(len(text), best + _SPAN)
-    gap = text.find(" ", end, end + 40)
-    return start, gap if gap > 0 else end
