@@ -28,14 +28,6 @@ MOST_WAITING = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class _Now:
-    """A snapshot, and the nodes that changed since."""
-
-    snapshot: "Snapshot[Body]"
-    changed: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Holding:
     """Keys of the segments that hold some words, newest first, and the number of the last indexed event."""
 
@@ -84,12 +76,11 @@ class Shown:
         can be read.
         """
         now = self._now()
-        found: dict[NodeId, TocNode] = {}
-        for node_id in dict.fromkeys(ids) if now else ():
-            held = None if now is None or node_id in now.changed else _node(now.snapshot, node_id, whole)
-            if held is not None:
-                found[node_id] = held
-        return found
+        if now is None:
+            return {}
+        snapshot, changed = now
+        held = {i: _node(snapshot, i, whole) for i in dict.fromkeys(ids) if i not in changed}
+        return {i: node for i, node in held.items() if node is not None}
 
     def said(self, ids: Iterable[GripId]) -> dict[GripId, Said]:
         """Return quotations with facts about their events, by grip id.
@@ -101,20 +92,21 @@ class Shown:
         found: dict[GripId, Said] = {}
         if now is None or not left:
             return found
+        snapshot, changed = now
         high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, left), strict=True))
-        for live in now.snapshot:
+        for live in snapshot:
             rows = live.rows_of_grips(high, low)
             for place in np.flatnonzero(rows >= 0).tolist():
                 row = int(rows[place])
-                if now.changed and segment_of(live.part, row) in now.changed:
+                if changed and segment_of(live.part, row) in changed:
                     continue
                 held = live.part.body.copies.said(row, int(live.part.table(DocType.GRIP).start[row]))
                 if held is not None:
                     found[left[place]] = held
         return found
 
-    def _now(self) -> _Now | None:
-        """Return the snapshot and what changed since; None without a readable index, or if it is too far behind to tell."""
+    def _now(self) -> "tuple[Snapshot[Body], frozenset[str]] | None":
+        """Return the snapshot and the ids changed since; None without a readable index, or if it is too far behind."""
         searcher = self._index()
         if searcher is None:
             return None
@@ -123,7 +115,7 @@ class Shown:
         except IndexUnreadable:
             return None
         changed = self._outbox.changed_since(snapshot.position.outbox)
-        return None if changed is None else _Now(snapshot, changed)
+        return None if changed is None else (snapshot, changed)
 
 
 def _node(snapshot: "Snapshot[Body]", node_id: NodeId, whole: bool) -> TocNode | None:

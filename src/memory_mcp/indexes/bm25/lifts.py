@@ -100,8 +100,11 @@ def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None
         )
     near = _near(messages, scores, place)
     scores[messages.of_row[rows]] = 0.0
-    unit = messages.unit[place]
-    return Smoothed(units, place, best, unit, own, near, _best(own, near, unit, len(units)))
+    unit, highest = messages.unit[place], np.zeros(len(units))
+    if len(unit):
+        starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
+        highest[unit[starts]] = np.maximum.reduceat(np.where(own > 0, own + near, 0.0), starts)
+    return Smoothed(units, place, best, unit, own, near, highest)
 
 
 def _near(messages: Messages, scores: Array, place: Array) -> Array:
@@ -116,15 +119,3 @@ def _near(messages: Messages, scores: Array, place: Array) -> Array:
             beside = np.clip(other, 0, last)
             near += share * scores[beside] * ((other == beside) & (messages.unit[beside] == unit))
     return near
-
-
-def _best(own: Array, near: Array, unit: Array, units: int) -> Array:
-    """Return the highest sum of `own` and `near` in each of `units` units, `(units,)`; 0 where no message has an own score.
-
-    `own`, `near` and `unit`, ascending, are `(messages,)`.
-    """
-    best = np.zeros(units)
-    if len(unit):
-        starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
-        best[unit[starts]] = np.maximum.reduceat(np.where(own > 0, own + near, 0.0), starts)
-    return best

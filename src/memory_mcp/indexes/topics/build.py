@@ -1,8 +1,7 @@
 """Build the whole topic graph from segments: groups, their identities and names. Pure; runs in a child process."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -93,32 +92,25 @@ def _names(
         projects.setdefault(document.project, []).append(place)
     old = [{n: called[topic] for n, topic in enumerate(own) if topic in called} for own in ids]
 
-    def scope(places: Array, label: Callable[[Names], str]) -> list[dict[int, Name]]:
+    def scope(places: Array, project: str | None) -> list[dict[int, Name]]:
         """Return the names of the topics, and of the areas, that some segments have, by index; `places` are rows, `(n,)`.
 
-        All labels are distinct; `label` picks the former one of the scope.
+        All labels are distinct; `project` None is the scope of all.
         """
-        before = [{n: label(names) for n, names in own.items()} for own in old]
+        before = [{n: name.label for n, names in own.items() if (name := names.by_scope.get(project))} for own in old]
         large = _level(texts, whole.topic[places], places, (), before[1])
         small = _level(texts, rows.topic[places], places, [name.label for name in large.values()], before[0])
         return [small, large]
 
-    everywhere = scope(np.arange(len(documents)), lambda names: names.whole.label)
+    everywhere = scope(np.arange(len(documents)), None)
     each: dict[str, list[dict[int, Name]]] = {}
     for project, places in sorted(projects.items()):
-        former = partial(_former_label, project=project)
-        each[project] = scope(np.array(places), former) if len(projects) > 1 else everywhere
+        each[project] = scope(np.array(places), project) if len(projects) > 1 else everywhere
     return tuple(
         Names(topic, everywhere[level][n], {p: own[level][n] for p, own in each.items() if n in own[level]})
         for level in (0, 1)
         for n, topic in enumerate(ids[level])
     )
-
-
-def _former_label(names: Names, project: str) -> str:
-    """Return the label of a topic's former name in a project; "" if it had none there."""
-    own = names.by_project.get(project)
-    return own.label if own else ""
 
 
 def _level(texts: Texts, topic: Array, places: Array, taken: Sequence[str], before: Mapping[int, str]) -> dict[int, Name]:

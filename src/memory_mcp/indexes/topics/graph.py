@@ -179,11 +179,12 @@ class TopicGraph:
         name, author = self._name(level, place, view.project)
         state, since = level.state(place, view)
         topic_id = level.names[place].topic_id
+        inside = self._inside(place, self.topics.seen(view).mentions)[:_PARTS] if level is self.areas else []
         return Topic(
             topic_id=topic_id,
             label=name.label,
             keywords=name.keywords,
-            parts=self._parts(place, view) if level is self.areas else (),
+            parts=tuple(self._name(self.topics, part, view.project)[0].label for part in inside),
             importance=float(f"{importance:.4g}"),
             mentions=len(own),
             events=int(shares.rows.events[own].sum()),
@@ -196,12 +197,10 @@ class TopicGraph:
             score=round(min(score, 1.0), 4),
         )
 
-    def _parts(self, area: int, view: View) -> tuple[str, ...]:
-        """Return the labels of an area's topics with most segments in a view, at most 8."""
-        mentions = self.topics.seen(view).mentions
+    def _inside(self, area: int, mentions: Array) -> list[int]:
+        """Return the indices of an area's topics that have mentions, those with most first; `mentions` are `(topics,)`."""
         own = [place for place, other in enumerate(self.area_of) if other == area and mentions[place]]
-        own.sort(key=lambda place: (-mentions[place], place))
-        return tuple(self._name(self.topics, place, view.project)[0].label for place in own[:_PARTS])
+        return sorted(own, key=lambda place: (-mentions[place], place))
 
     def _name(self, level: Level, place: int, project: str | None) -> tuple[Name, str]:
         """Return a topic's name in a scope, with the valid given label if there is one, and its author.
@@ -266,18 +265,14 @@ class TopicGraph:
                 one = self._related(level, other, kind, float(strength[other]), view)
                 if other not in told or one.strength > told[other].strength:
                     told[other] = one
-        family = self._family(level, place, view)
-        return [*family, *sorted(told.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
-
-    def _family(self, level: Level, place: int, view: View) -> list[Related]:
-        """Return the area of a topic as PARENT, or an area's topics in the view as CHILD, those with most segments first."""
         small, large = self.topics.seen(view).mentions, self.areas.seen(view).mentions
         if level is self.topics:
             area = self.area_of[place]
-            return [self._related(self.areas, area, RelationKind.PARENT, small[place] / large[area], view)]
-        parts = [p for p, area in enumerate(self.area_of) if area == place and small[p]]
-        parts.sort(key=lambda p: (-small[p], p))
-        return [self._related(self.topics, p, RelationKind.CHILD, small[p] / large[place], view) for p in parts]
+            family = [self._related(self.areas, area, RelationKind.PARENT, small[place] / large[area], view)]
+        else:
+            inside = self._inside(place, small)
+            family = [self._related(self.topics, p, RelationKind.CHILD, small[p] / large[place], view) for p in inside]
+        return [*family, *sorted(told.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
 
     def _related(self, level: Level, place: int, kind: RelationKind, strength: float, view: View) -> Related:
         """Return the topic at `place` of a level as related, with its label in the view's project.

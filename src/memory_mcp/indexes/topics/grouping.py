@@ -56,7 +56,13 @@ def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
         link_neighbours(links, before)
     _, fineness = _bounded(links, min(_FINENESS * count ** (1 / 3), count / _LINKS))
     found, _ = _bounded(_agreed(links, fineness), fineness)
-    return _settled(rows, found)
+    left = np.flatnonzero(found < 0)
+    if len(left) and len(left) < count:
+        profiles = Profiles.of(rows.with_topics(found, rows.relevance), int(found.max()) + 1)
+        settled = found.copy()
+        settled[left], _ = profiles.nearest(rows.taken(left))
+        found = _numbered(settled)
+    return found
 
 
 def link_neighbours(links: Links, before: Sequence[int]) -> None:
@@ -98,21 +104,6 @@ def _agreed(links: Links, fineness: float) -> Links:
         agreed = (found[others] == found[n]).mean(axis=1) ** _SHARPNESS if others else ()
         weighed.append({o: own[o] * share for o, share in zip(others, np.asarray(agreed).tolist(), strict=True) if share})
     return weighed
-
-
-def _settled(rows: Rows, found: Array) -> Array:
-    """Return the topic of each segment, `(n,)`, with those without one (-1) assigned to the nearest topic that fits.
-
-    -1 stays where none fits. Topics are numbered by size again. If all segments have a topic or none has, `found` itself
-    is returned.
-    """
-    left = np.flatnonzero(found < 0)
-    if not len(left) or len(left) == len(found):
-        return found
-    profiles = Profiles.of(rows.with_topics(found, rows.relevance), int(found.max()) + 1)
-    settled = found.copy()
-    settled[left], _ = profiles.nearest(rows.taken(left))
-    return _numbered(settled)
 
 
 def _numbered(found: Array) -> Array:

@@ -83,7 +83,7 @@ class Level:
         if latest is None or latest[0] != key:
             keep = np.ones(len(whole.rows), dtype=bool)
             if view.agent is not None:
-                keep &= np.isin(whole.rows.agents, self.tables.with_agent(view.agent))
+                keep &= np.isin(whole.rows.agents, [n for n, names in enumerate(self.tables.agents) if view.agent in names])
             if view.window is not None:
                 keep &= (whole.rows.start < view.window.end_ms) & (whole.rows.end >= view.window.start_ms)
             narrowed = Shares(whole.rows.taken(np.flatnonzero(keep)), len(self.names))

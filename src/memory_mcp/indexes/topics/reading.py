@@ -115,7 +115,15 @@ class Texts:
         self.keys: Small = self._keys()
         self.weights: Floats = np.array(self._weights)
         self.code = np.array(self._code)
-        self._count(np.array(named, dtype=np.int64))
+        # What each document names, each key once; its first places are in title and keywords.
+        size, at = len(self.weights), np.flatnonzero(self.keys)
+        owner = np.searchsorted(self.bounds, at, side="right") - 1
+        firm = at < (self.bounds[:-1] + np.array(named, dtype=np.int64))[owner]
+        codes = owner * size + self.keys[at]
+        held = np.unique(codes)
+        self.held: Ints = np.searchsorted(held, np.arange(len(docs) + 1) * size)
+        self.held_keys: Small = (held % size).astype(np.int32)
+        self.held_weights: Floats = np.where(np.isin(held, codes[firm]), _NAMED, _SAID)
 
     def nominal(self, docs: Ints) -> Floats:
         """Return how much each key is used as a noun in these documents, `(keys,)` float64, 0..1; 1 if unknown.
@@ -199,21 +207,6 @@ class Texts:
         self._weights += [0.0 if name in everyday() else _PAIR_WEIGHT for name in names]
         self._code += [False] * len(pairs)
         return keys
-
-    def _count(self, named: Ints) -> None:
-        """Compute what each document names, each key once.
-
-        `named` is the number of its first places that are in title and keywords.
-        """
-        size, count = len(self.weights), len(named)
-        at = np.flatnonzero(self.keys)
-        doc = np.searchsorted(self.bounds, at, side="right") - 1
-        firm = at < (self.bounds[:-1] + named)[doc]
-        codes = doc * size + self.keys[at]
-        held = np.unique(codes)
-        self.held: Ints = np.searchsorted(held, np.arange(count + 1) * size)
-        self.held_keys: Small = (held % size).astype(np.int32)
-        self.held_weights: Floats = np.where(np.isin(held, codes[firm]), _NAMED, _SAID)
 
 
 def places(bounds: Ints, rows: Ints) -> tuple[Ints, Ints]:

@@ -43,10 +43,6 @@ class Tables:
         )
         return Rows.joined([made])
 
-    def with_agent(self, agent: str) -> list[int]:
-        """Return the indices in `agents` of the sets that contain an agent; empty for an unknown one."""
-        return [place for place, names in enumerate(self.agents) if agent in names]
-
 
 def _place(names: list[T], name: T) -> int:
     """Return the index of a name in a list, which it is appended to if missing."""
