@@ -52,10 +52,7 @@ class CloseSegments:
         self._done = self._unfolded = None
 
     def pending(self) -> int:
-        """Return the number of events stored and not yet derived.
-
-        The first call reads the checkpoint, later ones use the cached one.
-        """
+        """Return the number of events stored and not derived, by the checkpoint that the first call reads, cached later."""
         return self._storage.events.last_seq() - self.reached()
 
     def reached(self) -> int:
@@ -97,10 +94,7 @@ class CloseSegments:
             self.fold()
 
     def fold(self) -> None:
-        """Join the term rows of nodes that have 24 or more, in a transaction of its own.
-
-        Skipped if none can have: finding them reads a column of all rows.
-        """
+        """Join the term rows of nodes that have 24 or more, in one transaction; skipped if none can: finding them is slow."""
         if self._unfolded is None or self._unfolded >= FOLD_AT:
             self._storage.toc.fold_terms(FOLD_AT)
             self._unfolded = 0

@@ -111,10 +111,7 @@ class RebuildToc:
             self._storage.toc.recut(fresh, leads)
 
     def _segments(self, cuts: Sequence[Segment]) -> list[Derived]:
-        """Derive some segments again, write what differs in one transaction, count it, and return all derived ones.
-
-        Segments without events are left out.
-        """
+        """Derive segments again, without empty ones, write and count what differs, in one transaction, and return all derived."""
         events = self._storage.events.in_segments(cuts)
         before = self._storage.toc.nodes([c.node_id for c in cuts])
         recaps = self._storage.events.recaps({c.stream for c in cuts})

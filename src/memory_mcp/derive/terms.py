@@ -217,10 +217,7 @@ class TermBook:
         self._counts[day_id(day)] = self._days[day]
 
     def _note_day(self, day: str) -> None:
-        """Count a day with its first segment: one child more for its week and month.
-
-        If the month had none, it is one child more for its year.
-        """
+        """Count a day with its first segment: a child more for week and month, and for the year if it is the month's first."""
         assert self._days is not None
         _, week, month, year = rollup_targets(day)
         if self._counts[month] == 0:

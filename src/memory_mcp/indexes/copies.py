@@ -107,10 +107,7 @@ class Copies:
         return TocNode(**held)
 
     def said(self, row: int, timestamp: int) -> Said | None:
-        """Return the quotation of a row; None for an empty copy or a wrong hash.
-
-        Its time is `timestamp`, UTC milliseconds, which copies do not store.
-        """
+        """Return the quotation of a row, with this time (UTC milliseconds); None for an empty copy or a wrong hash."""
         quote, expected = self.quotes.at(row), int(self.hash[row])
         if not quote or quote_hash(quote) != expected:
             return None

@@ -158,10 +158,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _mapped(path: Path, size: int) -> mmap.mmap:
-    """Map a file of a known size, read-only; raises IndexUnreadable if that fails or the size differs.
-
-    Its digest is not checked.
-    """
+    """Map a file of a known size, read-only, digest unchecked; raises IndexUnreadable if that fails or the size differs."""
     try:
         with _opened(path) as f:
             held = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)

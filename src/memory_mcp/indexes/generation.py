@@ -123,10 +123,7 @@ class Home:
         return _parsed(text, name)
 
     def put(self, manifest: Manifest) -> None:
-        """Write a manifest and make it the current one; durable on return. Raises OSError.
-
-        A folder in the place of CURRENT is renamed first.
-        """
+        """Write a manifest and make it current; durable on return. A folder in place of CURRENT is renamed. Raises OSError."""
         self.prepare()
         machine.put(self.directory / f"{manifest.name}.json", _serialized(manifest).encode("utf-8"))
         failpoint("index.manifest_written")

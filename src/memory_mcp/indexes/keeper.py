@@ -67,10 +67,7 @@ class Keeper:
         return self.index.status(behind if self.index.health is Health.HEALTHY else 0, self._built)
 
     def load(self) -> None:
-        """Read the index from disk; an error becomes its status (unhealthy) and is logged, not raised.
-
-        A missing one is `BUILDING`.
-        """
+        """Read the index from disk; an error makes it unhealthy and is logged, not raised; a missing one is `BUILDING`."""
         try:
             self.index.load(self._storage.toc.version(), lambda change: named(self._storage, change))
         except Exception as error:

@@ -235,10 +235,7 @@ class LivePart(Generic[B]):
         return sum(self.counts.values())
 
     def places(self, keys: Array) -> Array:
-        """Return the indices of living units with these keys, `(n,)` uint64; `(m,)` int64 in the order of the keys.
-
-        Others left out.
-        """
+        """Return the indices of living units with these keys, `(n,)` uint64: `(m,)` int64 in the order of the keys."""
         order, own = self._order, self.part.units.key
         if not len(own) or not len(keys):
             return np.zeros(0, dtype=np.int64)

@@ -39,10 +39,7 @@ class Shown:
     """Reads the copies in the keyword index."""
 
     def __init__(self, index: Callable[[], Searcher | None], outbox: Outbox, last_event: Callable[[], int]) -> None:
-        """Create it; `index` returns the keyword index, None if it is off.
-
-        `last_event` returns the number of the newest event.
-        """
+        """Create it; `index` returns the keyword index, None if off; `last_event` the number of the newest event."""
         self._index = index
         self._outbox = outbox
         self._last_event = last_event

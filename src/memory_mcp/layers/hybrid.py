@@ -30,10 +30,7 @@ class HybridLayer:
         self._vector = vector
 
     def status(self) -> LayerStatus:
-        """Return the status: healthy only if both sides are usable, else with the first that is not as the reason.
-
-        Its count is the smaller one.
-        """
+        """Return the status: healthy if both sides are usable, else the first that is not is the reason; the smaller count."""
         sides = (self._bm25.status(), self._vector.status())
         lacking = next((s for s in sides if not s.usable), None)
         reason = f"{lacking.name}: {lacking.reason}" if lacking else ""
@@ -107,10 +104,7 @@ class HybridLayer:
         return replace(found, took_ms=took, notices=notices, partial=bool(missing))
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return the best messages of both sides, or of one, at the cost of one call.
-
-        Raises LayerUnavailable if neither can answer.
-        """
+        """Return the best messages of both sides, or of one, for one call. Raises LayerUnavailable if neither can answer."""
         return as_layer(query, budget, self.messages)
 
 

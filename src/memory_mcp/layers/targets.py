@@ -55,10 +55,7 @@ def _quoted(storage: Storage, tree: Tree, missing: str) -> Target | None:
 
 
 def _said(tree: Tree, missing: str, event: Event, text: str, ids: set[str]) -> Target:
-    """Return the target named `missing` for a text of an event, with the project, agent and time of the event.
-
-    `ids` are those that stand for it in results.
-    """
+    """Return the target `missing` for a text of an event, with its project, agent and time; `ids` stand for it in results."""
     telling = _telling(tree, text)
     return Target(missing, frozenset(ids), event.project, event.agent, event.timestamp, telling)
 

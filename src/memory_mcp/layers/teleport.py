@@ -110,16 +110,10 @@ class TeleportLayer:
         shown: Shown,
         others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
-        """Create the layer.
+        """Create the keyword or the vector layer.
 
-        Args:
-        name: Keyword or vector layer.
-        searcher: Returns the index, or why there is none. Called on every use.
-        storage: The store that the words of hits are read from.
-        tree: The tree over that store.
-        shown: Copies of nodes and quotations beside the keyword index.
-        others: Returns the status of the layers to suggest instead when this one cannot be used.
-
+        `searcher` returns the index, or why there is none, and is called on every use; `shown` are copies beside the keyword
+        index; `others` returns the status of the layers to suggest when this one cannot be used.
         """
         self.name = name
         self._others = others

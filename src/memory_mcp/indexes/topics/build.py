@@ -34,13 +34,8 @@ def made_of(
 ) -> Made:
     """Group segments into topics and areas, identify and name these; nothing is stored. Rows are in order of segment keys.
 
-    Args:
-        documents: All segments of the memory, each once.
-        vectors: `(n, dimensions)` float32 rows of length 1 or 0; 0 dimensions without an embedder.
-        known: The former topics and areas.
-        called: Their names.
-        at_ms: Now, UTC milliseconds.
-
+    `documents` are all segments of the memory, each once; `vectors` `(n, dimensions)` float32 rows of length 1 or 0, with 0
+    dimensions without an embedder; `known` the former topics and areas, `called` their names; `at_ms` now, UTC milliseconds.
     """
     order = sorted(range(len(documents)), key=lambda n: segment_key_of(documents[n].node_id) or 0)
     documents, vectors = [documents[n] for n in order], vectors[order]

@@ -203,10 +203,7 @@ class TopicGraph:
         return sorted(own, key=lambda place: (-mentions[place], place))
 
     def _name(self, level: Level, place: int, project: str | None) -> tuple[Name, str]:
-        """Return a topic's name in a scope, with the valid given label if there is one, and its author.
-
-        The author of the topic's own label is "".
-        """
+        """Return a topic's name in a scope, with the valid given label if there is one, and its author; "" for its own label."""
         names = level.names[place]
         own = names.whole if project is None else names.by_project.get(project, Name("", ()))
         given = self._in_force.get((names.topic_id, project))
@@ -275,10 +272,7 @@ class TopicGraph:
         return [*family, *sorted(told.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
 
     def _related(self, level: Level, place: int, kind: RelationKind, strength: float, view: View) -> Related:
-        """Return the topic at `place` of a level as related, with its label in the view's project.
-
-        Strength has three decimals.
-        """
+        """Return the topic at `place` of a level as related, labelled for the view's project; strength has three decimals."""
         return Related(
             level.names[place].topic_id, self._name(level, place, view.project)[0].label, kind, round(float(strength), 3)
         )

@@ -23,12 +23,9 @@ class Tables:
         self.agents = [tuple(names) for names in agents]
 
     def rows(self, documents: Sequence[Document], vectors: Array) -> Rows:
-        """Return documents as rows in order of their keys, without a topic. New names are added to the tables.
+        """Return documents, in any order, as rows in order of their keys, without a topic; new names are added to the tables.
 
-        Args:
-            documents: Segments, in any order.
-            vectors: `(n, dimensions)` rows of length 1 or 0.
-
+        `vectors` are `(n, dimensions)` rows of length 1 or 0.
         """
         keys = [node_doc(d.node_id) for d in documents]
         made = replace(

@@ -79,10 +79,7 @@ class Vector:
         return {"format": FORMAT, "documents": DOCUMENT_VERSION, "embedder": made}
 
     def options(self, reuse: Path | None) -> dict[str, Any]:
-        """Return the options from which `opened` makes this kind in a child process.
-
-        They are `model`, its folder, `reuse` ("" for none) and `graph_from`.
-        """
+        """Return the options of `opened` for a child process: `model` (folder), `reuse` ("" for none) and `graph_from`."""
         folder = self.embedder.fingerprint()["folder"]
         return {"model": folder, "reuse": str(reuse) if reuse else "", "graph_from": self._graph_from}
 
@@ -158,10 +155,7 @@ class Vector:
 
 
 def opened(options: Mapping[str, Any]) -> Vector:
-    """Return the kind from plain values: the model's folder, and in a child process `Vector.options`.
-
-    Raises LayerUnavailable when there is no such model.
-    """
+    """Return the kind from `Vector.options`, or a model's folder alone. Raises LayerUnavailable when there is no such model."""
     reuse = options.get("reuse")
     kind = Vector(Model2Vec(options["model"]), Path(reuse) if reuse else None, graph_from=options.get("graph_from", 0))
     kind.fingerprint()

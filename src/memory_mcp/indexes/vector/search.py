@@ -137,15 +137,12 @@ def _one_per_message(found: Iterable[Ranked[Best]]) -> list[Ranked[Best]]:
 
 
 def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[Best, int]:
-    """Return the best documents of one table of one part, and how many have the least similarity.
-
-    At most `asked.limit`, best first, ties by key.
-    """
+    """Return the best `asked.limit` documents of a part's table, best first, ties by key; and how many reach `asked.floor`."""
     columns = live.part.table(table)
     shown = findable(live, table, asked.filters)
     if table is DocType.NODE and asked.filters.window is not None and shown is not None:
         shown = _proven(live, shown, asked)
-    rows, raw = _near(live, table, shown, asked) or _scanned(live, table, shown, asked)
+    rows, raw = _similar(live, table, shown, asked)
     chosen = _top(raw, _LEAST, asked.limit)
     hi, lo = (c[chosen] if rows is None else c[rows[chosen]] for c in (columns.hi, columns.lo))
     chosen = chosen[np.lexsort((lo, hi, -raw[chosen]))[: asked.limit]]
@@ -153,9 +150,19 @@ def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[
     return Best(live, table, chosen if rows is None else rows[chosen], raw[chosen]), total
 
 
-def _scanned(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array]:
-    """Return rows (None: all) and their similarities, compared exactly; -inf for rows that do not pass."""
+def _similar(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array]:
+    """Return rows (None: all) and their exact similarities; -inf for rows that do not pass.
+
+    They are found by a graph if there is one that can tell, as many as the limit pass, and no filter but the type is set.
+    """
     held = live.part.body.table(table)
+    # With any filter but the type too few of the graph's rows may pass.
+    if held.graph is not None and asked.filters == Filters(doc_type=asked.filters.doc_type):
+        near = held.graph.near(asked.query.codes)
+        if near is not None and shown is not None:
+            near = near[shown[near]]
+        if near is not None and len(near) >= asked.limit:
+            return near, held.similarities(asked.query, near)
     passing = len(held) if shown is None else np.count_nonzero(shown)
     if shown is None or passing == len(held):
         return None, held.similarities(asked.query)
@@ -163,24 +170,6 @@ def _scanned(live: LivePart[Body], table: DocType, shown: Array | None, asked: _
         rows = np.flatnonzero(shown)
         return rows, held.similarities(asked.query, rows)
     return None, np.where(shown, held.similarities(asked.query), np.float32(-np.inf))
-
-
-def _near(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array] | None:
-    """Return passing rows found by a graph and their exact similarities.
-
-    None if there is no graph or it cannot tell, fewer than the limit pass, or there is any filter but the
-    type.
-    """
-    held = live.part.body.table(table)
-    # With any filter but the type too few of the graph's rows may pass.
-    is_wide = asked.filters == Filters(doc_type=asked.filters.doc_type)
-    rows = held.graph.near(asked.query.codes) if held.graph is not None and is_wide else None
-    if rows is None:
-        return None
-    passing = rows if shown is None else rows[shown[rows]]
-    if len(passing) < asked.limit:
-        return None
-    return passing, held.similarities(asked.query, passing)
 
 
 def _proven(live: LivePart[Body], shown: Array, asked: _Asked) -> Array:

@@ -27,10 +27,7 @@ def files_of(table: DocType) -> tuple[str, str]:
 
 
 def write(rows: Rows, directory: Path, table: DocType, graph_from: int | None) -> None:
-    """Write a table's files, with a graph from `graph_from` distinct rows (None: never).
-
-    Raises OSError when they cannot be written.
-    """
+    """Write a table's files, with a graph from `graph_from` distinct rows (None: never). Raises OSError."""
     codes, inverse, place = _distinct(rows)
     index, texts = files_of(table)
     with_graph = graph_from is not None and len(codes) >= graph_from

@@ -95,7 +95,6 @@ class Reader:
         Each has at most three messages. With `literal`, tool output counts as much as messages. Segments
         without a node are left out.
         """
-        asked = _Asked(query, scope, mean_tokens, literal, folded(query.text))
         nodes = self._tree.nodes([s.node_id for s in segments])
         events = self._events(segments, nodes)
         found = []
@@ -104,7 +103,7 @@ class Reader:
                 break
             node = nodes.get(segment.node_id)
             if node is not None:
-                one = _found(segment, node, events.get(segment.key, ()), asked)
+                one = _found(segment, node, events.get(segment.key, ()), query, scope, mean_tokens, literal)
                 found += [one] if one is not None else []
         return found
 
@@ -236,37 +235,27 @@ def folded(text: str) -> str:
     return " ".join(text.split()).lower()
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The query that segments are compared with."""
-
-    query: Weighted
-    scope: Scope
-    mean_tokens: float
-    #: Whether tool output counts as much as messages.
-    literal: bool
-    #: The whole query folded: a message that holds it verbatim scores 1.
-    phrase: str
-
-
-def _found(segment: Segment, node: TocNode, events: Sequence[Event], asked: _Asked) -> Found | None:
+def _found(
+    segment: Segment, node: TocNode, events: Sequence[Event], query: Weighted, scope: Scope, mean_tokens: float, literal: bool
+) -> Found | None:
     """Return a segment with its up to three best messages; None if no message of the scope holds a term.
 
-    A message that holds a query of ten characters or more verbatim scores 1.
+    With `literal`, tool output counts as much as messages. A message that holds a query of ten characters or more verbatim
+    scores 1.
     """
-    query, mean_tokens = asked.query, asked.mean_tokens
     counts = [count_terms(query, text) if query.may_be_in(text := searchable(e)) else Counter[str]() for e in events]
-    shown = [at for at, event in enumerate(events) if counts[at] and may_show(event, asked.scope)]
+    shown = [at for at, event in enumerate(events) if counts[at] and may_show(event, scope)]
     if not shown:
         return None
     total = sum((counts[at] for at in shown), Counter[str]())
     summary = " ".join([node.title, *node.keywords, *(b.text for b in node.bullets)])
     weighted = total + Counter({t: c * _SUMMARY_WEIGHT for t, c in count_terms(query, summary).items() if t in total})
     score = text_score(query, weighted, segment.tokens, mean_tokens)
-    own = [_own_score(query, e, c, asked.literal) if c else 0.0 for e, c in zip(events, counts, strict=True)]
+    own = [_own_score(query, e, c, literal) if c else 0.0 for e, c in zip(events, counts, strict=True)]
     messages = [Message(events[at], (_with_neighbours(own, at) + SEGMENT * score) / _POSSIBLE) for at in shown]
-    if len(asked.phrase) >= _PHRASE:
-        messages = [replace(m, score=1.0) if asked.phrase in folded(m.event.text) else m for m in messages]
+    phrase = folded(query.text)
+    if len(phrase) >= _PHRASE:
+        messages = [replace(m, score=1.0) if phrase in folded(m.event.text) else m for m in messages]
     best = sorted(messages, key=lambda m: (-m.score, m.event.order))[:PER_SEGMENT]
     return Found(segment, node, tuple(best), frozenset(total), query.share(total), score)
 
