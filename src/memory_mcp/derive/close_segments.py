@@ -70,10 +70,9 @@ class CloseSegments:
     ) -> None:
         """Derive everything pending, or `steps` steps of it, of `size` events each.
 
-        Each step is a transaction with its checkpoint. What is stored meanwhile waits for the next run, but
-        for what fits into the last batch. `progress` gets the number of events of each step. `derive_batch`
-        may spread the pure part over processes; it must give what `derive.build.derive` gives. Errors are
-        passed on: steps done stay done.
+        Each step is a transaction with its checkpoint. What is stored meanwhile waits for the next run, but for what fits into
+        the last batch. `progress` gets the number of events of each step. `derive_batch` may spread the pure part over
+        processes; it must give what `derive.build.derive` gives. Errors are passed on: steps done stay done.
         """
         work = derive_batch or (lambda batch: derive(batch, self._calendar, self._summarizer))
         changed = False
@@ -105,10 +104,7 @@ class CloseSegments:
         return touched
 
     def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
-        """Derive and publish the changes of one batch in one transaction; return whether any segment changed.
-
-        An error is passed on, and cached terms are dropped.
-        """
+        """Derive and publish one batch in one transaction; return whether a segment changed. An error drops cached terms."""
         batch = self._placed(events)
         derived = derive_batch(self._work(batch, derived_to))
         failpoint("derive.computed")
@@ -164,8 +160,7 @@ class CloseSegments:
     def _work(self, placed: "_Placed", derived_to: int) -> list[Work]:
         """Return each changed segment with all its events, from the batch if it holds them all, else from the store.
 
-        With it go its node as published before, and its recap. Its counts are corrected where they differ
-        from its events.
+        With it go its node as published before, and its recap. Its counts are corrected where they differ from its events.
         """
         members: dict[int, list[Event]] = {}
         for event_id, key in placed.members.items():

@@ -218,7 +218,6 @@ class TermBook:
 
     def _note_day(self, day: str) -> None:
         """Count a day with its first segment: a child more for week and month, and for the year if it is the month's first."""
-        assert self._days is not None
         _, week, month, year = rollup_targets(day)
         if self._counts[month] == 0:
             self._counts[year] += 1
@@ -264,10 +263,7 @@ class TermBook:
 
 
 def frequency(project: str, parts: Sequence[Hashes], sign: int = 1) -> DocumentFrequency:
-    """Return the row of frequencies for segments of a project from their sets of terms, each `(n,)` uint32, at least one.
-
-    `sign` is -1 for lost terms, which are subtracted.
-    """
+    """Return the row of frequencies of segments' term sets, one at least, each `(n,)` uint32; `sign` -1 subtracts lost terms."""
     hashes, counts = np.unique(np.concatenate(parts), return_counts=True)
     return DocumentFrequency(project, hashes.astype("<u4").tobytes(), (sign * counts).astype("<i4").tobytes())
 

@@ -64,9 +64,8 @@ class DeriveWorkers:
     def derive(self, batch: Sequence[Work]) -> list[Derived]:
         """Return every segment of a batch, derived, in order, as `build.derive` would.
 
-        Big batches are shared with the children, which are started if need be; small ones, and all if no
-        child can be started, are done in this process. The work of a child that dies is given to others;
-        errors of deriving are passed on.
+        Big batches are shared with the children, which are started if need be; small ones, and all if no child can be started,
+        are done in this process. The work of a child that dies is given to others; errors of deriving are passed on.
         """
         least = _LEAST if not self._aside else 1 if self._children else _LEAST_ASIDE
         if self._wanted == 0 or len(batch) < least:

@@ -85,8 +85,7 @@ def normalized_bm25(scores: Array, possible: float, sharpness: float) -> Array:
 def normalized_similarity(similarities: Array) -> Array:
     """Return the normalized scores, `(n,)` float64, of cosine similarities, `(n,)`, best first; empty for none.
 
-    Each is a share of the odds of the best ten; fewer than ten similarities are treated as if the last were
-    repeated.
+    Each is a share of the odds of the best ten; fewer than ten similarities are treated as if the last were repeated.
     """
     if not len(similarities):
         return similarities

@@ -196,10 +196,7 @@ def _of_period(node: TocNode, project: str, visible: Visible, said: Sequence[str
 
 
 def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str) -> IndexDocument:
-    """Return the document of a grip; `events` are those of its segment, `kind` that of the bullet that cites it, or "".
-
-    Raises KeyError when the event it begins in is missing.
-    """
+    """Return the document of a grip; `kind` is of the bullet that cites it, or "". Raises KeyError without its first event."""
     first = events[grip.event_id_start]
     last = events.get(grip.event_id_end) if grip.event_id_end != grip.event_id_start else None
     quote = quote_of(first.text, last.text if last else None, grip.span_start, grip.span_end)

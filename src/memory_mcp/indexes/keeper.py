@@ -101,9 +101,8 @@ class Keeper:
     def _round(self) -> bool:
         """Do the work of `maintain`, its errors passed on.
 
-        An index that cannot be searched is built again in the background instead; one of another kind than
-        wanted is built again and followed meanwhile. Commits only a full write buffer, or after a failed
-        commit.
+        An index that cannot be searched is built again in the background instead; one of another kind than wanted is built
+        again and followed meanwhile. Commits only a full write buffer, or after a failed commit.
         """
         self.load_once()
         if not self.index.verify():
@@ -189,9 +188,8 @@ class Keeper:
     def rebuild(self, on_progress: Callable[[int], None] = lambda _: None, keep_cutoffs: bool = True) -> Rebuilt:
         """Build a new generation from the store and swap it in; the old one is searched meanwhile if it can be.
 
-        `on_progress` gets the documents so far. Without `keep_cutoffs`, documents that retention dropped come
-        back. Waits for builds of other indexes. Raises IndexNotReady if a build of this one is running
-        already; other errors are passed on.
+        `on_progress` gets the documents so far. Without `keep_cutoffs`, documents that retention dropped come back. Waits for
+        builds of other indexes. Raises IndexNotReady if a build of this one is running already; other errors are passed on.
         """
         if not self._building.acquire(blocking=False):
             raise _being_built(self.index.kind.name)
@@ -215,8 +213,7 @@ class Keeper:
     def purge(self) -> None:
         """Index every change and remove all bytes of replaced and dropped documents; rebuild if the index cannot be used.
 
-        Raises IndexNotReady if a build is running already. Nothing else may follow meanwhile. Errors are
-        passed on.
+        Raises IndexNotReady if a build is running already. Nothing else may follow meanwhile. Errors are passed on.
         """
         if not self._building.acquire(blocking=False):
             raise _being_built(self.index.kind.name)

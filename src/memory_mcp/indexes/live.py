@@ -210,9 +210,8 @@ class LiveIndex(Merging[B]):
     def apply(self, units: Sequence[Unit], gone: Iterable[int], position: Position, since: Position | None = None) -> None:
         """Replace units by key and drop those in `gone`; searchable on return, on disk with the next commit.
 
-        Units that ended before their level's cutoff are dropped. Does nothing when closed, unsearchable, or
-        the position is no longer `since` (None: any): another generation has replaced it. Moves to `position`
-        even if nothing changes.
+        Units that ended before their level's cutoff are dropped. Does nothing when closed, unsearchable, or the position is no
+        longer `since` (None: any): another generation has replaced it. Moves to `position` even if nothing changes.
         """
         with self._lock:
             if self._snapshot is None or self._closed or (since or self._snapshot.position) != self._snapshot.position:
@@ -348,9 +347,8 @@ class LiveIndex(Merging[B]):
     def prune(self, cutoffs: Mapping[str, int]) -> dict[str, int]:
         """Leave out units of these levels that ended before their time, now and later; return dropped documents by level.
 
-        `cutoffs` are UTC milliseconds by level; an earlier one than before has no effect. Committed and
-        merged on return. Raises IndexUnreadable when the index cannot be used, OSError when it cannot be
-        written.
+        `cutoffs` are UTC milliseconds by level; an earlier one than before has no effect. Committed and merged on return.
+        Raises IndexUnreadable when the index cannot be used, OSError when it cannot be written.
         """
         with self._lock:
             if self._snapshot is None:

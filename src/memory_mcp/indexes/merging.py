@@ -71,8 +71,7 @@ class Merging(ABC, Generic[B]):
     def scrub(self) -> int:
         """Commit, and rewrite every part with replaced or dropped documents, of which no byte is left then.
 
-        Changes continue meanwhile. Returns the number of such parts; 0, with nothing done, when closed or
-        unsearchable.
+        Changes continue meanwhile. Returns the number of such parts; 0, with nothing done, when closed or unsearchable.
         """
         with self._merging:
             with self._lock:
@@ -100,8 +99,7 @@ class Merging(ABC, Generic[B]):
     def _replace(self, chosen: Sequence[LivePart[B]], made: Part[B]) -> None:
         """Replace parts by the merged one, without units dropped from them meanwhile, and commit.
 
-        Does nothing when closed, unsearchable, changed from outside, or when one of the parts is no longer in
-        use.
+        Does nothing when closed, unsearchable, changed from outside, or when one of the parts is no longer in use.
         """
         with self._lock:
             now = {p.part.name: p for p in self._disk}

@@ -52,8 +52,7 @@ class Shown:
     def holding(self, terms: Sequence[str], project: str | None) -> Holding | None:
         """Return the segments of a project (None: of all) that hold every term, and the last indexed event.
 
-        None if it cannot tell: no terms, no usable index, documents dropped by age, or more than 2000 events
-        not indexed yet.
+        None if it cannot tell: no terms, no usable index, documents dropped by age, or more than 2000 events not indexed yet.
         """
         searcher = cast("Bm25Index | None", self._index())
         if searcher is None or not terms or not self.is_whole():
@@ -69,8 +68,7 @@ class Shown:
     def nodes(self, ids: Iterable[NodeId], whole: bool = True) -> dict[NodeId, TocNode]:
         """Return nodes as in the store by id, with bullets if `whole`; `pinned` is not set.
 
-        Left out are nodes that changed since they were indexed or are not indexed, all of them if no index
-        can be read.
+        Left out are nodes that changed since they were indexed or are not indexed, all of them if no index can be read.
         """
         now = self._now()
         if now is None:

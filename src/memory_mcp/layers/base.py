@@ -252,8 +252,7 @@ class Scanner(Protocol):
     def named(self, query: Query, words: Sequence[str]) -> Slice | None:
         """Return what `read` would from the few segments known to hold the words; None if all must be read.
 
-        A literal text may occur inside words, so finding some of its segments is enough. Needs an index that
-        knows the words.
+        A literal text may occur inside words, so finding some of its segments is enough. Needs an index that knows the words.
         """
         ...
 

@@ -27,10 +27,7 @@ SINCE: ContextVar[float | None] = ContextVar("since", default=None)
 
 
 def leave_out(seconds: float) -> None:
-    """Exclude `seconds` since the call arrived from its time limit; does nothing if the arrival time is not known.
-
-    Budgets that exist already are not changed.
-    """
+    """Exclude `seconds` from the time limit of budgets made from now on; does nothing if the arrival time is not known."""
     since = SINCE.get()
     if since is not None:
         SINCE.set(since + seconds)
@@ -224,8 +221,7 @@ class Budget:
     def _stopped(self, name: str, used: int, more: int) -> bool:
         """Return whether `more` on top of `used` would exceed a bound.
 
-        If so, the bound is recorded as reached; a soft one may instead be exceeded by half, once and while
-        nothing was found.
+        If so, the bound is recorded as reached; a soft one may instead be exceeded by half, once and while nothing was found.
         """
         with self.spent.lock:
             if used + more <= self.limit(name):
@@ -332,8 +328,7 @@ class Budget:
     def go_down(self, depth: int) -> bool:
         """Return whether a search may enter this depth (years are 1).
 
-        If so, record it if it is the deepest so far; if not, record the bound as reached. A soft bound may be exceeded
-        for it.
+        If so, record it if it is the deepest so far; if not, record the bound as reached. A soft bound may be exceeded for it.
         """
         with self.spent.lock:
             if self._stopped("max_depth", depth, 0):
@@ -342,10 +337,7 @@ class Budget:
             return True
 
     def spend(self, text: str) -> bool:
-        """Count the estimated tokens of a piece of the answer.
-
-        Return False, count nothing and record the bound when they do not fit. This bound is never exceeded.
-        """
+        """Count the estimated tokens of a piece of the answer; if they do not fit, count nothing, record that, return False."""
         tokens = estimate_tokens(text, self.factor)
         with self.spent.lock:
             if self.tokens + tokens > self.bounds.max_token_budget:

@@ -55,8 +55,7 @@ def fuse(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None =
 def fuse_unfiled(keyword: Sequence[Unfiled], similar: Sequence[Unfiled]) -> list[Unfiled]:
     """Return the events of both sides that are not indexed yet, each once with a fused score.
 
-    One found by meaning alone is left out below a score of `_SURE`. They are in the order in which they were
-    found.
+    One found by meaning alone is left out below a score of `_SURE`. They are in the order in which they were found.
     """
     given: dict[str, dict[str, float]] = {}
     events: dict[str, Unfiled] = {}

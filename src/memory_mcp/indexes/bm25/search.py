@@ -327,8 +327,7 @@ def _choose(part: _PartSearch) -> list[tuple[_Best, int]]:
 def _promising(part: _PartSearch) -> Array:
     """Return the rows of grips, ascending, that hold a term, of units that may hold one of the best messages or nodes.
 
-    The likeliest units are scored first; others are left out whose bounds are below the last of the best of
-    these.
+    The likeliest units are scored first; others are left out whose bounds are below the last of the best of these.
     """
     units, limit = part.live.part.units, part.limit
     highest = bounds.highest_in(units, part.grips.dense)
@@ -351,8 +350,7 @@ def _promising(part: _PartSearch) -> Array:
 def _top_nodes(part: _PartSearch, smoothed: lifts.Smoothed) -> tuple[_Best, int]:
     """Return the best nodes, best first, at most `part.limit`, and how many match.
 
-    A segment that crosses the window's edge must have a matching grip inside it. Each has its best grip, -1
-    for none.
+    A segment that crosses the window's edge must have a matching grip inside it. Each has its best grip, -1 for none.
     """
     live, nodes, filters = part.live, part.nodes, part.filters
     columns, rows = live.part.nodes, part.passing_nodes()

@@ -41,7 +41,14 @@ def made_of(
     documents, vectors = [documents[n] for n in order], vectors[order]
     tables = Tables()
     rows = tables.rows(documents, vectors)
-    number = groups(rows, _before(documents))
+    # The segment before each in its session (by start, in its project), -1 for the first.
+    latest: dict[tuple[str, str], int] = {}
+    before = [-1] * len(documents)
+    for place in sorted(range(len(documents)), key=lambda n: (documents[n].start_ms, n)):
+        session = (documents[place].project, documents[place].session)
+        before[place] = latest.get(session, -1)
+        latest[session] = place
+    number = groups(rows, before)
     count = int(number.max(initial=-1)) + 1
     rows = rows.with_topics(number, np.zeros(len(rows)))
     rows = rows.with_topics(number, Profiles.of(rows, count).relevance(rows))
@@ -56,17 +63,6 @@ def made_of(
 def _members(rows: Rows, count: int) -> list[list[int]]:
     """Return the keys of the segments of each of `count` topics, one list a topic, by index of the topic."""
     return [rows.lo[rows.topic == place].tolist() for place in range(count)]
-
-
-def _before(documents: Sequence[Document]) -> list[int]:
-    """Return the index of the segment before each in its session (by start, in its project), -1 for the first."""
-    latest: dict[tuple[str, str], int] = {}
-    found = [-1] * len(documents)
-    for place in sorted(range(len(documents)), key=lambda n: (documents[n].start_ms, n)):
-        session = (documents[place].project, documents[place].session)
-        found[place] = latest.get(session, -1)
-        latest[session] = place
-    return found
 
 
 def _names(

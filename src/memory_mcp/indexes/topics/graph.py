@@ -97,10 +97,7 @@ class TopicGraph:
         return len(self.area_of) - self.pruned
 
     def best(self, view: View, text: str, limit: int) -> list[Topic]:
-        """Return up to `limit` topics and areas that fit a text, then the most important areas, none twice.
-
-        Only the latter if the text is empty or names no topic.
-        """
+        """Return up to `limit` topics and areas: those that fit a text, if it names a topic, then the most important others."""
         fits = bool(text.strip()) and self.topics.is_named(self.topics.seen(view), text)
         found = self.fitting(view, text, limit)[0] if fits else []
         known = {topic.topic_id for topic in found}
@@ -124,8 +121,7 @@ class TopicGraph:
     def fitting(self, view: View, text: str, limit: int) -> tuple[list[Topic], int]:
         """Return up to `limit` topics and areas that fit a text, alternating, starting with the best; and the number of all.
 
-        An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are
-        left out.
+        An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are left out.
         """
         lists = [self._fitting(level, view, text) for level in (self.topics, self.areas)]
         lists.sort(key=lambda found: -found[0].fit if found else 0.0)
@@ -135,8 +131,7 @@ class TopicGraph:
     def _fitting(self, level: Level, view: View, text: str) -> list[_Fit]:
         """Return the topics of a level that fit a text by `_FITS` at least, the best first, then the most important.
 
-        Left out are old ones, those without a segment in the view, and areas of which the view has a single
-        topic.
+        Left out are old ones, those without a segment in the view, and areas of which the view has a single topic.
         """
         shares = level.seen(view)
         importance = level.importance(shares, view)

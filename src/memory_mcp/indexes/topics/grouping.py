@@ -44,9 +44,8 @@ Links = list[dict[int, float]]
 def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
     """Return the topic of each segment, `(segments,)` int32: 0 is the largest, -1 none.
 
-    With fewer than `LEAST_SEGMENTS` segments none has one. `rows` without dimensions are grouped by terms
-    alone; their topics are ignored. `before` is the index of the segment before each in its session, -1 for
-    none.
+    With fewer than `LEAST_SEGMENTS` segments none has one. `rows` without dimensions are grouped by terms alone; their topics
+    are ignored. `before` is the index of the segment before each in its session, -1 for none.
     """
     count = len(rows)
     if count < LEAST_SEGMENTS:
@@ -66,10 +65,7 @@ def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
 
 
 def link_neighbours(links: Links, before: Sequence[int]) -> None:
-    """Strengthen or make the link of each segment to the one before it in its session, in place.
-
-    `before` is the index of that, -1 for none. A link of median strength is added.
-    """
+    """Add median strength, in place, to the link of each segment to the one `before` it in its session (index, -1: none)."""
     strengths = [strength for own in links for strength in own.values()]
     more = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
     for n, other in enumerate(before):
@@ -221,8 +217,7 @@ class _Graph:
 def _best(links: Mapping[int, float], member: Sequence[int], total: Sequence[float], now: int, price: float) -> int:
     """Return the community that a node gains most by, of its own and its neighbours'; its own if none is better.
 
-    The node is not in `total`, the degree of each community; `now` is its own, `price` what each unit of
-    degree costs.
+    The node is not in `total`, the degree of each community; `now` is its own, `price` what each unit of degree costs.
     """
     to: dict[int, float] = {now: 0.0}
     for other, strength in links.items():

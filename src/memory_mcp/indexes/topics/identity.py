@@ -32,9 +32,8 @@ class Identified:
 def identified(groups: Sequence[Sequence[int]], known: Sequence[KnownTopic], at_ms: int, areas: bool = False) -> Identified:
     """Match groups, disjoint non-empty lists of segment keys, to topics (or areas), and tell what became of each.
 
-    A group continues the former topic with most in common (at least a quarter); else it gets a new id. Former
-    topics without a group end, or are merged into the group that has most of their segments. Topics of the
-    other kind pass unchanged.
+    A group continues the former topic with most in common (at least a quarter); else it gets a new id. Former topics without a
+    group end, or are merged into the group that has most of their segments. Topics of the other kind pass unchanged.
     """
     place = {key: n for n, group in enumerate(groups) for key in group}
     before = [topic for topic in known if not topic.is_over and topic.is_area == areas]
@@ -73,8 +72,7 @@ def resolved(topic: TopicId, known: Mapping[TopicId, KnownTopic]) -> TopicId | N
 def _matched(groups: Sequence[Sequence[int]], before: Sequence[KnownTopic], shared: Counter[tuple[int, int]]) -> dict[int, int]:
     """Return the index in `before` of the topic that each group continues, by group; new groups are left out.
 
-    `shared` are numbers of common segments by index in `before` and group; pairs with the largest share in
-    common come first.
+    `shared` are numbers of common segments by index in `before` and group; pairs with the largest share in common come first.
     """
     alive: Counter[int] = Counter()
     held: Counter[int] = Counter()

@@ -71,9 +71,8 @@ class _Rows:
     def words(self, wanted: Ints, scores: Mapping[int, float], size: int) -> Iterator[Item]:
         """Yield words, and phrases of up to four units that contain one of them.
 
-        `wanted` are the places of the words, `(n,)`, `scores` their scores by key, `size` is the number of
-        documents. Phrases of a single document (of several) and of more than `MAX_SHOWN` characters are left
-        out.
+        `wanted` are the places of the words, `(n,)`, `scores` their scores by key, `size` is the number of documents. Phrases
+        of a single document (of several) and of more than `MAX_SHOWN` characters are left out.
         """
         holders: defaultdict[int, set[int]] = defaultdict(set)
         shown: defaultdict[int, Counter[str]] = defaultdict(Counter)

@@ -125,9 +125,6 @@ class Asked:
 
 
 def by_area(rows: Rows, areas: Sequence[int] | Array) -> Rows:
-    """Return segments with areas in place of topics; those without a topic have none. Relevance is unchanged.
-
-    `areas`, `(topics,)`, is the area of each topic.
-    """
+    """Return segments with areas in place of topics, -1 without one; `areas`, `(topics,)`, is the area of each topic."""
     topic = np.where(rows.topic >= 0, np.asarray(areas, dtype=np.int32)[rows.topic] if len(areas) else -1, -1)
     return rows.with_topics(topic, rows.relevance)

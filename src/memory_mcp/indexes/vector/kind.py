@@ -86,8 +86,7 @@ class Vector:
     def predecessor(self, fingerprint: Mapping[str, Any]) -> "Vector | None":
         """Return this kind if only the model's folder differs, or one with the former model; None otherwise.
 
-        The former model must have the configured one's name, still load, and have the same files; the formats
-        must be equal.
+        The former model must have the configured one's name, still load, and have the same files; the formats must be equal.
         """
         made, mine = fingerprint.get("embedder"), self.fingerprint()
         if not isinstance(made, dict) or {**fingerprint, "embedder": 0} != {**mine, "embedder": 0}:
@@ -103,10 +102,7 @@ class Vector:
             return None
 
     def prepared(self, unit: Unit) -> Body:
-        """Return the rows of a unit's nodes and grips: embeds their gists, except those whose vectors an earlier index has.
-
-        Raises LayerUnavailable without the model.
-        """
+        """Embed a unit's gists, but for known vectors; return rows of nodes and grips. LayerUnavailable without the model."""
         gists = [d.gist for d in (*unit.nodes, *unit.grips)]
         raw = [hashlib.blake2b(gist.encode("utf-8", "surrogatepass"), digest_size=8).digest() for gist in gists]
         digests = np.array([int.from_bytes(digest, "little") for digest in raw], dtype=np.uint64)

@@ -45,13 +45,7 @@ class _Asked:
     floor: np.float32
 
 
-def search(
-    snapshot: Snapshot[Body],
-    query_vector: Array,
-    filters: Filters,
-    limit: int,
-    min_similarity: float = 0.0,
-) -> Matches:
+def search(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int, min_similarity: float = 0.0) -> Matches:
     """Return the documents nearest to a vector, `(dimensions,)` float32, ties by key; only similarities above 0.
 
     At most `limit` are returned, with at least `min_similarity` (0: any); filters are applied first. Of
@@ -111,8 +105,7 @@ def rated(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candid
 def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> Candidates:
     """Return the messages of some rows of grips, ascending, each with its nearest grip.
 
-    `raw` are similarities of the rows, both `(n,)`. In `meaning` questions lose some similarity, and none is
-    below 0.
+    `raw` are similarities of the rows, both `(n,)`. In `meaning` questions lose some similarity, and none is below 0.
     """
     places, similarity, best = by_message(live.messages, rows, raw.astype(np.float64))
     unit = live.messages.unit[places]

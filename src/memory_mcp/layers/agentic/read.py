@@ -179,8 +179,7 @@ class Reader:
     def pending(self, query: Weighted, events: Iterable[Event], limit: int) -> list[Hit]:
         """Return the best hits among events that have no node yet, best first, at most `limit`.
 
-        Those with most of the query's words are read first, newest first; the others only while none of those
-        matches.
+        Those with most of the query's words are read first, newest first; the others only while none of those matches.
         """
         likely = sorted(events, key=lambda e: (query.probes_in(searchable(e)), e.order), reverse=True)
         matched: list[tuple[Event, Counter[str]]] = []

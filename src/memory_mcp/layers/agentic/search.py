@@ -53,8 +53,7 @@ class NodeSearch:
     ) -> tuple[TocNode, list[FieldMatch]]:
         """Return a node and the matches in its own fields, best first, at most `limit`.
 
-        Raises NotFound for an unknown node, InvalidQuery for a limit out of 1..100, an unknown field or an
-        empty text.
+        Raises NotFound for an unknown node, InvalidQuery for a limit out of 1..100, an unknown field or an empty text.
         """
         _check_limit(limit)
         chosen = parse_fields(fields)
@@ -74,10 +73,9 @@ class NodeSearch:
     ) -> ChildrenResult:
         """Return children (or all descendants of a finer level) that hold query terms, in themselves or below.
 
-        With `fields`, only those fields count. Ties go to the node with more in its own text, then the
-        newest. Of more than 300 nodes those are read whose term sets hold most of the query, and refined ones. Raises
-        NotFound for an unknown parent, InvalidQuery for a level that is not below it, a limit out of 1..100, an unknown
-        field or an empty text.
+        With `fields`, only those fields count. Ties go to the node with more in its own text, then the newest. Of more than 300
+        nodes those are read whose term sets hold most of the query, and refined ones. Raises NotFound for an unknown parent,
+        InvalidQuery for a level that is not below it, a limit out of 1..100, an unknown field or an empty text.
         """
         _check_limit(limit)
         chosen = parse_fields(fields)
@@ -116,8 +114,7 @@ class NodeSearch:
     ) -> list[NodeResult]:
         """Return the nodes that match, best first, with at most three matches each.
 
-        With `below_too` words of their events count as well; a node that has them only there gets a pointer
-        as its match.
+        With `below_too` words of their events count as well; a node that has them only there gets a pointer as its match.
         """
         nodes, sets = self._tree.with_terms(ids, project) if below_too else (self._tree.nodes(ids, project), {})
         found = []
