@@ -99,10 +99,7 @@ class _Placing:
         self._next_no = max((c.cut_no for c in cuts), default=-1) + 1
 
     def place(self, event: Event) -> None:
-        """Add an event to the cut that begins last before it, if it belongs there, else open one after that.
-
-        An event that ends the newest cut closes it.
-        """
+        """Add an event to the last cut that begins before it, if it belongs there, else open one; an end closes the newest."""
         at = bisect_right(self.cuts, event.order, key=lambda c: c.start) - 1
         tokens = size_of(event)
         if at >= 0 and self._belongs(at, event, tokens):

@@ -134,10 +134,7 @@ class Keeper:
         return ready and behind > BULK and self._built is None and not self.index.outdated and self.index.verify()
 
     def follow_beside(self, others: "Sequence[Keeper]") -> None:
-        """Index up to 12,000 changes in child processes, together with those of `others` at the same position.
-
-        An error is logged and noted, not raised.
-        """
+        """Index up to 12,000 changes in child processes, with `others` at the same position; log and note an error."""
         together = [self, *(k for k in others if k.index.position == self.index.position)]
         try:
             with span("index_follow"):

@@ -278,8 +278,5 @@ class Layer(Protocol):
         ...
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return hits within the budget, best first, at most `query.limit`, fewer when the budget runs out.
-
-        Raises LayerUnavailable when the layer cannot be used.
-        """
+        """Return hits within the budget, best first, at most `query.limit`. Raises LayerUnavailable when it cannot be used."""
         ...

@@ -111,25 +111,23 @@ class Budget:
     #: Only the time limit of the parent applies, not its nodes and calls.
     is_apart: bool = False
     started: float = field(default=-1.0)
-    _begun: float = field(init=False)
+    #: Start of this path on the clock's monotonic time, in seconds.
+    begun: float = field(init=False)
     _cancelled: threading.Event = field(init=False, default_factory=threading.Event)
     _gone: threading.Event | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Start the time of this path, and that of the search unless it is given: when the call arrived, if known, else now."""
-        self._begun = self.clock.monotonic()
+        self.begun = self.clock.monotonic()
         self._gone = GONE.get()
         if self.started < 0:
             since = SINCE.get()
             # With a clock other than the machine's the arrival time is meaningless.
-            arrived = since is not None and 0 <= self._begun - since < _WAITED
-            self.started = since if since is not None and arrived else self._begun
+            arrived = since is not None and 0 <= self.begun - since < _WAITED
+            self.started = since if since is not None and arrived else self.begun
 
     def branch(self, own_ms: int | None = None) -> "Budget":
-        """Return a budget for one of several parallel paths: shared counters, and a cancellation of its own.
-
-        `own_ms` is its own time limit from now on, milliseconds; None for that of the search.
-        """
+        """Return a budget for a parallel path: shared counters, own cancellation and, unless None, a limit of `own_ms` ms."""
         return replace(self, own_ms=own_ms, own=None, parent=self)
 
     def share(self, fraction: float, until_found: bool = False) -> "Budget":
@@ -180,11 +178,6 @@ class Budget:
         """Names of the bounds that were reached, in that order: the list itself, which callers add to."""
         return self.spent.hit
 
-    @property
-    def begun(self) -> float:
-        """Start of this path on the clock's monotonic time, in seconds."""
-        return self._begun
-
     def cancel(self) -> None:
         """Cancel this path and every budget made from it: all are out of time from now on, for good."""
         self._cancelled.set()
@@ -206,7 +199,7 @@ class Budget:
 
     def _own_ms_left(self, now: float) -> float:
         """Return the milliseconds until the earliest path limit of this budget and its parents; inf for none."""
-        left = math.inf if self.own_ms is None or self._is_released() else self.own_ms - (now - self._begun) * 1000
+        left = math.inf if self.own_ms is None or self._is_released() else self.own_ms - (now - self.begun) * 1000
         return left if self.parent is None else min(left, self.parent._own_ms_left(now))
 
     def _is_released(self) -> bool:

@@ -170,10 +170,7 @@ class TeleportLayer:
         return Found(found.best, tuple(beside), found.total + len(beside), took, tuple(notices))
 
     def show(self, query: IndexQuery, found: Found) -> Teleported:
-        """Return the hits of what was found, with their words, best first, at most `query.limit`.
-
-        Events not indexed yet that a hit shows already are left out.
-        """
+        """Return at most `query.limit` hits of what was found, best first, without events not indexed yet that a hit shows."""
         with span("collect_results"):
             wanted = frozenset(query_terms(query.text))
             hits = self._showing.hits(found.matches, query.filters, wanted)
@@ -272,8 +269,8 @@ class TeleportLayer:
             if match.grip_id:
                 hits += [by_grip[match.grip_id]] if match.grip_id in by_grip else []
             else:
-                found_beside = replace(names[int(everything.message[place])], score=match.score)
-                hits += self._showing.unfiled([found_beside], wanted)
+                one = replace(names[int(everything.message[place])], score=match.score)
+                hits += self._showing.unfiled([one], wanted)
         notices = tuple(dict.fromkeys(n for s in sides.values() for n in s.notices))
         return Teleported(tuple(hits), len(everything), 0.0, notices)
 

@@ -36,17 +36,6 @@ _FITS = 0.2
 _EPOCH = 719_163
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """A topic or area that fits a text."""
-
-    level: Level
-    place: int
-    shares: Shares
-    importance: float
-    fit: float
-
-
 @dataclass(frozen=True)
 class TopicGraph:
     """An immutable topic graph."""
@@ -124,12 +113,12 @@ class TopicGraph:
         An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are left out.
         """
         lists = [self._fitting(level, view, text) for level in (self.topics, self.areas)]
-        lists.sort(key=lambda found: -found[0].fit if found else 0.0)
+        lists.sort(key=lambda found: -found[0][-1] if found else 0.0)
         mixed = [one for pair in zip_longest(*lists) for one in pair if one is not None]
-        return [self._topic(f.level, f.place, f.shares, view, f.importance, f.fit) for f in mixed[:limit]], len(mixed)
+        return [self._topic(*one) for one in mixed[:limit]], len(mixed)
 
-    def _fitting(self, level: Level, view: View, text: str) -> list[_Fit]:
-        """Return the topics of a level that fit a text by `_FITS` at least, the best first, then the most important.
+    def _fitting(self, level: Level, view: View, text: str) -> list[tuple[Level, int, Shares, View, float, float]]:
+        """Return the arguments of `_topic`, the fit last, for topics of a level that fit a text by `_FITS` at least, best first.
 
         Left out are old ones, those without a segment in the view, and areas of which the view has a single topic.
         """
@@ -143,7 +132,7 @@ class TopicGraph:
             there &= np.bincount(own, minlength=len(self.areas.names)) > 1
         found = np.flatnonzero(there)
         ranked = found[np.lexsort((found, -importance[found], -fit[found]))].tolist()
-        return [_Fit(level, place, shares, float(importance[place]), float(fit[place])) for place in ranked]
+        return [(level, place, shares, view, float(importance[place]), float(fit[place])) for place in ranked]
 
     def topic(self, topic_id: str, view: View) -> Topic:
         """Return a topic or area, or the one it was merged into, with its values in the view.

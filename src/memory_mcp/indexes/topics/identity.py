@@ -40,10 +40,16 @@ def identified(groups: Sequence[Sequence[int]], known: Sequence[KnownTopic], at_
     shared = Counter((o, place[key]) for o, topic in enumerate(before) for key in topic.members if key in place)
     kept = _matched(groups, before, shared)
     taken = {topic.topic_id for topic in known}
-    ids = [
-        before[kept[c]].topic_id if c in kept else _fresh(group, taken, "area" if areas else "topic")
-        for c, group in enumerate(groups)
-    ]
+    ids: list[TopicId] = []
+    kind = "area" if areas else "topic"
+    for c, group in enumerate(groups):
+        # A new id is made from the group's members, and from a number if that one was taken.
+        name, salt = before[kept[c]].topic_id if c in kept else topic_id(kind, group), 0
+        while c not in kept and name in taken:
+            salt += 1
+            name = topic_id(kind, [*group, -salt])
+        taken.add(name)
+        ids.append(name)
     over, turns = _told(ids, kept, before, shared, at_ms)
     old = {topic.topic_id: topic for topic in known}
     told: list[KnownTopic] = [over.get(t.topic_id, t) for t in known if t.topic_id not in ids]
@@ -88,16 +94,6 @@ def _matched(groups: Sequence[Sequence[int]], before: Sequence[KnownTopic], shar
             kept[c] = o
             used.add(o)
     return kept
-
-
-def _fresh(group: Sequence[int], taken: set[TopicId], kind: str) -> TopicId:
-    """Return a new id: from the group's members, and a number if the id was taken. Adds it to `taken`."""
-    made, salt = topic_id(kind, group), 0
-    while made in taken:
-        salt += 1
-        made = topic_id(kind, [*group, -salt])
-    taken.add(made)
-    return made
 
 
 def _told(

@@ -3,7 +3,6 @@
 Raw scores are cosine similarities. The best of each table over all parts are calibrated together, then merged.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,8 +63,15 @@ def search(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limi
                 found[table].append(best)
                 total += count
     chosen = merged(ranked(found[table], table, asked.limit, normalized_similarity, VECTOR[table]) for table in TABLES)
-    shown = _one_per_message(r for r in chosen if r.raw >= floor)[:limit]
-    return Matches(tuple(_match(r, asked, place < _QUOTED) for place, r in enumerate(shown)), total)
+    seen: set[int] = set()
+    shown: list[Ranked[Best]] = []
+    for one in chosen:
+        grips = one.best.live.part.grips
+        name = int(grips.message[one.best.rows[one.at]]) if one.best.table is DocType.GRIP else 0
+        if one.raw >= floor and not (name and name in seen):
+            seen.add(name)
+            shown.append(one)
+    return Matches(tuple(_match(r, asked, place < _QUOTED) for place, r in enumerate(shown[:limit])), total)
 
 
 def candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int) -> Candidates:
@@ -114,19 +120,6 @@ def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> 
     asks = 1 - ASKING / 255 * live.part.grips.asks[best]
     meaning = np.stack([similarity * np.sqrt(asks), segment[back]], axis=1)
     return Candidates.of(live, best, unit, similarity, meaning=np.maximum(meaning, 0.0))
-
-
-def _one_per_message(found: Iterable[Ranked[Best]]) -> list[Ranked[Best]]:
-    """Return what was found, in order, without grips of a message that has one before; nodes and lone grips all stay."""
-    seen: set[int] = set()
-    kept = []
-    for one in found:
-        grips = one.best.live.part.grips
-        name = int(grips.message[one.best.rows[one.at]]) if one.best.table is DocType.GRIP else 0
-        if not name or name not in seen:
-            seen.add(name)
-            kept.append(one)
-    return kept
 
 
 def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[Best, int]:
