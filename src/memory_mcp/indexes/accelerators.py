@@ -259,7 +259,7 @@ class Accelerators:
         return any(waiting)
 
     def _warm(self) -> None:
-        """Load the model of searches once there are documents: a question would wait .3 s. Failures are logged, not retried."""
+        """Load the model that searches use once there are documents: a question would wait .3 s. Failures are logged once."""
         serving = self._to_warm()
         if serving is None or serving is self._warmed:
             return

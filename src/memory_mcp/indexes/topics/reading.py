@@ -152,7 +152,7 @@ class Texts:
         return np.asarray(found)
 
     def unit(self, shown: str, kind: Kind, key: str = "", weight: float = 0.0) -> int:
-        """Add a unit, return its number; those of one key are counted together, by the first one's weight, without key never."""
+        """Add a unit, return its number; units of one key are counted together, with the first's weight; those without, never."""
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._weights)
