@@ -105,9 +105,8 @@ def salience_of(bullets: Sequence[TocBullet]) -> float:
 def keep_refinement(node: TocNode, before: TocNode | None, source: Callable[[], str]) -> TocNode:
     """Return `node` with the words that an agent or a language model gave its previous version; else unchanged.
 
-    The words of a language model are kept while `source()`, the digest of what the node is written from, is
-    unchanged. An agent's are kept always, with its keywords; bullets of projects that it did not write about
-    are the derived ones.
+    The words of a language model are kept while `source()`, the digest of what the node is written from, is unchanged. An
+    agent's are kept always, with its keywords; bullets of projects that it did not write about are the derived ones.
     """
     if before is None or before.author == EXTRACTIVE:
         return node

@@ -52,10 +52,7 @@ class CloseSegments:
         self._done = self._unfolded = None
 
     def pending(self) -> int:
-        """Return the number of events stored and not yet derived.
-
-        The first call reads the checkpoint, later ones use the cached one.
-        """
+        """Return the number of events stored and not derived, by the checkpoint that the first call reads, cached later."""
         return self._storage.events.last_seq() - self.reached()
 
     def reached(self) -> int:
@@ -73,10 +70,9 @@ class CloseSegments:
     ) -> None:
         """Derive everything pending, or `steps` steps of it, of `size` events each.
 
-        Each step is a transaction with its checkpoint. What is stored meanwhile waits for the next run, but
-        for what fits into the last batch. `progress` gets the number of events of each step. `derive_batch`
-        may spread the pure part over processes; it must give what `derive.build.derive` gives. Errors are
-        passed on: steps done stay done.
+        Each step is a transaction with its checkpoint. What is stored meanwhile waits for the next run, but for what fits into
+        the last batch. `progress` gets the number of events of each step. `derive_batch` may spread the pure part over
+        processes; it must give what `derive.build.derive` gives. Errors are passed on: steps done stay done.
         """
         work = derive_batch or (lambda batch: derive(batch, self._calendar, self._summarizer))
         changed = False
@@ -97,10 +93,7 @@ class CloseSegments:
             self.fold()
 
     def fold(self) -> None:
-        """Join the term rows of nodes that have 24 or more, in a transaction of its own.
-
-        Skipped if none can have: finding them reads a column of all rows.
-        """
+        """Join the term rows of nodes that have 24 or more, in one transaction; skipped if none can: finding them is slow."""
         if self._unfolded is None or self._unfolded >= FOLD_AT:
             self._storage.toc.fold_terms(FOLD_AT)
             self._unfolded = 0
@@ -111,10 +104,7 @@ class CloseSegments:
         return touched
 
     def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
-        """Derive and publish the changes of one batch in one transaction; return whether any segment changed.
-
-        An error is passed on, and cached terms are dropped.
-        """
+        """Derive and publish one batch in one transaction; return whether a segment changed. An error drops cached terms."""
         batch = self._placed(events)
         derived = derive_batch(self._work(batch, derived_to))
         failpoint("derive.computed")
@@ -145,7 +135,14 @@ class CloseSegments:
         cuts = self._storage.toc.cuts(streams)
         placed = _Placed(events=by_id)
         for event in lost:
-            self._make_room(cuts[event.stream], event, placed)
+            for place, cut in enumerate(cuts[event.stream]):
+                if cut.start <= event.order <= cut.end:
+                    # An event of the batch itself was not counted yet: its segment is only counted again.
+                    held = event.event_id not in by_id
+                    left = max(cut.tokens - held * size_of(event), 0)
+                    shrunk = replace(cut, events=max(cut.events - held, 0), tokens=left)
+                    cuts[event.stream][place] = placed.changed[cut.key] = shrunk
+                    placed.recounted.add(cut.key)
         for stream, found in streams.items():
             assignment = assign(cuts[stream], found, self._calendar, self._settings)
             placed.changed.update((c.key, c) for c in assignment.changed)
@@ -160,23 +157,10 @@ class CloseSegments:
                 _told_anew(cuts[stream], streams.get(stream, ()), placed)
         return placed
 
-    def _make_room(self, cuts: list[Segment], event: Event, placed: "_Placed") -> None:
-        """Shrink the segment of `cuts` that holds `event`, which a duplicate now hides; changes `cuts` and `placed`.
-
-        An event of the batch itself was not counted yet: its segment is only counted again.
-        """
-        for place, cut in enumerate(cuts):
-            if cut.start <= event.order <= cut.end:
-                held = event.event_id not in placed.events
-                left = max(cut.tokens - held * size_of(event), 0)
-                cuts[place] = placed.changed[cut.key] = replace(cut, events=max(cut.events - held, 0), tokens=left)
-                placed.recounted.add(cut.key)
-
     def _work(self, placed: "_Placed", derived_to: int) -> list[Work]:
         """Return each changed segment with all its events, from the batch if it holds them all, else from the store.
 
-        With it go its node as published before, and its recap. Its counts are corrected where they differ
-        from its events.
+        With it go its node as published before, and its recap. Its counts are corrected where they differ from its events.
         """
         members: dict[int, list[Event]] = {}
         for event_id, key in placed.members.items():

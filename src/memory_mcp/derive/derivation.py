@@ -64,11 +64,7 @@ class Publishing:
     """A reentrant lock for publishing nodes, across threads and across processes that have the memory open."""
 
     def __init__(self, exclusive: Callable[[str], AbstractContextManager[bool]], reread: Callable[[], None]) -> None:
-        """Create the lock.
-
-        `exclusive` opens a lock that other processes respect. `reread` is called with it held when another process has published
-        since this one did.
-        """
+        """Create the lock: `exclusive` opens that among processes, `reread` is called, held, after another process published."""
         self._exclusive, self._reread = exclusive, reread
         self._lock = threading.RLock()
         self._held: list[AbstractContextManager[bool] | None] = []
@@ -76,8 +72,7 @@ class Publishing:
     def __enter__(self) -> None:
         """Wait for the lock, in this process and, unless held already, among processes.
 
-        Calls `reread` with it held if another process has published. Errors of the other lock are passed on,
-        with nothing held.
+        Calls `reread` with it held if another process has published. Errors of the other lock are passed on, with nothing held.
         """
         self._lock.acquire()
         try:
@@ -154,16 +149,10 @@ class Derivation:
     ) -> Spent:
         """Derive everything pending and publish every stale period, limited to the levels in `depth`; return what it took.
 
-        What is stored meanwhile is the next run's: beside writers that never rest a run would have no end.
-        Errors are passed on.
-
-        Args:
-            depth: Levels to bring up to date.
-            place: Where to do the work. Aside, the lock is held for one step of segments at a time.
-            progress: Called with the number of events of each batch of segments; never aside.
-            should_stop: Asked between two transactions of periods; true ends the run early.
-            more: Aside, whether more events are coming: they are waited for, and derived in whole steps until they end.
-
+        What is stored meanwhile is the next run's: beside writers that never rest a run would have no end. Aside (`place`), the
+        lock is held for one step of segments at a time, and while `more()` is true, coming events are waited for and derived in
+        whole steps. `progress` gets the number of events of each batch of segments, never aside; `should_stop`, asked between two
+        transactions of periods, ends the run early. Errors are passed on.
         """
         with ExitStack() as held:
             if place is not Place.ASIDE:

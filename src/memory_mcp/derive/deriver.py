@@ -70,7 +70,8 @@ class Deriver:
         #: Until when the thread sleeps; None: until it is woken.
         self._until: float | None = 0.0
         self._stopped = False
-        self._running = False
+        #: Whether a run is under way.
+        self.running = False
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         #: What the last failed run said; "" when the last run went well.
         self.last_error = ""
@@ -83,12 +84,7 @@ class Deriver:
     @property
     def busy(self) -> bool:
         """Whether a run is under way or due."""
-        return self._running or self._hurried or self._waiting.first is not None
-
-    @property
-    def running(self) -> bool:
-        """Whether a run is under way."""
-        return self._running
+        return self.running or self._hurried or self._waiting.first is not None
 
     def notify(self) -> None:
         """Note that something was written, so that a run is due as soon as `patience` and the interval allow. Does not wait."""
@@ -139,7 +135,7 @@ class Deriver:
                 self.last_error = str(error)
                 log.exception("the %s failed; it is tried again with the next write", self._thread.name)
             with self._changed:
-                self._running = False
+                self.running = False
                 now = time.monotonic()
                 self._rested = now + self._interval
                 self._again = None if again is None else now + again
@@ -150,7 +146,7 @@ class Deriver:
             while not self._stopped:
                 now, self._until = time.monotonic(), self._due()
                 if self._until is not None and self._until <= now:
-                    self._waiting.first, self._hurried, self._again, self._running = None, False, None, True
+                    self._waiting.first, self._hurried, self._again, self.running = None, False, None, True
                     self._until = 0.0
                     return True
                 self._changed.wait(None if self._until is None else self._until - now)

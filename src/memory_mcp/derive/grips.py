@@ -7,7 +7,6 @@ paragraphs, else sentences, else words; tool calls and results give grips for wh
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip, make_grip_id, quote_hash, quote_of
@@ -67,39 +66,24 @@ def spans_of(text: str) -> list[tuple[int, int]]:
     Short paragraphs share a span; long ones are cut at sentences, else words.
     """
     spans: list[tuple[int, int]] = []
-    for start, end in _paragraphs(text):
+    gaps = [gap.span() for gap in _PARAGRAPH.finditer(text)]
+    ends = [*(start for start, _ in gaps), len(text.rstrip())]
+    for start, end in zip([0, *(end for _, end in gaps)], ends, strict=True):
         if not _SUBSTANCE.search(text, start, end):
             continue
         if spans and end - spans[-1][0] <= MAX_EXCERPT:
             spans[-1] = (spans[-1][0], end)
             continue
-        spans += _pieces(text, start, end)
+        at = start
+        while end - at > MAX_EXCERPT and len(spans) < _MAX_PER_EVENT:
+            cut = _cut_back(text, at, at + MAX_EXCERPT)
+            spans.append((at, cut))
+            at = cut + (len(text[cut:end]) - len(text[cut:end].lstrip()))
+        if at < end:
+            spans.append((at, end))
         if len(spans) >= _MAX_PER_EVENT:
             break
     return spans[:_MAX_PER_EVENT]
-
-
-def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the parts of a text between empty lines; white space at the end is left out."""
-    start = 0
-    for gap in _PARAGRAPH.finditer(text):
-        yield start, gap.start()
-        start = gap.end()
-    yield start, len(text.rstrip())
-
-
-def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Return spans of about MAX_EXCERPT characters at most that cover a paragraph; little more than 200."""
-    pieces = []
-    while end - start > MAX_EXCERPT:
-        cut = _cut_back(text, start, start + MAX_EXCERPT)
-        pieces.append((start, cut))
-        start = cut + (len(text[cut:end]) - len(text[cut:end].lstrip()))
-        if len(pieces) > _MAX_PER_EVENT:
-            return pieces
-    if start < end:
-        pieces.append((start, end))
-    return pieces
 
 
 def _cut_back(text: str, start: int, limit: int) -> int:
@@ -115,14 +99,9 @@ def _cut_back(text: str, start: int, limit: int) -> int:
         return start + len(text[start : ends[-1]].rstrip())
     words = _WORDS.match(text, start, limit + 1)
     end = start + len(text[start : words.end()].rstrip()) if words else start
-    return end if end > start else _between_characters(text, start, limit)
-
-
-def _between_characters(text: str, start: int, limit: int) -> int:
-    """Return the last place up to `limit` that parts no accent from its letter and no emoji from its other half.
-
-    `limit` itself if there is none after `start`.
-    """
+    if end > start:
+        return end
+    # No accent is parted from its letter, and no emoji from its other half.
     at = limit
     while at > start + 1 and (unicodedata.combining(text[at]) or text[at] in _JOINERS or text[at - 1] == "\u200d"):
         at -= 1
@@ -150,22 +129,16 @@ def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]
     elif failed and head:
         yield _single(event, 0, head, segment)
     if failed or "command" in event.metadata or (call is not None and "command" in call.metadata):
-        for start, end in islice(_error_lines(event.text), _ERROR_LINES):
+        # Marks are searched for and their lines found around them: a line of data may be very long.
+        end = -1
+        for _ in range(_ERROR_LINES):
+            if (match := _ERROR.search(event.text, end + 1)) is None:
+                break
+            start = event.text.rfind("\n", 0, match.start()) + 1
+            end = event.text.find("\n", match.end())
+            end = len(event.text) if end < 0 else end
             if end > head:
                 yield _single(event, start, _cut_back(event.text[:end], start, start + _HALF), segment)
-
-
-def _error_lines(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the lines that name an error, in order, each once.
-
-    Marks are searched for and their lines found around them: a line of data may be very long.
-    """
-    end = -1
-    while match := _ERROR.search(text, end + 1):
-        start = text.rfind("\n", 0, match.start()) + 1
-        end = text.find("\n", match.end())
-        end = len(text) if end < 0 else end
-        yield start, end
 
 
 def _single(event: Event, start: int, end: int, segment: int) -> Grip:

@@ -7,7 +7,7 @@ On a healthy store it changes nothing. Killed at any point it leaves a valid sto
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from memory_mcp.derive.build import Derived, Work, derive
@@ -59,7 +59,11 @@ class RebuildToc:
         started = time.perf_counter()
         self._storage.reread()
         if timezone:
-            self._move(timezone)
+            self._storage.set_timezone(timezone)
+            self._calendar = Calendar(timezone)
+            days = [(c, self._calendar.day_of(c.start[0])) for c in self._storage.toc.iter_cuts()]
+            if moved := {c.key: day for c, day in days if day != c.day}:
+                self._storage.toc.move_segments(moved)
         self._recut()
         cuts = sorted(self._storage.toc.iter_cuts(), key=lambda c: c.start)
         frequencies: dict[str, list[Hashes]] = {}
@@ -71,23 +75,14 @@ class RebuildToc:
                 progress(min(start + _CHUNK, len(cuts)), len(cuts))
         rows = tuple(frequency(project, parts) for project, parts in frequencies.items())
         self._storage.toc.publish(Build(frequencies=rows, reset_frequencies=True))
-        wanted = {c.node_id for c in cuts} | {p for c in cuts for p in rollup_targets(c.day)}
+        periods = {p for c in cuts for p in rollup_targets(c.day)}
+        wanted = periods.union(c.node_id for c in cuts)
         extra = [n.node_id for n in self._storage.toc.all_nodes() if n.node_id not in wanted]
         if extra:
             self._storage.toc.drop_nodes(extra)
-        dropped = len(extra)
-        self._periods(cuts)
-        checked = len(cuts) + len({p for c in cuts for p in rollup_targets(c.day)})
-        return RebuildReport(checked, self._changed, dropped, self._rewritten, time.perf_counter() - started)
-
-    def _move(self, timezone: str) -> None:
-        """Store a new time zone, and file every segment under its day in it."""
-        self._storage.set_timezone(timezone)
-        self._calendar = Calendar(timezone)
-        cuts = list(self._storage.toc.iter_cuts())
-        moved = {c.key: day for c in cuts if (day := self._calendar.day_of(c.start[0])) != c.day}
-        if moved:
-            self._storage.toc.move_segments(moved)
+        self._periods(periods)
+        took = time.perf_counter() - started
+        return RebuildReport(len(cuts) + len(periods), self._changed, len(extra), self._rewritten, took)
 
     def _recut(self) -> None:
         """Replace the cuts of streams that an older cutter made, except of streams with a refined or pinned segment.
@@ -116,10 +111,7 @@ class RebuildToc:
             self._storage.toc.recut(fresh, leads)
 
     def _segments(self, cuts: Sequence[Segment]) -> list[Derived]:
-        """Derive some segments again, write what differs in one transaction, count it, and return all derived ones.
-
-        Segments without events are left out.
-        """
+        """Derive segments again, without empty ones, write and count what differs, in one transaction, and return all derived."""
         events = self._storage.events.in_segments(cuts)
         before = self._storage.toc.nodes([c.node_id for c in cuts])
         recaps = self._storage.events.recaps({c.stream for c in cuts})
@@ -146,16 +138,19 @@ class RebuildToc:
         return derived
 
     def _stale(self, nodes: Sequence[TocNode], before: Mapping[NodeId, TocNode]) -> list[TocNode]:
-        """Return the nodes that differ from the stored ones or are missing from a parent's list."""
+        """Return the nodes that differ from the stored ones, but for version, build and pin, or that a parent does not list."""
         listed = {p: set(self._storage.toc.child_ids(p)) for p in {p for n in nodes for p in parents(n.node_id)}}
-        return [
-            n for n in nodes if _differs(before.get(n.node_id), n) or any(n.node_id not in listed[p] for p in parents(n.node_id))
-        ]
+        stale = []
+        for node in nodes:
+            old = before.get(node.node_id)
+            same = old is not None and replace(node, version=old.version, built=old.built, pinned=old.pinned) == old
+            if not same or any(node.node_id not in listed[p] for p in parents(node.node_id)):
+                stale.append(node)
+        return stale
 
-    def _periods(self, cuts: Sequence[Segment]) -> None:
-        """Rebuild the periods of `cuts`, finest level first: text, then terms; write what differs, then roll up stale periods."""
+    def _periods(self, wanted: Set[NodeId]) -> None:
+        """Rebuild these periods, finest level first: text, then terms; write what differs, then roll up stale periods."""
         rollups = RollUps(self._storage, self._calendar, self._summarizer)
-        wanted = {p for day in {c.day for c in cuts} for p in rollup_targets(day)}
         for level in PERIODS:
             ids = sorted(n for n in wanted if level_of(n) is level)
             for start in range(0, len(ids), _CHUNK):
@@ -167,10 +162,3 @@ class RebuildToc:
                 self._changed += len(nodes)
                 self._rewritten += len(refit(self._storage.toc, part))
         rollups.run()
-
-
-def _differs(before: TocNode | None, now: TocNode) -> bool:
-    """Return whether anything but version, build number and pin differs; True without a former node."""
-    if before is None:
-        return True
-    return replace(now, version=before.version, built=before.built, pinned=before.pinned) != before

@@ -87,7 +87,10 @@ class RollUps:
             ids = sorted(t for t in targets if level_of(t) is level)
             same = [i for i in ids if i in before and level is not TocLevel.DAY and not self._hears(i, now, before)]
             now |= {n.node_id: n for n in self.compute([i for i in ids if i not in same], before, now)}
-            now |= {i: _counted(before[i], self._tally(i)) for i in same}
+            for i in same:
+                tally = self._tally(i)
+                told = replace(before[i], agents=tally.agents, projects=tally.projects)
+                now[i] = replace(told, version=told.version + 1, session_count=tally.sessions, event_count=tally.events)
         return self._write(list(now.values()), before)
 
     def lacking(self, days: Iterable[str]) -> bool:
@@ -122,7 +125,14 @@ class RollUps:
         `before` are the stored nodes, whose refined words stay; `fresh` are children that are not stored yet.
         Nothing is written.
         """
-        below = self._below(ids)
+        if len(ids) > _DAYS_ALONE and level_of(ids[0]) is TocLevel.DAY:
+            below: dict[NodeId, list[NodeId]] = {i: [] for i in ids}
+            first, after = min(span_of(i)[0] for i in ids), max(span_of(i)[1] for i in ids)
+            for cut in self._storage.toc.segments_of_days(first.isoformat(), after.isoformat(), None):
+                if day_id(cut.day) in below:
+                    below[day_id(cut.day)].append(cut.node_id)
+        else:
+            below = {i: children_of(self._storage.toc, i) for i in ids}
         found = self._storage.toc.nodes([c for children in below.values() for c in children]) | dict(fresh or {})
         nodes = []
         for node_id in ids:
@@ -134,33 +144,10 @@ class RollUps:
                 nodes.append(replace(node, version=earlier.version + 1 if earlier else 1))
         return nodes
 
-    def _below(self, ids: Sequence[NodeId]) -> dict[NodeId, list[NodeId]]:
-        """Return the ids of the children of each of these periods, all of one level; those of many days are read at once."""
-        if len(ids) <= _DAYS_ALONE or level_of(ids[0]) is not TocLevel.DAY:
-            return {i: children_of(self._storage.toc, i) for i in ids}
-        below: dict[NodeId, list[NodeId]] = {i: [] for i in ids}
-        first, after = min(span_of(i)[0] for i in ids), max(span_of(i)[1] for i in ids)
-        for cut in self._storage.toc.segments_of_days(first.isoformat(), after.isoformat(), None):
-            if day_id(cut.day) in below:
-                below[day_id(cut.day)].append(cut.node_id)
-        return below
-
     def _tally(self, node_id: NodeId) -> Tally:
         """Return the counts of the segments of a period, of all projects."""
         first, after = span_of(node_id)
         return self._storage.toc.tally(first.isoformat(), after.isoformat(), None)
-
-
-def _counted(node: TocNode, tally: Tally) -> TocNode:
-    """Return the next version of a period with new counts, for one whose children did not change their text."""
-    return replace(
-        node,
-        version=node.version + 1,
-        session_count=tally.sessions,
-        event_count=tally.events,
-        agents=tally.agents,
-        projects=tally.projects,
-    )
 
 
 def _says_the_same(before: TocNode | None, now: TocNode) -> bool:

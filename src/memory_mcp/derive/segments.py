@@ -99,13 +99,18 @@ class _Placing:
         self._next_no = max((c.cut_no for c in cuts), default=-1) + 1
 
     def place(self, event: Event) -> None:
-        """Add an event to the cut that begins last before it, if it belongs there, else open one after that."""
+        """Add an event to the last cut that begins before it, if it belongs there, else open one; an end closes the newest."""
         at = bisect_right(self.cuts, event.order, key=lambda c: c.start) - 1
         tokens = size_of(event)
         if at >= 0 and self._belongs(at, event, tokens):
-            self._join(at, event, tokens)
+            cut = self.cuts[at]
+            is_open = cut.open and not (_ends(event) and at == len(self.cuts) - 1)
+            end = max(cut.end, event.order)
+            self.cuts[at] = replace(cut, end=end, events=cut.events + 1, tokens=cut.tokens + tokens, open=is_open)
         else:
-            self._open(at + 1, event, tokens)
+            cut = self._open(at + 1, event, tokens)
+        self.touched.add(cut.key)
+        self.members[event.event_id] = cut.key
 
     def _belongs(self, at: int, event: Event, tokens: int) -> bool:
         """Return whether an event belongs to the cut at an index: within its time, or soon after it and within its size.
@@ -123,22 +128,8 @@ class _Placing:
             return False
         return follows or cut.open or at < len(self.cuts) - 1
 
-    def _join(self, at: int, event: Event, tokens: int) -> None:
-        """Add an event to the cut at an index; an event that ends the newest cut closes it."""
-        cut = self.cuts[at]
-        ends = _ends(event) and at == len(self.cuts) - 1
-        self.cuts[at] = replace(
-            cut,
-            end=max(cut.end, event.order),
-            events=cut.events + 1,
-            tokens=cut.tokens + tokens,
-            open=cut.open and not ends,
-        )
-        self.touched.add(cut.key)
-        self.members[event.event_id] = cut.key
-
-    def _open(self, at: int, event: Event, tokens: int) -> None:
-        """Insert a cut with one event at an index, with the next number; if it is the newest, the one before is closed."""
+    def _open(self, at: int, event: Event, tokens: int) -> Segment:
+        """Insert and return a cut of one event, with the next number, at an index; as the newest it closes the one before."""
         newest = at == len(self.cuts)
         if newest and self.cuts and self.cuts[-1].open:
             self.cuts[-1] = replace(self.cuts[-1], open=False)
@@ -160,8 +151,7 @@ class _Placing:
         )
         self._next_no += 1
         self.cuts.insert(at, cut)
-        self.touched.add(cut.key)
-        self.members[event.event_id] = cut.key
+        return cut
 
 
 def recap_of(cut: Segment, recaps: Sequence[Event]) -> Event | None:

@@ -7,6 +7,7 @@ so that one event never rewrites a year's set.
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -216,11 +217,7 @@ class TermBook:
         self._counts[day_id(day)] = self._days[day]
 
     def _note_day(self, day: str) -> None:
-        """Count a day with its first segment: one child more for its week and month.
-
-        If the month had none, it is one child more for its year.
-        """
-        assert self._days is not None
+        """Count a day with its first segment: a child more for week and month, and for the year if it is the month's first."""
         _, week, month, year = rollup_targets(day)
         if self._counts[month] == 0:
             self._counts[year] += 1
@@ -228,14 +225,27 @@ class TermBook:
         self._counts[month] += 1
 
     def _upwards(self, by_day: dict[str, Hashes]) -> list[TermDelta]:
-        """Return the rows that new terms by day add to all periods above; then drop the oldest sets above the memory limit."""
+        """Return the rows that new terms by day add to all periods above; then drop the oldest sets above the memory limit.
+
+        A period gets its first row, with its whole set, when it has two children.
+        """
         gathered: dict[NodeId, list[Hashes]] = {}
         for day, fresh in by_day.items():
             for target in rollup_targets(day):
                 gathered.setdefault(target, []).append(fresh)
         rows = []
         for target, parts in gathered.items():
-            rows += self._grow(target, union(parts))
+            before = self._sets.get(target, EMPTY)
+            fresh = without(union(parts), before)
+            whole = merge(before, fresh)
+            self._keep(target, whole)
+            if self._counts[target] < 2:
+                continue  # its child's set is its set
+            if target not in self._stored:
+                self._stored.add(target)
+                rows.append(TermDelta(target, whole.tobytes()))
+            elif len(fresh):
+                rows.append(TermDelta(target, fresh.tobytes()))
         # Evict only after a build: what it prefetched must stay until it is done.
         while len(self._live) > _LIVE:
             self._live.popitem(last=False)
@@ -245,22 +255,6 @@ class TermBook:
             self._bytes -= hashes.nbytes
         return rows
 
-    def _grow(self, node_id: NodeId, added: Hashes) -> list[TermDelta]:
-        """Add terms to a period's cached set; return the row to store, none if it has one child or nothing is new.
-
-        The first row of a period that gets its second child has its whole set.
-        """
-        before = self._sets.get(node_id, EMPTY)
-        fresh = without(added, before)
-        whole = merge(before, fresh)
-        self._keep(node_id, whole)
-        if self._counts[node_id] < 2:
-            return []
-        if node_id in self._stored:
-            return [TermDelta(node_id, fresh.tobytes())] if len(fresh) else []
-        self._stored.add(node_id)
-        return [TermDelta(node_id, whole.tobytes())]
-
     def _keep(self, node_id: NodeId, hashes: Hashes) -> None:
         """Cache the set of a period as the latest used."""
         self._bytes += hashes.nbytes - self._sets.get(node_id, EMPTY).nbytes
@@ -269,10 +263,7 @@ class TermBook:
 
 
 def frequency(project: str, parts: Sequence[Hashes], sign: int = 1) -> DocumentFrequency:
-    """Return the row of frequencies for segments of a project from their sets of terms, each `(n,)` uint32, at least one.
-
-    `sign` is -1 for lost terms, which are subtracted.
-    """
+    """Return the row of frequencies of segments' term sets, one at least, each `(n,)` uint32; `sign` -1 subtracts lost terms."""
     hashes, counts = np.unique(np.concatenate(parts), return_counts=True)
     return DocumentFrequency(project, hashes.astype("<u4").tobytes(), (sign * counts).astype("<i4").tobytes())
 
@@ -298,16 +289,11 @@ class Frequencies:
         if known is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            known = self._known[term_hash, project] = self._count(np.uint32(term_hash), project)
+            wanted, known = np.uint32(term_hash), 0
+            every = self._by_project
+            for hashes, counts in chain(*every.values()) if project is None else every.get(project, ()):
+                place = int(np.searchsorted(hashes, wanted))
+                if place < len(hashes) and hashes[place] == wanted:
+                    known += int(counts[place])
+            self._known[term_hash, project] = known
         return known
-
-    def _count(self, term_hash: np.uint32, project: str | None) -> int:
-        """Return the sum of all rows for a term, of one project or of all."""
-        projects = self._by_project if project is None else {project: self._by_project.get(project, [])}
-        total = 0
-        for rows in projects.values():
-            for hashes, counts in rows:
-                place = int(np.searchsorted(hashes, term_hash))
-                if place < len(hashes) and hashes[place] == term_hash:
-                    total += int(counts[place])
-        return total

@@ -64,9 +64,8 @@ class DeriveWorkers:
     def derive(self, batch: Sequence[Work]) -> list[Derived]:
         """Return every segment of a batch, derived, in order, as `build.derive` would.
 
-        Big batches are shared with the children, which are started if need be; small ones, and all if no
-        child can be started, are done in this process. The work of a child that dies is given to others;
-        errors of deriving are passed on.
+        Big batches are shared with the children, which are started if need be; small ones, and all if no child can be started,
+        are done in this process. The work of a child that dies is given to others; errors of deriving are passed on.
         """
         least = _LEAST if not self._aside else 1 if self._children else _LEAST_ASIDE
         if self._wanted == 0 or len(batch) < least:
@@ -89,7 +88,10 @@ class DeriveWorkers:
             except (OSError, EOFError):
                 if given is not None:
                     left.append(given)
-                self._lose(child)
+                if child in self._children:  # no other is started in its place
+                    self._children.remove(child)
+                    self._wanted -= 1
+                    child.end()
             else:
                 if given is not None:
                     made[given] = derived
@@ -100,10 +102,7 @@ class DeriveWorkers:
         return [derived for number in sorted(made) for derived in made[number]]
 
     def _start(self, most: int) -> None:
-        """Start the children that are wanted, at most `most`: a further one would start for nothing.
-
-        If one cannot be, no more are.
-        """
+        """Start the wanted children, at most `most`: a further one would start for nothing. If one cannot be, no more are."""
         while len(self._children) < min(self._wanted, most):
             try:
                 self._children.append(Child("memory_mcp.derive.workers", self._hello))
@@ -114,13 +113,6 @@ class DeriveWorkers:
         """Return the running child with least to do, fewer than two frames; None if there is none."""
         begun = [c for c in self._children if c.begun.done() and c.waiting < _AHEAD]
         return min(begun, key=lambda c: c.waiting, default=None)
-
-    def _lose(self, child: Child) -> None:
-        """End a child that died and start none in its place; does nothing for one that was lost before."""
-        if child in self._children:
-            self._children.remove(child)
-            self._wanted -= 1
-            child.end()
 
 
 def _tell(told: "SimpleQueue[Any]", child: Child, frame: int | None, answer: "Future[Any]") -> None:

@@ -78,16 +78,9 @@ class Accelerators:
     ) -> None:
         """Create the set of indexes; none is opened yet.
 
-        Args:
-            settings: Settings of the keyword and the vector index.
-            topics: Settings of the topic graph.
-            model: Name or folder of the embedding model.
-            storage: The store that is indexed.
-            directory: The data directory; None for a memory without indexes.
-            clock: The current time, for ages.
-            give_way: Called between steps of long work; returns once no caller waits for an answer.
-            is_maintained: Whether `maintain` is called repeatedly. If not, an index is read from disk when it is first used.
-
+        `model` is the name or folder of the embedding model, `directory` the data directory (None: a memory without indexes).
+        `give_way` is called between steps of long work, and returns once no caller waits for an answer. Unless `is_maintained`
+        (`maintain` is called repeatedly), an index is read from disk when it is first used.
         """
         self._settings, self._topics = settings, topics
         self._topic_keeper: TopicKeeper | None = None
@@ -169,10 +162,7 @@ class Accelerators:
         return {n: s.keeper for n in NAMES if (s := self.searcher(n)) is not None}
 
     def keeper(self, name: str) -> "Keeper":
-        """Return the maintainer of one index.
-
-        Raises InvalidQuery for an unknown name and LayerUnavailable when the index is off or cannot be used.
-        """
+        """Return the maintainer of one index. Raises InvalidQuery for an unknown name, LayerUnavailable if off or unusable."""
         if name not in NAMES:
             raise InvalidQuery(f"unknown index: {name!r}", f"Indexes are {', '.join(NAMES)}.")
         searcher = self.searcher(name)
@@ -258,10 +248,7 @@ class Accelerators:
         self._warm()
 
     def maintain(self) -> bool:
-        """Do one round of upkeep for each index, read from disk if need be; return whether changes wait.
-
-        A second caller waits.
-        """
+        """Do one round of upkeep of each index, read from disk if need be; return whether changes wait. A second caller waits."""
         self.load()
         with self._following:
             far = [keeper for keeper in self.keepers.values() if keeper.far_behind]
@@ -272,10 +259,7 @@ class Accelerators:
         return any(waiting)
 
     def _warm(self) -> None:
-        """Load the model searches use once an index has documents: a question would wait .3 s.
-
-        Failures are logged, not tried again.
-        """
+        """Load the model that searches use once there are documents: a question would wait .3 s. Failures are logged once."""
         serving = self._to_warm()
         if serving is None or serving is self._warmed:
             return

@@ -81,10 +81,7 @@ class Workshop:
 
     @contextmanager
     def _hello(self, kind: Kind[Any], options: Mapping[str, Any], cutoffs: Mapping[str, int]) -> Iterator[Hello]:
-        """Yield what a maker is started with; sweeps spare parts with its new prefix inside the block.
-
-        Creates the folders of the index if missing.
-        """
+        """Yield what a maker starts with; sweeps spare parts with its new prefix inside the block. Creates missing folders."""
         home, token = self._index.home, f"b{uuid.uuid4().hex[:12]}"
         home.prepare()
         home.building.add(token)

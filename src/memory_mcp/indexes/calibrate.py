@@ -22,7 +22,7 @@ SLACK = 8.0
 #: Results that share the odds.
 COMPARED = 10
 #: Log odds of a BM25 score difference of 1.
-BM25_SHARPNESS = 0.6
+_BM25_SHARPNESS = 0.6
 #: Exponent of a quotient of distances. Unlike differences of similarities, quotients do not depend on a direction that all
 #: vectors of a model share.
 VECTOR_SHARPNESS = 4.0
@@ -69,7 +69,7 @@ HYBRID: dict[DocType, Table] = {
 }  # fmt: skip
 
 
-def normalized_bm25(scores: Array, possible: float, sharpness: float) -> Array:
+def normalized_bm25(scores: Array, possible: float) -> Array:
     """Return the normalized scores of BM25 scores, both `(n,)` float64, best first; empty for none.
 
     Each is the score's share of the possible one times its share of the odds of the best ten. `possible` is
@@ -77,7 +77,7 @@ def normalized_bm25(scores: Array, possible: float, sharpness: float) -> Array:
     """
     if not len(scores):
         return scores
-    odds = np.exp(sharpness * (scores - scores[0]))
+    odds = np.exp(_BM25_SHARPNESS * (scores - scores[0]))
     found: Array = scores / (possible + SLACK) * odds / odds[:COMPARED].sum()
     return found
 
@@ -85,8 +85,7 @@ def normalized_bm25(scores: Array, possible: float, sharpness: float) -> Array:
 def normalized_similarity(similarities: Array) -> Array:
     """Return the normalized scores, `(n,)` float64, of cosine similarities, `(n,)`, best first; empty for none.
 
-    Each is a share of the odds of the best ten; fewer than ten similarities are treated as if the last were
-    repeated.
+    Each is a share of the odds of the best ten; fewer than ten similarities are treated as if the last were repeated.
     """
     if not len(similarities):
         return similarities

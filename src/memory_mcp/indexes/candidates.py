@@ -72,10 +72,7 @@ class Candidates:
         return Candidates(**{f.name: getattr(self, f.name)[places] for f in fields(self)})
 
     def best(self, limit: int, also: Array) -> "Candidates":
-        """Return the `limit` highest by `raw` and any others that are named in `also`, `(n,)` uint64.
-
-        All are best first by `raw`, ties by key.
-        """
+        """Return the `limit` highest by `raw` and others named in `also`, `(n,)` uint64; best first by `raw`, ties by key."""
         order = np.lexsort((self.lo, self.hi, -self.raw))
         kept = np.isin(self.message[order], also)
         kept[:limit] = True

@@ -82,8 +82,7 @@ class Columns:
     def of(cls, documents: Sequence[IndexDocument], units: Sequence[int], names: Names) -> "Columns":
         """Return the columns of documents, in order; new strings are added to `names`.
 
-        `units`, as many, are the indices of their units. Raises ValueError for a kind or role that has no
-        stored index.
+        `units`, as many, are the indices of their units. Raises ValueError for a kind or role that has no stored index.
         """
         rows = [
             (*d.key, d.start_ms, d.end_ms, LEVELS.index(d.level), _KINDS.index(d.kind), int(d.visible), names.code(d.project),
@@ -96,8 +95,7 @@ class Columns:
     def taken(self, rows: Array, units: Array, codes: Array) -> "Columns":
         """Return some rows, `(n,)`, in that order, with other unit indices and string codes.
 
-        `units`, `(old units,)`, holds the new index by the old one, and `codes`, `(old strings,)`, the new
-        code by the old one.
+        `units`, `(old units,)`, holds the new index by the old one, and `codes`, `(old strings,)`, the new code by the old one.
         """
         picked = {n: getattr(self, n)[rows] for n in NAMES}
         for name in _NAMED:

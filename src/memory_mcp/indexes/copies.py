@@ -95,13 +95,19 @@ class Copies:
     def node(self, row: int, whole: bool) -> TocNode | None:
         """Return the node of a row, with bullets only if `whole`, never pinned; None for an empty copy."""
         text = self.nodes.at(row)
-        return _unpacked(text, whole) if text else None
+        if not text:
+            return None
+        held = dict(zip(_NAMES, json.loads(text), strict=True))
+        held["bullets"] = tuple(
+            TocBullet(said, tuple(grips), MemoryKind(kind), project, agent)
+            for said, grips, kind, project, agent in (held["bullets"] if whole else ())
+        )
+        held |= {name: tuple(held[name]) for name in ("keywords", "agents", "projects")}
+        held |= {"node_id": NodeId(held["node_id"]), "level": TocLevel(held["level"]), "kind": MemoryKind(held["kind"])}
+        return TocNode(**held)
 
     def said(self, row: int, timestamp: int) -> Said | None:
-        """Return the quotation of a row; None for an empty copy or a wrong hash.
-
-        Its time is `timestamp`, UTC milliseconds, which copies do not store.
-        """
+        """Return the quotation of a row, with this time (UTC milliseconds); None for an empty copy or a wrong hash."""
         quote, expected = self.quotes.at(row), int(self.hash[row])
         if not quote or quote_hash(quote) != expected:
             return None
@@ -165,15 +171,3 @@ def _packed(node: TocNode) -> bytes:
     values[_PINNED] = False
     values[_BULLETS] = [[b.text, b.grip_ids, b.kind, b.project, b.agent] for b in node.bullets]
     return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-
-
-def _unpacked(text: str, whole: bool) -> TocNode:
-    """Return the node that `_packed` wrote, without bullets unless `whole`."""
-    held = dict(zip(_NAMES, json.loads(text), strict=True))
-    held["bullets"] = tuple(
-        TocBullet(said, tuple(grips), MemoryKind(kind), project, agent)
-        for said, grips, kind, project, agent in (held["bullets"] if whole else ())
-    )
-    held |= {name: tuple(held[name]) for name in ("keywords", "agents", "projects")}
-    held |= {"node_id": NodeId(held["node_id"]), "level": TocLevel(held["level"]), "kind": MemoryKind(held["kind"])}
-    return TocNode(**held)

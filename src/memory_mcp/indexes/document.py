@@ -5,7 +5,7 @@ grip's neighbours do not depend on when it was indexed.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.derive.build import pieces
@@ -83,14 +83,19 @@ class Unit:
 
 
 def unit_of(source: Source, with_words: bool = True) -> Unit:
-    """Return the documents of one unit; a period has nodes alone: the whole, and one for each project.
+    """Return the documents of one unit; a period has nodes alone: the whole, then one for each project (sorted) of its bullets.
 
     The grips of a segment are by time. Without `with_words` the segment's document lacks the texts of its
     events, which are slow to split. Raises KeyError when an event that begins a grip is missing.
     """
     node = source.node
     if source.segment is None:
-        return Unit(node_key(node.node_id), node.level, node.end_ms, tuple(_period(node)), ())
+        said = _said(node)
+        nodes = [_of_period(node, "", Visible.UNSCOPED, said, _words(said, node))]
+        for project in sorted({b.project for b in node.bullets}):
+            own = tuple(b.text for b in node.bullets if b.project == project)
+            nodes.append(_of_period(node, project, Visible.SCOPED, own, own))
+        return Unit(node_key(node.node_id), node.level, node.end_ms, tuple(nodes), ())
     texts = {e.event_id: e for e in source.events}
     grips = sorted(source.grips, key=lambda g: (g.timestamp, texts[g.event_id_start].order, g.span_start, g.grip_id))
     kinds = {g: b.kind.value for b in reversed(node.bullets) for g in b.grip_ids}
@@ -165,15 +170,6 @@ def _cut(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
             yield rest
 
 
-def _period(node: TocNode) -> Iterable[IndexDocument]:
-    """Yield the document of the whole period, then one per project (sorted) that its bullets name, with these bullets alone."""
-    said = _said(node)
-    yield _of_period(node, "", Visible.UNSCOPED, said, _words(said, node))
-    for project in sorted({b.project for b in node.bullets}):
-        own = tuple(b.text for b in node.bullets if b.project == project)
-        yield _of_period(node, project, Visible.SCOPED, own, own)
-
-
 def _of_period(node: TocNode, project: str, visible: Visible, said: Sequence[str], words: tuple[str, ...]) -> IndexDocument:
     """Return the document of a period, or of one project's share of it if `visible` is SCOPED.
 
@@ -200,10 +196,7 @@ def _of_period(node: TocNode, project: str, visible: Visible, said: Sequence[str
 
 
 def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str) -> IndexDocument:
-    """Return the document of a grip; `events` are those of its segment, `kind` that of the bullet that cites it, or "".
-
-    Raises KeyError when the event it begins in is missing.
-    """
+    """Return the document of a grip; `kind` is of the bullet that cites it, or "". Raises KeyError without its first event."""
     first = events[grip.event_id_start]
     last = events.get(grip.event_id_end) if grip.event_id_end != grip.event_id_start else None
     quote = quote_of(first.text, last.text if last else None, grip.span_start, grip.span_end)

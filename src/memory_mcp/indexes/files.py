@@ -41,10 +41,7 @@ class Checked:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays of any shape one after the other in numpy's format, ordered by name; see `Contents.arrays`.
-
-    Replaces the file; not synced. Raises OSError when it cannot be written.
-    """
+    """Write arrays in numpy's format, ordered by name, over any file; not synced (see `Contents.arrays`). Raises OSError."""
     with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.PRIVATE, 0o600), "wb") as f:
         for name in sorted(arrays):
             np.lib.format.write_array(f, np.ascontiguousarray(arrays[name]), version=(1, 0), allow_pickle=False)
@@ -158,10 +155,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _mapped(path: Path, size: int) -> mmap.mmap:
-    """Map a file of a known size, read-only; raises IndexUnreadable if that fails or the size differs.
-
-    Its digest is not checked.
-    """
+    """Map a file of a known size, read-only, digest unchecked; raises IndexUnreadable if that fails or the size differs."""
     try:
         with _opened(path) as f:
             held = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
@@ -181,11 +175,7 @@ def _scratch_file(scratch: Path) -> Any:
 
 
 def _copy(path: Path, wanted: Checked, sink: Any) -> int:
-    """Copy a file into `sink` and return its size in bytes.
-
-    Raises IndexUnreadable if it is missing, cannot be read, or differs from `wanted`; then a part may have
-    been copied.
-    """
+    """Copy a file into `sink`; return its size in bytes. Raises IndexUnreadable, maybe half way, if it is not as `wanted`."""
     digest, size = hashlib.blake2b(digest_size=16), 0
     try:
         with _opened(path) as f:

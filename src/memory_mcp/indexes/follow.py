@@ -76,9 +76,8 @@ class Member:
 def follow(storage: Storage, member: Member, give_way: Callable[[], None] = lambda: None) -> bool:
     """Index one batch of at most 2000 changes; return whether there may be more.
 
-    With more than 100 changed segments in it, child processes index up to 12,000 changes instead
-    (`follow_aside`). The result can be searched, but is not committed here. Nothing is indexed if another
-    generation has replaced the index meanwhile.
+    With more than 100 changed segments in it, child processes index up to 12,000 changes instead (`follow_aside`). The result
+    can be searched, but is not committed here. Nothing is indexed if another generation has replaced the index meanwhile.
     """
     index = member.index
     since = index.position

@@ -71,8 +71,7 @@ class Manifest:
 def check_origin(manifest: Manifest, store_id: str, last_change: int, named: Callable[[int], str]) -> None:
     """Raise IndexUnreadable if a generation was made from another store, or another history of this one.
 
-    `last_change` is the store's newest; `named` returns the subject of a change, "" if unknown, which is
-    accepted.
+    `last_change` is the store's newest; `named` returns the subject of a change, "" if unknown, which is accepted.
     """
     if manifest.store_id != store_id:
         raise IndexUnreadable("it belongs to another store")
@@ -104,10 +103,7 @@ class Home:
             folder.mkdir(mode=0o700, exist_ok=True)
 
     def current(self) -> Manifest | None:
-        """Return the manifest that CURRENT names, None without CURRENT.
-
-        Raises IndexUnreadable when a file cannot be read or is damaged. The files of parts are not checked.
-        """
+        """Return the manifest that CURRENT names; None without CURRENT, IndexUnreadable if damaged. Parts are not checked."""
         try:
             name = (self.directory / _CURRENT).read_text(encoding="ascii").strip()
         except FileNotFoundError:
@@ -123,10 +119,7 @@ class Home:
         return _parsed(text, name)
 
     def put(self, manifest: Manifest) -> None:
-        """Write a manifest and make it the current one; durable on return. Raises OSError.
-
-        A folder in the place of CURRENT is renamed first.
-        """
+        """Write a manifest and make it current; durable on return. A folder in place of CURRENT is renamed. Raises OSError."""
         self.prepare()
         machine.put(self.directory / f"{manifest.name}.json", _serialized(manifest).encode("utf-8"))
         failpoint("index.manifest_written")

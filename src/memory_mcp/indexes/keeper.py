@@ -67,10 +67,7 @@ class Keeper:
         return self.index.status(behind if self.index.health is Health.HEALTHY else 0, self._built)
 
     def load(self) -> None:
-        """Read the index from disk; an error becomes its status (unhealthy) and is logged, not raised.
-
-        A missing one is `BUILDING`.
-        """
+        """Read the index from disk; an error makes it unhealthy and is logged, not raised; a missing one is `BUILDING`."""
         try:
             self.index.load(self._storage.toc.version(), lambda change: named(self._storage, change))
         except Exception as error:
@@ -104,9 +101,8 @@ class Keeper:
     def _round(self) -> bool:
         """Do the work of `maintain`, its errors passed on.
 
-        An index that cannot be searched is built again in the background instead; one of another kind than
-        wanted is built again and followed meanwhile. Commits only a full write buffer, or after a failed
-        commit.
+        An index that cannot be searched is built again in the background instead; one of another kind than wanted is built
+        again and followed meanwhile. Commits only a full write buffer, or after a failed commit.
         """
         self.load_once()
         if not self.index.verify():
@@ -138,10 +134,7 @@ class Keeper:
         return ready and behind > BULK and self._built is None and not self.index.outdated and self.index.verify()
 
     def follow_beside(self, others: "Sequence[Keeper]") -> None:
-        """Index up to 12,000 changes in child processes, together with those of `others` at the same position.
-
-        An error is logged and noted, not raised.
-        """
+        """Index up to 12,000 changes in child processes, with `others` at the same position; log and note an error."""
         together = [self, *(k for k in others if k.index.position == self.index.position)]
         try:
             with span("index_follow"):
@@ -192,9 +185,8 @@ class Keeper:
     def rebuild(self, on_progress: Callable[[int], None] = lambda _: None, keep_cutoffs: bool = True) -> Rebuilt:
         """Build a new generation from the store and swap it in; the old one is searched meanwhile if it can be.
 
-        `on_progress` gets the documents so far. Without `keep_cutoffs`, documents that retention dropped come
-        back. Waits for builds of other indexes. Raises IndexNotReady if a build of this one is running
-        already; other errors are passed on.
+        `on_progress` gets the documents so far. Without `keep_cutoffs`, documents that retention dropped come back. Waits for
+        builds of other indexes. Raises IndexNotReady if a build of this one is running already; other errors are passed on.
         """
         if not self._building.acquire(blocking=False):
             raise _being_built(self.index.kind.name)
@@ -218,8 +210,7 @@ class Keeper:
     def purge(self) -> None:
         """Index every change and remove all bytes of replaced and dropped documents; rebuild if the index cannot be used.
 
-        Raises IndexNotReady if a build is running already. Nothing else may follow meanwhile. Errors are
-        passed on.
+        Raises IndexNotReady if a build is running already. Nothing else may follow meanwhile. Errors are passed on.
         """
         if not self._building.acquire(blocking=False):
             raise _being_built(self.index.kind.name)

@@ -78,10 +78,7 @@ class LiveIndex(Merging[B]):
 
     @property
     def snapshot(self) -> Snapshot[B]:
-        """The parts that can be searched now.
-
-        Raises IndexUnreadable with the reason when there are none, or a mapped file was cut short.
-        """
+        """The parts that can be searched now. Raises IndexUnreadable if there are none, or a mapped file was cut short."""
         found = self._snapshot
         if found is None or cut_short(m for live in found for m in live.part.maps):
             raise IndexUnreadable("files of the index were cut short from outside" if found else self._reason)
@@ -180,10 +177,7 @@ class LiveIndex(Merging[B]):
         self._lose(Health.UNHEALTHY, reason)
 
     def _publish(self, position: Position) -> None:
-        """Make the parts on disk and the write buffer what is searched from now on, and the state healthy.
-
-        Empty parts are left out.
-        """
+        """Make the non-empty parts on disk and the write buffer what is searched from now on, and the state healthy."""
         parts = list(self._disk)
         if self._tail:
             parts.append(LivePart(self._tail_part()))
@@ -216,9 +210,8 @@ class LiveIndex(Merging[B]):
     def apply(self, units: Sequence[Unit], gone: Iterable[int], position: Position, since: Position | None = None) -> None:
         """Replace units by key and drop those in `gone`; searchable on return, on disk with the next commit.
 
-        Units that ended before their level's cutoff are dropped. Does nothing when closed, unsearchable, or
-        the position is no longer `since` (None: any): another generation has replaced it. Moves to `position`
-        even if nothing changes.
+        Units that ended before their level's cutoff are dropped. Does nothing when closed, unsearchable, or the position is no
+        longer `since` (None: any): another generation has replaced it. Moves to `position` even if nothing changes.
         """
         with self._lock:
             if self._snapshot is None or self._closed or (since or self._snapshot.position) != self._snapshot.position:
@@ -240,10 +233,7 @@ class LiveIndex(Merging[B]):
         failpoint("index.followed")
 
     def _drop(self, keys: Iterable[int]) -> None:
-        """Take units out of the write buffer and mark them as dead in the parts on disk; unknown keys are ignored.
-
-        Not published.
-        """
+        """Take units out of the write buffer and mark them dead in the parts on disk, unpublished; unknown keys are ignored."""
         wanted = list(keys)
         for key in wanted:
             self._tail.pop(key, None)
@@ -303,10 +293,7 @@ class LiveIndex(Merging[B]):
             return not waits and self.commit()
 
     def close(self) -> None:
-        """Commit, and accept no more changes even if that fails; it can still be searched.
-
-        Raises OSError when it cannot be written.
-        """
+        """Commit, and accept no more changes even if that fails (OSError); it can still be searched."""
         with self._lock:
             try:
                 self.commit()
@@ -360,9 +347,8 @@ class LiveIndex(Merging[B]):
     def prune(self, cutoffs: Mapping[str, int]) -> dict[str, int]:
         """Leave out units of these levels that ended before their time, now and later; return dropped documents by level.
 
-        `cutoffs` are UTC milliseconds by level; an earlier one than before has no effect. Committed and
-        merged on return. Raises IndexUnreadable when the index cannot be used, OSError when it cannot be
-        written.
+        `cutoffs` are UTC milliseconds by level; an earlier one than before has no effect. Committed and merged on return.
+        Raises IndexUnreadable when the index cannot be used, OSError when it cannot be written.
         """
         with self._lock:
             if self._snapshot is None:

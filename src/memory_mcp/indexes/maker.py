@@ -67,22 +67,20 @@ class Maker:
     def answer(self, request: object) -> object:
         """Handle a message and return its result.
 
-        `Finish` gives the list of `Built` parts, `Merge` one `Built`, a list of sources the number of
-        documents added. Raises IndexUnreadable for a part that changed on disk, OSError when one cannot be
-        written.
+        `Finish` gives the list of `Built` parts, `Merge` one `Built`, whose sources stay, a list of sources the number of
+        documents added: units older than their level's cutoff are left out, and a part is written once the texts exceed a
+        quarter of the memory allowed, in characters. Raises IndexUnreadable for a part that changed on disk, OSError when
+        one cannot be written.
         """
         if isinstance(request, Finish):
             return self._finish()
         if isinstance(request, Merge):
-            return self._merge(request)
-        return self._add(cast("Sequence[Source]", request))
-
-    def _add(self, sources: Sequence[Source]) -> int:
-        """Collect units, except those older than their level's cutoff; return their number of documents.
-
-        Writes a part once the collected texts exceed a quarter of the memory allowed, counted in characters.
-        """
-        units = [unit_of(s, self._kind.reads_words) for s in sources]
+            whole = merged(self._kind, [self._read(e) for e in request.entries])
+            better = self._kind.improved(whole.body) if request.improve else None
+            self._write(whole if better is None else replace(whole, body=better))
+            made = self._made.pop()
+            return Built(made.name, made.files)
+        units = [unit_of(s, self._kind.reads_words) for s in cast("Sequence[Source]", request)]
         units = [u for u in units if u.end_ms >= self._cutoffs.get(u.level.value, 0)]
         self._units += units
         self._prepared += map(self._kind.prepared, units)
@@ -115,14 +113,6 @@ class Maker:
                 shutil.rmtree(self._parts / merged_away.part.name, ignore_errors=True)
         self._made = []
         return [Built(p.part.name, p.part.files or {}) for p in parts]
-
-    def _merge(self, request: Merge) -> Built:
-        """Write one part merged from several on disk, in the faster form if wanted and there is one; the sources stay."""
-        whole = merged(self._kind, [self._read(e) for e in request.entries])
-        better = self._kind.improved(whole.body) if request.improve else None
-        self._write(whole if better is None else replace(whole, body=better))
-        made = self._made.pop()
-        return Built(made.name, made.files)
 
     def _read(self, entry: PartEntry) -> LivePart[Any]:
         """Return a part from disk, verified, without its dead units. Raises IndexUnreadable."""

@@ -33,8 +33,7 @@ class Size:
 def plan(sizes: Sequence[Size]) -> list[list[int]]:
     """Return groups of indices to merge into one part each; no index twice, empty when nothing is due.
 
-    Four parts of a tier are due, and any that is stale (`Size.is_stale`), alone. Parts above `MOST` documents
-    are not joined.
+    Four parts of a tier are due, and any that is stale (`Size.is_stale`), alone. Parts above `MOST` documents are not joined.
     """
     groups = []
     tiers: dict[int, list[int]] = {}

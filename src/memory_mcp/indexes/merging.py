@@ -2,8 +2,8 @@
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
 from memory_mcp.indexes import merges
@@ -71,8 +71,7 @@ class Merging(ABC, Generic[B]):
     def scrub(self) -> int:
         """Commit, and rewrite every part with replaced or dropped documents, of which no byte is left then.
 
-        Changes continue meanwhile. Returns the number of such parts; 0, with nothing done, when closed or
-        unsearchable.
+        Changes continue meanwhile. Returns the number of such parts; 0, with nothing done, when closed or unsearchable.
         """
         with self._merging:
             with self._lock:
@@ -85,28 +84,22 @@ class Merging(ABC, Generic[B]):
         return len(chosen)
 
     def _make_one(self, chosen: Sequence[LivePart[B]], improve: bool = False) -> None:
-        """Merge some parts into one and put it in their place, committed; with `improve`, in the faster form."""
-        with span("index_merge"), self._merged(chosen, improve) as whole:
-            self._replace(chosen, LivePart(whole))
-
-    @contextmanager
-    def _merged(self, chosen: Sequence[LivePart[B]], improve: bool) -> Iterator[Part[B]]:
-        """Yield one part merged from several on disk; sweeps spare it inside the block.
+        """Merge some parts into one and put it in their place, committed; with `improve`, in the faster form.
 
         A child process makes it if `improve`, or from 20,000 living documents on.
         """
-        if self.merge_aside is not None and (improve or sum(p.size for p in chosen) >= ASIDE):
-            with self.merge_aside(list(map(entry_of, chosen)), improve) as built:
-                yield self._shelf.read(self.kind, built.name, built.files)
-            return
-        with self._shelf.making("m") as name:
-            yield self._shelf.write(self.kind, merged(self.kind, chosen), name)
+        with span("index_merge"):
+            if self.merge_aside is not None and (improve or sum(p.size for p in chosen) >= ASIDE):
+                with self.merge_aside(list(map(entry_of, chosen)), improve) as built:
+                    self._replace(chosen, self._shelf.read(self.kind, built.name, built.files))
+            else:
+                with self._shelf.making("m") as name:
+                    self._replace(chosen, self._shelf.write(self.kind, merged(self.kind, chosen), name))
 
-    def _replace(self, chosen: Sequence[LivePart[B]], whole: LivePart[B]) -> None:
+    def _replace(self, chosen: Sequence[LivePart[B]], made: Part[B]) -> None:
         """Replace parts by the merged one, without units dropped from them meanwhile, and commit.
 
-        Does nothing when closed, unsearchable, changed from outside, or when one of the parts is no longer in
-        use.
+        Does nothing when closed, unsearchable, changed from outside, or when one of the parts is no longer in use.
         """
         with self._lock:
             now = {p.part.name: p for p in self._disk}
@@ -114,6 +107,7 @@ class Merging(ABC, Generic[B]):
                 return
             gone = [k for p in chosen for k in p.part.units.key[p.lost_in(now[p.part.name])].tolist()]
             names = {p.part.name for p in chosen}
+            whole = LivePart(made)
             whole = whole.without(whole.places(sorted_keys(gone)))
             self._disk = [p for p in self._disk if p.part.name not in names] + [whole]
             self._dirty = True

@@ -39,10 +39,7 @@ class Messages:
 
     @classmethod
     def of(cls, grips: Columns) -> "Messages":
-        """Group the rows of a table of grips: adjacent ones of one unit with the same message name.
-
-        Without a name (0) each alone.
-        """
+        """Group the rows of a table of grips: adjacent ones of a unit with one message name; those without (0) each alone."""
         if not len(grips):
             none = np.zeros(0, dtype=np.int64)
             return cls(none.astype(np.int32), none, none)

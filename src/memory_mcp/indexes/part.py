@@ -131,8 +131,7 @@ def write_part(kind: Kind[B], part: Part[B], directory: Path) -> dict[str, Check
 def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch: Path, trusted: bool = False) -> Part[B]:
     """Return a part from its files, verified unless trusted; its arrays are read-only views of them.
 
-    `scratch` is a folder for a private copy (see `Contents`). Raises IndexUnreadable when files are missing
-    or have changed.
+    `scratch` is a folder for a private copy (see `Contents`). Raises IndexUnreadable when files are missing or have changed.
     """
     contents = Contents(directory, files, scratch, trusted)
     held = contents.arrays(_UNITS, UNIT_NAMES)
@@ -235,10 +234,7 @@ class LivePart(Generic[B]):
         return sum(self.counts.values())
 
     def places(self, keys: Array) -> Array:
-        """Return the indices of living units with these keys, `(n,)` uint64; `(m,)` int64 in the order of the keys.
-
-        Others left out.
-        """
+        """Return the indices of living units with these keys, `(n,)` uint64: `(m,)` int64 in the order of the keys."""
         order, own = self._order, self.part.units.key
         if not len(own) or not len(keys):
             return np.zeros(0, dtype=np.int64)
@@ -308,8 +304,7 @@ def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
 def outdated(live: LivePart[B], cutoffs: Mapping[str, int], counts: dict[str, int]) -> Array:
     """Return the indices, `(n,)` int64, of living units that ended before their level's cutoff.
 
-    `cutoffs` are UTC milliseconds by level; a level without one has none outdated. Adds their documents by
-    level to `counts`.
+    `cutoffs` are UTC milliseconds by level; a level without one has none outdated. Adds their documents by level to `counts`.
     """
     units = live.part.units
     limits = np.array([cutoffs.get(level.value, 0) for level in LEVELS], dtype=np.int64)

@@ -14,10 +14,7 @@ PRUNABLE = ("segment", "day", "week")
 
 
 def due(days: RetentionDays, now_ms: int, documents: int, least: int) -> Mapping[str, int]:
-    """Return by level the time, UTC milliseconds, before which units are dropped; {} with at most `least` documents.
-
-    Levels whose number of days is 0 are left out.
-    """
+    """Return by level the time (UTC milliseconds) before which units are dropped; not for 0 days, {} up to `least` documents."""
     if documents <= least:
         return {}
     kept = {"segment": days.segment, "day": days.day, "week": days.week, "month": days.month}
@@ -27,8 +24,7 @@ def due(days: RetentionDays, now_ms: int, documents: int, least: int) -> Mapping
 def by_hand(age_days: int, level: str, now_ms: int) -> Mapping[str, int]:
     """Return by level the time, UTC milliseconds, before which a requested prune drops units.
 
-    `level` is segment, day, week or "all" of these. Raises InvalidQuery for another, or for an age below one
-    day.
+    `level` is segment, day, week or "all" of these. Raises InvalidQuery for another, or for an age below one day.
     """
     if age_days < 1:
         raise InvalidQuery("age-days must be at least 1")

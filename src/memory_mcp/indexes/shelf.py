@@ -46,10 +46,7 @@ class Shelf:
         return live.without(np.array(entry.dead, dtype=np.int64))
 
     def write(self, kind: Kind[B], part: Part[B], name: str) -> Part[B]:
-        """Write a part and return it as read back, so that it does not stay in this process's memory.
-
-        Raises OSError when it cannot be written.
-        """
+        """Write a part and return it as read back, so that it leaves this process's memory. Raises OSError."""
         return self.read(kind, name, write_part(kind, part, self._home.parts / name))
 
     def new_name(self, prefix: str) -> str:

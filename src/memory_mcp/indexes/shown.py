@@ -28,14 +28,6 @@ MOST_WAITING = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class _Now:
-    """A snapshot, and the nodes that changed since."""
-
-    snapshot: "Snapshot[Body]"
-    changed: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Holding:
     """Keys of the segments that hold some words, newest first, and the number of the last indexed event."""
 
@@ -47,10 +39,7 @@ class Shown:
     """Reads the copies in the keyword index."""
 
     def __init__(self, index: Callable[[], Searcher | None], outbox: Outbox, last_event: Callable[[], int]) -> None:
-        """Create it; `index` returns the keyword index, None if it is off.
-
-        `last_event` returns the number of the newest event.
-        """
+        """Create it; `index` returns the keyword index, None if off; `last_event` the number of the newest event."""
         self._index = index
         self._outbox = outbox
         self._last_event = last_event
@@ -63,8 +52,7 @@ class Shown:
     def holding(self, terms: Sequence[str], project: str | None) -> Holding | None:
         """Return the segments of a project (None: of all) that hold every term, and the last indexed event.
 
-        None if it cannot tell: no terms, no usable index, documents dropped by age, or more than 2000 events
-        not indexed yet.
+        None if it cannot tell: no terms, no usable index, documents dropped by age, or more than 2000 events not indexed yet.
         """
         searcher = cast("Bm25Index | None", self._index())
         if searcher is None or not terms or not self.is_whole():
@@ -80,16 +68,14 @@ class Shown:
     def nodes(self, ids: Iterable[NodeId], whole: bool = True) -> dict[NodeId, TocNode]:
         """Return nodes as in the store by id, with bullets if `whole`; `pinned` is not set.
 
-        Left out are nodes that changed since they were indexed or are not indexed, all of them if no index
-        can be read.
+        Left out are nodes that changed since they were indexed or are not indexed, all of them if no index can be read.
         """
         now = self._now()
-        found: dict[NodeId, TocNode] = {}
-        for node_id in dict.fromkeys(ids) if now else ():
-            held = None if now is None or node_id in now.changed else _node(now.snapshot, node_id, whole)
-            if held is not None:
-                found[node_id] = held
-        return found
+        if now is None:
+            return {}
+        snapshot, changed = now
+        held = {i: _node(snapshot, i, whole) for i in dict.fromkeys(ids) if i not in changed}
+        return {i: node for i, node in held.items() if node is not None}
 
     def said(self, ids: Iterable[GripId]) -> dict[GripId, Said]:
         """Return quotations with facts about their events, by grip id.
@@ -101,20 +87,21 @@ class Shown:
         found: dict[GripId, Said] = {}
         if now is None or not left:
             return found
+        snapshot, changed = now
         high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, left), strict=True))
-        for live in now.snapshot:
+        for live in snapshot:
             rows = live.rows_of_grips(high, low)
             for place in np.flatnonzero(rows >= 0).tolist():
                 row = int(rows[place])
-                if now.changed and segment_of(live.part, row) in now.changed:
+                if changed and segment_of(live.part, row) in changed:
                     continue
                 held = live.part.body.copies.said(row, int(live.part.table(DocType.GRIP).start[row]))
                 if held is not None:
                     found[left[place]] = held
         return found
 
-    def _now(self) -> _Now | None:
-        """Return the snapshot and what changed since; None without a readable index, or if it is too far behind to tell."""
+    def _now(self) -> "tuple[Snapshot[Body], frozenset[str]] | None":
+        """Return the snapshot and the ids changed since; None without a readable index, or if it is too far behind."""
         searcher = self._index()
         if searcher is None:
             return None
@@ -123,7 +110,7 @@ class Shown:
         except IndexUnreadable:
             return None
         changed = self._outbox.changed_since(snapshot.position.outbox)
-        return None if changed is None else _Now(snapshot, changed)
+        return None if changed is None else (snapshot, changed)
 
 
 def _node(snapshot: "Snapshot[Body]", node_id: NodeId, whole: bool) -> TocNode | None:

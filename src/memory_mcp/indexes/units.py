@@ -16,8 +16,7 @@ FRAME = 24
 def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[int]]:
     """Return the units of some nodes as they are now, in order without repeats, and the keys of those that no longer exist.
 
-    A segment comes with its events and with the grips that lie wholly in them; one without a record of its
-    segment comes alone.
+    A segment comes with its events and with the grips that lie wholly in them; one without a record of its segment comes alone.
     """
     nodes = storage.toc.nodes(ids)
     by_key = {node_key(i): n for i, n in nodes.items()}

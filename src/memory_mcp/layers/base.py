@@ -252,8 +252,7 @@ class Scanner(Protocol):
     def named(self, query: Query, words: Sequence[str]) -> Slice | None:
         """Return what `read` would from the few segments known to hold the words; None if all must be read.
 
-        A literal text may occur inside words, so finding some of its segments is enough. Needs an index that
-        knows the words.
+        A literal text may occur inside words, so finding some of its segments is enough. Needs an index that knows the words.
         """
         ...
 
@@ -279,8 +278,5 @@ class Layer(Protocol):
         ...
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return hits within the budget, best first, at most `query.limit`, fewer when the budget runs out.
-
-        Raises LayerUnavailable when the layer cannot be used.
-        """
+        """Return hits within the budget, best first, at most `query.limit`. Raises LayerUnavailable when it cannot be used."""
         ...

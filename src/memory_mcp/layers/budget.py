@@ -27,10 +27,7 @@ SINCE: ContextVar[float | None] = ContextVar("since", default=None)
 
 
 def leave_out(seconds: float) -> None:
-    """Exclude `seconds` since the call arrived from its time limit; does nothing if the arrival time is not known.
-
-    Budgets that exist already are not changed.
-    """
+    """Exclude `seconds` from the time limit of budgets made from now on; does nothing if the arrival time is not known."""
     since = SINCE.get()
     if since is not None:
         SINCE.set(since + seconds)
@@ -114,25 +111,23 @@ class Budget:
     #: Only the time limit of the parent applies, not its nodes and calls.
     is_apart: bool = False
     started: float = field(default=-1.0)
-    _begun: float = field(init=False)
+    #: Start of this path on the clock's monotonic time, in seconds.
+    begun: float = field(init=False)
     _cancelled: threading.Event = field(init=False, default_factory=threading.Event)
     _gone: threading.Event | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Start the time of this path, and that of the search unless it is given: when the call arrived, if known, else now."""
-        self._begun = self.clock.monotonic()
+        self.begun = self.clock.monotonic()
         self._gone = GONE.get()
         if self.started < 0:
             since = SINCE.get()
             # With a clock other than the machine's the arrival time is meaningless.
-            arrived = since is not None and 0 <= self._begun - since < _WAITED
-            self.started = since if since is not None and arrived else self._begun
+            arrived = since is not None and 0 <= self.begun - since < _WAITED
+            self.started = since if since is not None and arrived else self.begun
 
     def branch(self, own_ms: int | None = None) -> "Budget":
-        """Return a budget for one of several parallel paths: shared counters, and a cancellation of its own.
-
-        `own_ms` is its own time limit from now on, milliseconds; None for that of the search.
-        """
+        """Return a budget for a parallel path: shared counters, own cancellation and, unless None, a limit of `own_ms` ms."""
         return replace(self, own_ms=own_ms, own=None, parent=self)
 
     def share(self, fraction: float, until_found: bool = False) -> "Budget":
@@ -183,11 +178,6 @@ class Budget:
         """Names of the bounds that were reached, in that order: the list itself, which callers add to."""
         return self.spent.hit
 
-    @property
-    def begun(self) -> float:
-        """Start of this path on the clock's monotonic time, in seconds."""
-        return self._begun
-
     def cancel(self) -> None:
         """Cancel this path and every budget made from it: all are out of time from now on, for good."""
         self._cancelled.set()
@@ -209,7 +199,7 @@ class Budget:
 
     def _own_ms_left(self, now: float) -> float:
         """Return the milliseconds until the earliest path limit of this budget and its parents; inf for none."""
-        left = math.inf if self.own_ms is None or self._is_released() else self.own_ms - (now - self._begun) * 1000
+        left = math.inf if self.own_ms is None or self._is_released() else self.own_ms - (now - self.begun) * 1000
         return left if self.parent is None else min(left, self.parent._own_ms_left(now))
 
     def _is_released(self) -> bool:
@@ -224,8 +214,7 @@ class Budget:
     def _stopped(self, name: str, used: int, more: int) -> bool:
         """Return whether `more` on top of `used` would exceed a bound.
 
-        If so, the bound is recorded as reached; a soft one may instead be exceeded by half, once and while
-        nothing was found.
+        If so, the bound is recorded as reached; a soft one may instead be exceeded by half, once and while nothing was found.
         """
         with self.spent.lock:
             if used + more <= self.limit(name):
@@ -332,8 +321,7 @@ class Budget:
     def go_down(self, depth: int) -> bool:
         """Return whether a search may enter this depth (years are 1).
 
-        If so, record it if it is the deepest so far; if not, record the bound as reached. A soft bound may be exceeded
-        for it.
+        If so, record it if it is the deepest so far; if not, record the bound as reached. A soft bound may be exceeded for it.
         """
         with self.spent.lock:
             if self._stopped("max_depth", depth, 0):
@@ -342,10 +330,7 @@ class Budget:
             return True
 
     def spend(self, text: str) -> bool:
-        """Count the estimated tokens of a piece of the answer.
-
-        Return False, count nothing and record the bound when they do not fit. This bound is never exceeded.
-        """
+        """Count the estimated tokens of a piece of the answer; if they do not fit, count nothing, record that, return False."""
         tokens = estimate_tokens(text, self.factor)
         with self.spent.lock:
             if self.tokens + tokens > self.bounds.max_token_budget:

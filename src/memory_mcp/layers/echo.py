@@ -12,8 +12,7 @@ _JUST_ASKED, _ASKING = 600_000, ("?", "？")
 def is_echo(question: str, hit: Hit, now_ms: int) -> bool:
     """Return whether a hit repeats the question and says nothing else, whatever the case and punctuation.
 
-    Only if either ends with a question mark, or a user said it within ten minutes of `now_ms` (UTC
-    milliseconds).
+    Only if either ends with a question mark, or a user said it within ten minutes of `now_ms` (UTC milliseconds).
     """
     # Longer by a half it says something else; taking texts apart for nothing cost 9 ms of an answer (measured).
     alike = 2 * len(hit.quote) <= 3 * len(question) + _SLACK

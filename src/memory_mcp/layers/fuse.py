@@ -44,15 +44,18 @@ def fuse(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None =
     for doc_type, table in HYBRID.items():
         ids = [i for i, m in found.items() if m.doc_type is doc_type]
         scores.update(zip(ids, calibrated(table, np.array([raw[i] for i in ids])).tolist(), strict=True))
-    order = sorted(found, key=lambda i: (-scores[i], -raw[i], i))[:limit]
-    return [replace(found[i], score=round(scores[i], 6), raw=raw[i], parts=_parts(given[i], scores[i])) for i in order]
+    fused = []
+    for i in sorted(found, key=lambda i: (-scores[i], -raw[i], i))[:limit]:
+        total = sum(value * _SHARES[name] for name, value in given[i].items())
+        parts = tuple((name, round(scores[i] * value * _SHARES[name] / total, 6)) for name, value in given[i].items())
+        fused.append(replace(found[i], score=round(scores[i], 6), raw=raw[i], parts=parts))
+    return fused
 
 
 def fuse_unfiled(keyword: Sequence[Unfiled], similar: Sequence[Unfiled]) -> list[Unfiled]:
     """Return the events of both sides that are not indexed yet, each once with a fused score.
 
-    One found by meaning alone is left out below a score of `_SURE`. They are in the order in which they were
-    found.
+    One found by meaning alone is left out below a score of `_SURE`. They are in the order in which they were found.
     """
     given: dict[str, dict[str, float]] = {}
     events: dict[str, Unfiled] = {}
@@ -84,12 +87,3 @@ def _within(score: float, side: str, doc_type: DocType) -> float:
 def _nothing(side: str, doc_type: DocType) -> float:
     """Return the lowest score of a side's table, which a document has that the side did not return."""
     return _TABLES[side][doc_type][0][1]
-
-
-def _parts(given: Mapping[str, float], score: float) -> tuple[tuple[str, float], ...]:
-    """Return the part of `score` that each side contributes, as (name, value) pairs in the order of `given`; they add up to it.
-
-    `given` are the scores by side. Values have six decimals.
-    """
-    total = sum(value * _SHARES[name] for name, value in given.items())
-    return tuple((name, round(score * value * _SHARES[name] / total, 6)) for name, value in given.items())

@@ -30,10 +30,7 @@ class HybridLayer:
         self._vector = vector
 
     def status(self) -> LayerStatus:
-        """Return the status: healthy only if both sides are usable, else with the first that is not as the reason.
-
-        Its count is the smaller one.
-        """
+        """Return the status: healthy if both sides are usable, else the first that is not is the reason; the smaller count."""
         sides = (self._bm25.status(), self._vector.status())
         lacking = next((s for s in sides if not s.usable), None)
         reason = f"{lacking.name}: {lacking.reason}" if lacking else ""
@@ -43,8 +40,9 @@ class HybridLayer:
     def teleport(self, query: IndexQuery) -> Teleported:
         """Return the best `query.limit` documents of both sides, or of the only one available, marked as partial then.
 
-        Filters that exclude nodes give messages (see `messages`). A notice tells each side that could not answer. Raises
-        InvalidQuery for an empty text and LayerUnavailable when neither side can answer.
+        Filters that exclude nodes give messages (see `messages`). A notice tells each side that could not answer. The total is
+        the keyword side's, or the number of distinct documents if that is more. Raises InvalidQuery for an empty text and
+        LayerUnavailable when neither side can answer.
         """
         if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
@@ -61,7 +59,15 @@ class HybridLayer:
                     missing[layer.name] = error
             if not sides:
                 raise missing[LayerName.BM25]
-            found = self._fused(sides, query.limit)
+            if missing:
+                (only,) = sides.values()
+                found = replace(only, matches=only.matches[: query.limit])
+            else:
+                bm25, vector = sides[LayerName.BM25], sides[LayerName.VECTOR]
+                matches = fuse(bm25.matches, vector.matches, query.limit)
+                unfiled = fuse_unfiled(bm25.unfiled, vector.unfiled)
+                total = max(bm25.total, len({m.grip_id or m.node_id for m in (*bm25.matches, *vector.matches)}))
+                found = Found(tuple(matches), tuple(unfiled), total, 0.0, bm25.notices or vector.notices)
             took = (time.perf_counter() - began) * 1000
             notices = (*found.notices, *_partial(missing))
             shown = self._bm25.show(query, replace(found, took_ms=took, notices=notices))
@@ -97,25 +103,8 @@ class HybridLayer:
         notices = (*found.notices, *_partial(missing))
         return replace(found, took_ms=took, notices=notices, partial=bool(missing))
 
-    def _fused(self, sides: dict[LayerName, Found], limit: int) -> Found:
-        """Return one list of at most `limit`; if only one side answered, its own in its order and with its scores.
-
-        The total is the keyword side's, or the number of distinct documents if that is more.
-        """
-        if len(sides) == 1:
-            (only,) = sides.values()
-            return replace(only, matches=only.matches[:limit])
-        bm25, vector = sides[LayerName.BM25], sides[LayerName.VECTOR]
-        matches = fuse(bm25.matches, vector.matches, limit)
-        unfiled = fuse_unfiled(bm25.unfiled, vector.unfiled)
-        total = max(bm25.total, len({m.grip_id or m.node_id for m in (*bm25.matches, *vector.matches)}))
-        return Found(tuple(matches), tuple(unfiled), total, 0.0, bm25.notices or vector.notices)
-
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return the best messages of both sides, or of one, at the cost of one call.
-
-        Raises LayerUnavailable if neither can answer.
-        """
+        """Return the best messages of both sides, or of one, for one call. Raises LayerUnavailable if neither can answer."""
         return as_layer(query, budget, self.messages)
 
 

@@ -59,10 +59,7 @@ class Showing:
         return with_standing(seen, nodes, self._storage)
 
     def _nodes(self, matches: Sequence[Match], project: str | None) -> dict[NodeId, TocNode]:
-        """Return the nodes of matches, with bullets only where a bullet is what is shown.
-
-        With a project, periods are reduced to that project's share.
-        """
+        """Return the nodes of matches, with bullets only where one is shown; with a project, that project's share of periods."""
         ids = {m.node_id for m in matches}
         with_bullets = {m.node_id for m in matches if m.grip_id is None and m.best_grip is None}
         whole = self._shown.nodes(with_bullets)

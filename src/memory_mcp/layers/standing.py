@@ -24,10 +24,7 @@ _KINDS = frozenset(k.value for k in MemoryKind)
 
 
 def with_standing(hits: Sequence[Hit], nodes: Mapping[NodeId, TocNode], storage: Storage) -> list[Hit]:
-    """Return `hits` with kind, salience, pin and successor; `nodes` are the nodes of the hits, as far as known.
-
-    Salience is 0 for a hit whose node is not given.
-    """
+    """Return `hits` with kind, salience (0 unless the hit's node is in `nodes`), pin and successor."""
     pins = storage.toc.pins()
     over = {} if storage.superseded.is_empty() else _over(hits, storage)
     return [_standing(hit, nodes.get(hit.node_id), pins, over) for hit in hits]

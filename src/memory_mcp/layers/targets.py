@@ -5,7 +5,7 @@ from collections import Counter
 from memory_mcp.errors import NotFound
 from memory_mcp.events.evidence import quoted
 from memory_mcp.layers.base import Target
-from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of, parents
+from memory_mcp.model.calendar import TocLevel, level_of, parents
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId, event_id_from, event_key, parse_node_id, parse_span_grip, segment_key_of
 from memory_mcp.storage.base import Storage
@@ -55,10 +55,7 @@ def _quoted(storage: Storage, tree: Tree, missing: str) -> Target | None:
 
 
 def _said(tree: Tree, missing: str, event: Event, text: str, ids: set[str]) -> Target:
-    """Return the target named `missing` for a text of an event, with the project, agent and time of the event.
-
-    `ids` are those that stand for it in results.
-    """
+    """Return the target `missing` for a text of an event, with its project, agent and time; `ids` stand for it in results."""
     telling = _telling(tree, text)
     return Target(missing, frozenset(ids), event.project, event.agent, event.timestamp, telling)
 
@@ -72,24 +69,18 @@ def _node(storage: Storage, tree: Tree, missing: str, project: str | None) -> Ta
     ids = frozenset({node.node_id})
     if level_of(node.node_id) is not TocLevel.SEGMENT:
         words = _telling(tree, " ".join((*node.keywords, *(b.text for b in node.bullets))))
-        return Target(missing, ids, "", "", node.start_ms, words, True, _listed_in(tree, node.node_id))
+        # The periods above, nearest first, and then its own; the root, which is all time, is left out.
+        above: list[NodeId] = list(parents(node.node_id))
+        for other in above:
+            above += [n for n in parents(other) if n not in above]
+        listed_in = tuple(tree.calendar.window(n) for n in (*above, node.node_id) if n != ROOT)
+        return Target(missing, ids, "", "", node.start_ms, words, True, listed_in)
     key = segment_key_of(node.node_id)
     segment = storage.toc.segments([key]).get(key) if key is not None else None
     said = storage.events.in_segment(segment) if segment is not None else []
     words = _telling(tree, " ".join(e.text for e in said))
     project, agent = (segment.project, segment.agent) if segment is not None else ("", "")
     return Target(missing, ids, project, agent, node.start_ms, words)
-
-
-def _listed_in(tree: Tree, node_id: NodeId) -> tuple[TimeWindow, ...]:
-    """Return the times of the periods above a period, nearest first, and then its own.
-
-    The root, which is all time, is left out.
-    """
-    above: list[NodeId] = list(parents(node_id))
-    for other in above:
-        above += [n for n in parents(other) if n not in above]
-    return tuple(tree.calendar.window(n) for n in (*above, node_id) if n != ROOT)
 
 
 def _telling(tree: Tree, text: str) -> tuple[str, ...]:

@@ -110,16 +110,10 @@ class TeleportLayer:
         shown: Shown,
         others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
-        """Create the layer.
+        """Create the keyword or the vector layer.
 
-        Args:
-        name: Keyword or vector layer.
-        searcher: Returns the index, or why there is none. Called on every use.
-        storage: The store that the words of hits are read from.
-        tree: The tree over that store.
-        shown: Copies of nodes and quotations beside the keyword index.
-        others: Returns the status of the layers to suggest instead when this one cannot be used.
-
+        `searcher` returns the index, or why there is none, and is called on every use; `shown` are copies beside the keyword
+        index; `others` returns the status of the layers to suggest when this one cannot be used.
         """
         self.name = name
         self._others = others
@@ -176,10 +170,7 @@ class TeleportLayer:
         return Found(found.best, tuple(beside), found.total + len(beside), took, tuple(notices))
 
     def show(self, query: IndexQuery, found: Found) -> Teleported:
-        """Return the hits of what was found, with their words, best first, at most `query.limit`.
-
-        Events not indexed yet that a hit shows already are left out.
-        """
+        """Return at most `query.limit` hits of what was found, best first, without events not indexed yet that a hit shows."""
         with span("collect_results"):
             wanted = frozenset(query_terms(query.text))
             hits = self._showing.hits(found.matches, query.filters, wanted)
@@ -254,14 +245,20 @@ class TeleportLayer:
     def listed(self, sides: "Mapping[LayerName, Side]", weights: Weights, query: IndexQuery) -> Teleported:
         """Return one ranked list of messages from one or both sides, at most `query.limit`, with the words quoted of each.
 
-        The total is the number of candidates. Messages that the store no longer holds are left out. `took_ms`
-        is 0.
+        The total is the number of candidates; an event not indexed yet is one, as if it were its segment's only message.
+        Messages that the store no longer holds are left out. `took_ms` is 0.
         """
         found = joined(*(sides[n].found if n in sides else NONE for n in (LayerName.BM25, LayerName.VECTOR)))
-        unfiled = {u.event.event_id: u for side in sides.values() for u in side.unfiled}
-        names = {keys.message_name(i): u for i, u in unfiled.items()}
-        waiting = _waiting(sides, unfiled, set(found.message.tolist()))
-        everything = Candidates.joined([found, waiting])
+        names = {keys.message_name(u.event.event_id): u for side in sides.values() for u in side.unfiled}
+        known = set(found.message.tolist())
+        waiting: list[Candidates] = []
+        for name, one in names.items():
+            if name not in known:
+                event = one.event
+                share = {n: side.shares.get(event.event_id, 0.0) for n, side in sides.items()}
+                own, near = share.get(LayerName.BM25, 0.0), share.get(LayerName.VECTOR, 0.0)
+                waiting.append(lone(name, keys.session_name(event.session_id), event.timestamp, event.role.value, own, near))
+        everything = Candidates.joined([found, *waiting])
         ranking = ranked(everything, weights, query.literal, query.limit)
         matches = matches_of(everything.taken(ranking.places), ranking.score)
         wanted = frozenset(query_terms(query.text))
@@ -272,8 +269,8 @@ class TeleportLayer:
             if match.grip_id:
                 hits += [by_grip[match.grip_id]] if match.grip_id in by_grip else []
             else:
-                one = names[int(everything.message[place])]
-                hits += self._showing.unfiled([replace(one, score=match.score)], wanted)
+                one = replace(names[int(everything.message[place])], score=match.score)
+                hits += self._showing.unfiled([one], wanted)
         notices = tuple(dict.fromkeys(n for s in sides.values() for n in s.notices))
         return Teleported(tuple(hits), len(everything), 0.0, notices)
 
@@ -298,23 +295,6 @@ class Side:
     unfiled: tuple[Unfiled, ...]
     shares: Mapping[EventId, float]
     notices: tuple[str, ...] = ()
-
-
-def _waiting(sides: Mapping[LayerName, Side], unfiled: Mapping[EventId, Unfiled], known: set[int]) -> Candidates:
-    """Return events not indexed yet as candidates, each as if it were its segment's only message.
-
-    Those whose message is in `known` are left out.
-    """
-    made: list[Candidates] = []
-    for event_id, one in unfiled.items():
-        name = keys.message_name(event_id)
-        if name in known:
-            continue
-        share = {side: s.shares.get(event_id, 0.0) for side, s in sides.items()}
-        own, near = share.get(LayerName.BM25, 0.0), share.get(LayerName.VECTOR, 0.0)
-        session = keys.session_name(one.event.session_id)
-        made.append(lone(name, session, one.event.timestamp, one.event.role.value, own, near))
-    return Candidates.joined(made)
 
 
 def matches_of(found: Candidates, score: Array) -> list[Match]:

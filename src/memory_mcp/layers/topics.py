@@ -49,14 +49,8 @@ class TopicsLayer:
     ) -> None:
         """Create the layer.
 
-        Args:
-        keeper: Returns the maintainer of the topic graph, or why there is none. Called on every use.
-        storage: The store that pins are kept in.
-        tree: The tree over that store.
-        shown: Copies of nodes beside the keyword index.
-        clock: The current time.
-        others: Returns the status of the layers to suggest instead when this one cannot be used.
-
+        `keeper` returns the maintainer of the topic graph, or why there is none, and is called on every use; `shown` are copies
+        of nodes beside the keyword index; `others` returns the status of the layers to suggest when this one cannot be used.
         """
         self.contract = CONTRACTS[self.name]
         self._find = keeper
@@ -181,10 +175,7 @@ def telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
 
 
 def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
-    """Return the bullets that have a grip, those first that share most terms with the text and the topic, by weight.
-
-    Terms of the text count twice.
-    """
+    """Return the bullets with a grip, those first that share most terms with text (twice) and topic, by weight."""
     from memory_mcp.indexes.topics.documents import terms_of
 
     wanted = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}

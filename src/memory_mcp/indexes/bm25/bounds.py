@@ -37,8 +37,7 @@ def of_messages(units: Units, highest: Array, nodes: Array, segment: float, best
 def of_nodes(own: Array, highest: Array, grip: float) -> Array:
     """Return upper bounds of node scores, `(n,)`: the node's own score and a share of its unit's best message.
 
-    `own` are scores of nodes, `highest` the highest of a grip in their units, both `(n,)`; `grip` is the
-    share.
+    `own` are scores of nodes, `highest` the highest of a grip in their units, both `(n,)`; `grip` is the share.
     """
     bound: Array = (own + grip * _NEAR * highest) * _ROUNDING
     return bound

@@ -8,7 +8,7 @@ from typing import Any
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.bm25.postings import FORMS, Counted, Postings, added, counted
 from memory_mcp.indexes.copies import Copies
-from memory_mcp.indexes.document import DOCUMENT_VERSION, IndexDocument, Unit
+from memory_mcp.indexes.document import DOCUMENT_VERSION, Unit
 from memory_mcp.indexes.files import Array, Contents
 from memory_mcp.model.grip import Said
 from memory_mcp.model.toc import TocNode
@@ -64,8 +64,8 @@ class Bm25:
     def prepared(self, unit: Unit) -> Prepared:
         """Return the term counts and the shown copies of a unit's documents, nodes and grips apart."""
         # A message quoted whole is a text of its segment and of its grip: counted once.
-        known: dict[str, Counted] = {}
-        nodes, grips = ([_counts(d, known) for d in documents] for documents in (unit.nodes, unit.grips))
+        known = {text: counted(text) for text in dict.fromkeys(t for d in (*unit.nodes, *unit.grips) for t in d.words)}
+        nodes, grips = ([added([known[t] for t in d.words]) for d in documents] for documents in (unit.nodes, unit.grips))
         shown = [d.copy if isinstance(d.copy, TocNode) else None for d in unit.nodes]
         return Prepared(nodes, grips, shown, [d.copy if isinstance(d.copy, Said) else None for d in unit.grips])
 
@@ -97,11 +97,3 @@ class Bm25:
         """Return None: there is no faster form."""
         del body
         return None
-
-
-def _counts(document: IndexDocument, known: dict[str, Counted]) -> Counted:
-    """Return the term counts of all texts of a document together; those of each text are taken from `known` or added to it."""
-    for text in document.words:
-        if text not in known:
-            known[text] = counted(text)
-    return added([known[text] for text in document.words])

@@ -12,7 +12,7 @@ import numpy as np
 
 from memory_mcp.indexes.columns import Units
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.messages import ASKING, Messages, by_message
+from memory_mcp.indexes.messages import ASKING, by_message
 from memory_mcp.indexes.part import LivePart
 
 #: Shares of the messages one and two places away (fitted: see `layers.score`).
@@ -27,10 +27,7 @@ class Zeros(threading.local):
         self._held: dict[str, Array] = {}
 
     def take(self, name: str, size: int) -> Array:
-        """Return the thread's array of a name, `(size,)` float64, all zeros if every user has left it so.
-
-        A view that is used again.
-        """
+        """Return the thread's array of a name, `(size,)` float64, a view used again; zeros if every user has left it so."""
         held = self._held.get(name)
         if held is None or len(held) < size:
             held = self._held[name] = np.zeros(max(size, 1024), dtype=np.float64)
@@ -73,16 +70,10 @@ class Smoothed:
 def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None, also: Array | None = None) -> Smoothed:
     """Return the messages of some grips, ascending, with shares of their neighbours' scores.
 
-    Neighbours count even if they may not be found. Messages of questions lose up to 15% of their own score.
-    The thread's array "messages" is used and left zero.
-
-    Args:
-        live: The part.
-        rows: Rows of the grips, `(n,)` int64, ascending.
-        dense: Scores of all rows of grips, `(grips,)` float64.
-        shown: Which rows may be found, `(grips,)` bool; None for all.
-        also: Indices of messages that are returned whatever they hold, `(m,)` int64, distinct.
-
+    Neighbours count even if they may not be found. Messages of questions lose up to 15% of their own score. `rows` are those of
+    the grips, `(n,)` int64, ascending; `dense` the scores of all grips, `(grips,)` float64; `shown` which may be found,
+    `(grips,)` bool, None for all; `also` indices of messages that are returned whatever they hold, `(m,)` int64, distinct. The
+    thread's array "messages" is used and left zero.
     """
     messages, units = live.messages, live.part.units
     value = dense[rows] * (1 - ASKING / 255 * live.part.grips.asks[rows])
@@ -98,33 +89,14 @@ def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None
         place, own, best = (
             np.concatenate([a, b])[order] for a, b in ((place, extra), (own, np.zeros(len(extra))), (best, messages.first[extra]))
         )
-    near = _near(messages, scores, place)
-    scores[messages.of_row[rows]] = 0.0
-    unit = messages.unit[place]
-    return Smoothed(units, place, best, unit, own, near, _best(own, near, unit, len(units)))
-
-
-def _near(messages: Messages, scores: Array, place: Array) -> Array:
-    """Return the shares of neighbours' scores, `(n,)`, for the messages at `place`.
-
-    `scores` are those of all messages, `(messages,)`. Neighbours are one or two places away in the same unit.
-    """
-    near = np.zeros(len(place))
-    unit, last = messages.unit[place], len(messages) - 1
+    unit, near = messages.unit[place], np.zeros(len(place))
     for distance, share in enumerate(NEIGHBOURS, start=1):
         for other in (place - distance, place + distance):
-            beside = np.clip(other, 0, last)
+            beside = np.clip(other, 0, len(messages) - 1)
             near += share * scores[beside] * ((other == beside) & (messages.unit[beside] == unit))
-    return near
-
-
-def _best(own: Array, near: Array, unit: Array, units: int) -> Array:
-    """Return the highest sum of `own` and `near` in each of `units` units, `(units,)`; 0 where no message has an own score.
-
-    `own`, `near` and `unit`, ascending, are `(messages,)`.
-    """
-    best = np.zeros(units)
+    scores[messages.of_row[rows]] = 0.0
+    highest = np.zeros(len(units))
     if len(unit):
         starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
-        best[unit[starts]] = np.maximum.reduceat(np.where(own > 0, own + near, 0.0), starts)
-    return best
+        highest[unit[starts]] = np.maximum.reduceat(np.where(own > 0, own + near, 0.0), starts)
+    return Smoothed(units, place, best, unit, own, near, highest)

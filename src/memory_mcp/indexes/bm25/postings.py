@@ -91,8 +91,7 @@ class _TermFrequencies(bm25s.BM25):  # type: ignore[misc]
     ) -> dict[str, Any]:
         """Return the matrix of bm25s: `data` in steps of 1/255 (at least 1), `indices`, `indptr`, `num_docs`.
 
-        `corpus_token_ids` are the term indices of all documents, concatenated, and the documents as
-        `Counted`.
+        `corpus_token_ids` are the term indices of all documents, concatenated, and the documents as `Counted`.
         """
         del show_progress, leave_progress
         cols, documents = corpus_token_ids

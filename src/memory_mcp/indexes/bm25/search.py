@@ -16,7 +16,7 @@ from memory_mcp.indexes.base import DocType, Filters, Match, Matches
 from memory_mcp.indexes.bm25 import bounds, lifts
 from memory_mcp.indexes.bm25.kind import Body
 from memory_mcp.indexes.bm25.postings import STEP, term_key, term_part
-from memory_mcp.indexes.calibrate import BM25, BM25_SHARPNESS, COMPARED, SLACK, calibrated, normalized_bm25
+from memory_mcp.indexes.calibrate import BM25, COMPARED, SLACK, calibrated, normalized_bm25
 from memory_mcp.indexes.candidates import OWN, Candidates
 from memory_mcp.indexes.columns import ranges
 from memory_mcp.indexes.files import Array
@@ -178,7 +178,7 @@ def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, lim
 
     def normalize(raw: Array) -> Array:
         """Return the normalized scores of raw ones, both `(n,)`."""
-        return normalized_bm25(raw, weights.total, BM25_SHARPNESS)
+        return normalized_bm25(raw, weights.total)
 
     found_best = merged(ranked(best[table], table, deep, normalize, BM25[table]) for table in TABLES)
     return Matches(tuple(map(_match, found_best[:limit])), total)
@@ -191,7 +191,7 @@ def unfiled_score(weights: Weights, counts: Sequence[int], length: int) -> tuple
     """
     tf = np.array(counts, dtype=np.float64)
     score = float((weights.idf * term_part(tf, length, DocType.GRIP)).sum())
-    return score, float(calibrated(BM25[DocType.GRIP], normalized_bm25(np.array([score]), weights.total, BM25_SHARPNESS))[0])
+    return score, float(calibrated(BM25[DocType.GRIP], normalized_bm25(np.array([score]), weights.total))[0])
 
 
 @contextmanager
@@ -327,8 +327,7 @@ def _choose(part: _PartSearch) -> list[tuple[_Best, int]]:
 def _promising(part: _PartSearch) -> Array:
     """Return the rows of grips, ascending, that hold a term, of units that may hold one of the best messages or nodes.
 
-    The likeliest units are scored first; others are left out whose bounds are below the last of the best of
-    these.
+    The likeliest units are scored first; others are left out whose bounds are below the last of the best of these.
     """
     units, limit = part.live.part.units, part.limit
     highest = bounds.highest_in(units, part.grips.dense)
@@ -351,8 +350,7 @@ def _promising(part: _PartSearch) -> Array:
 def _top_nodes(part: _PartSearch, smoothed: lifts.Smoothed) -> tuple[_Best, int]:
     """Return the best nodes, best first, at most `part.limit`, and how many match.
 
-    A segment that crosses the window's edge must have a matching grip inside it. Each has its best grip, -1
-    for none.
+    A segment that crosses the window's edge must have a matching grip inside it. Each has its best grip, -1 for none.
     """
     live, nodes, filters = part.live, part.nodes, part.filters
     columns, rows = live.part.nodes, part.passing_nodes()

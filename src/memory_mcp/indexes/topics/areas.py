@@ -17,8 +17,7 @@ _FINENESS = 3.0
 def areas_of(rows: Rows, count: int) -> Array:
     """Return the area of each of `count` topics, `(topics,)` int32, numbered from 0 by their number of segments, most first.
 
-    Each topic is linked to the 8 most similar; a topic similar to none is an area of its own. Empty for no
-    topics.
+    Each topic is linked to the 8 most similar; a topic similar to none is an area of its own. Empty for no topics.
     """
     if not count:
         return np.zeros(0, dtype=np.int32)

@@ -1,8 +1,7 @@
 """Build the whole topic graph from segments: groups, their identities and names. Pure; runs in a child process."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -35,19 +34,21 @@ def made_of(
 ) -> Made:
     """Group segments into topics and areas, identify and name these; nothing is stored. Rows are in order of segment keys.
 
-    Args:
-        documents: All segments of the memory, each once.
-        vectors: `(n, dimensions)` float32 rows of length 1 or 0; 0 dimensions without an embedder.
-        known: The former topics and areas.
-        called: Their names.
-        at_ms: Now, UTC milliseconds.
-
+    `documents` are all segments of the memory, each once; `vectors` `(n, dimensions)` float32 rows of length 1 or 0, with 0
+    dimensions without an embedder; `known` the former topics and areas, `called` their names; `at_ms` now, UTC milliseconds.
     """
     order = sorted(range(len(documents)), key=lambda n: segment_key_of(documents[n].node_id) or 0)
     documents, vectors = [documents[n] for n in order], vectors[order]
     tables = Tables()
     rows = tables.rows(documents, vectors)
-    number = groups(rows, _before(documents))
+    # The segment before each in its session (by start, in its project), -1 for the first.
+    latest: dict[tuple[str, str], int] = {}
+    before = [-1] * len(documents)
+    for place in sorted(range(len(documents)), key=lambda n: (documents[n].start_ms, n)):
+        session = (documents[place].project, documents[place].session)
+        before[place] = latest.get(session, -1)
+        latest[session] = place
+    number = groups(rows, before)
     count = int(number.max(initial=-1)) + 1
     rows = rows.with_topics(number, np.zeros(len(rows)))
     rows = rows.with_topics(number, Profiles.of(rows, count).relevance(rows))
@@ -62,17 +63,6 @@ def made_of(
 def _members(rows: Rows, count: int) -> list[list[int]]:
     """Return the keys of the segments of each of `count` topics, one list a topic, by index of the topic."""
     return [rows.lo[rows.topic == place].tolist() for place in range(count)]
-
-
-def _before(documents: Sequence[Document]) -> list[int]:
-    """Return the index of the segment before each in its session (by start, in its project), -1 for the first."""
-    latest: dict[tuple[str, str], int] = {}
-    found = [-1] * len(documents)
-    for place in sorted(range(len(documents)), key=lambda n: (documents[n].start_ms, n)):
-        session = (documents[place].project, documents[place].session)
-        found[place] = latest.get(session, -1)
-        latest[session] = place
-    return found
 
 
 def _names(
@@ -93,32 +83,25 @@ def _names(
         projects.setdefault(document.project, []).append(place)
     old = [{n: called[topic] for n, topic in enumerate(own) if topic in called} for own in ids]
 
-    def scope(places: Array, label: Callable[[Names], str]) -> list[dict[int, Name]]:
+    def scope(places: Array, project: str | None) -> list[dict[int, Name]]:
         """Return the names of the topics, and of the areas, that some segments have, by index; `places` are rows, `(n,)`.
 
-        All labels are distinct; `label` picks the former one of the scope.
+        All labels are distinct; `project` None is the scope of all.
         """
-        before = [{n: label(names) for n, names in own.items()} for own in old]
+        before = [{n: name.label for n, names in own.items() if (name := names.by_scope.get(project))} for own in old]
         large = _level(texts, whole.topic[places], places, (), before[1])
         small = _level(texts, rows.topic[places], places, [name.label for name in large.values()], before[0])
         return [small, large]
 
-    everywhere = scope(np.arange(len(documents)), lambda names: names.whole.label)
+    everywhere = scope(np.arange(len(documents)), None)
     each: dict[str, list[dict[int, Name]]] = {}
     for project, places in sorted(projects.items()):
-        former = partial(_former_label, project=project)
-        each[project] = scope(np.array(places), former) if len(projects) > 1 else everywhere
+        each[project] = scope(np.array(places), project) if len(projects) > 1 else everywhere
     return tuple(
         Names(topic, everywhere[level][n], {p: own[level][n] for p, own in each.items() if n in own[level]})
         for level in (0, 1)
         for n, topic in enumerate(ids[level])
     )
-
-
-def _former_label(names: Names, project: str) -> str:
-    """Return the label of a topic's former name in a project; "" if it had none there."""
-    own = names.by_project.get(project)
-    return own.label if own else ""
 
 
 def _level(texts: Texts, topic: Array, places: Array, taken: Sequence[str], before: Mapping[int, str]) -> dict[int, Name]:

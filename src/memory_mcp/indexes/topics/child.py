@@ -27,8 +27,7 @@ class Maker:
     def answer(self, request: object) -> object:
         """Handle a message: add and embed documents and return their number, or group all of them.
 
-        The latter, for `Finish`, writes the graph and returns `Made`. Raises OSError when it cannot be
-        written.
+        The latter, for `Finish`, writes the graph and returns `Made`. Raises OSError when it cannot be written.
         """
         if isinstance(request, Finish):
             vectors = np.concatenate(self._vectors) if self._vectors else np.zeros((0, 0), dtype=np.float32)

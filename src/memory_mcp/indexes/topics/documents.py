@@ -33,10 +33,7 @@ class Document:
     gist: str
 
     def terms(self) -> set[int]:
-        """Return the terms of title, bullets and keywords as 32-bit hashes.
-
-        Words of little weight are left out (see `terms_of`).
-        """
+        """Return the terms of title, bullets and keywords as 32-bit hashes, without words of little weight (see `terms_of`)."""
         return set(terms_of("\n".join((self.title, *self.bullets, *self.keywords))))
 
 

@@ -36,17 +36,6 @@ _FITS = 0.2
 _EPOCH = 719_163
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """A topic or area that fits a text."""
-
-    level: Level
-    place: int
-    shares: Shares
-    importance: float
-    fit: float
-
-
 @dataclass(frozen=True)
 class TopicGraph:
     """An immutable topic graph."""
@@ -97,10 +86,7 @@ class TopicGraph:
         return len(self.area_of) - self.pruned
 
     def best(self, view: View, text: str, limit: int) -> list[Topic]:
-        """Return up to `limit` topics and areas that fit a text, then the most important areas, none twice.
-
-        Only the latter if the text is empty or names no topic.
-        """
+        """Return up to `limit` topics and areas: those that fit a text, if it names a topic, then the most important others."""
         fits = bool(text.strip()) and self.topics.is_named(self.topics.seen(view), text)
         found = self.fitting(view, text, limit)[0] if fits else []
         known = {topic.topic_id for topic in found}
@@ -124,19 +110,17 @@ class TopicGraph:
     def fitting(self, view: View, text: str, limit: int) -> tuple[list[Topic], int]:
         """Return up to `limit` topics and areas that fit a text, alternating, starting with the best; and the number of all.
 
-        An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are
-        left out.
+        An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are left out.
         """
         lists = [self._fitting(level, view, text) for level in (self.topics, self.areas)]
-        lists.sort(key=lambda found: -found[0].fit if found else 0.0)
+        lists.sort(key=lambda found: -found[0][-1] if found else 0.0)
         mixed = [one for pair in zip_longest(*lists) for one in pair if one is not None]
-        return [self._topic(f.level, f.place, f.shares, view, f.importance, f.fit) for f in mixed[:limit]], len(mixed)
+        return [self._topic(*one) for one in mixed[:limit]], len(mixed)
 
-    def _fitting(self, level: Level, view: View, text: str) -> list[_Fit]:
-        """Return the topics of a level that fit a text by `_FITS` at least, the best first, then the most important.
+    def _fitting(self, level: Level, view: View, text: str) -> list[tuple[Level, int, Shares, View, float, float]]:
+        """Return the arguments of `_topic`, the fit last, for topics of a level that fit a text by `_FITS` at least, best first.
 
-        Left out are old ones, those without a segment in the view, and areas of which the view has a single
-        topic.
+        Left out are old ones, those without a segment in the view, and areas of which the view has a single topic.
         """
         shares = level.seen(view)
         importance = level.importance(shares, view)
@@ -148,7 +132,7 @@ class TopicGraph:
             there &= np.bincount(own, minlength=len(self.areas.names)) > 1
         found = np.flatnonzero(there)
         ranked = found[np.lexsort((found, -importance[found], -fit[found]))].tolist()
-        return [_Fit(level, place, shares, float(importance[place]), float(fit[place])) for place in ranked]
+        return [(level, place, shares, view, float(importance[place]), float(fit[place])) for place in ranked]
 
     def topic(self, topic_id: str, view: View) -> Topic:
         """Return a topic or area, or the one it was merged into, with its values in the view.
@@ -179,11 +163,12 @@ class TopicGraph:
         name, author = self._name(level, place, view.project)
         state, since = level.state(place, view)
         topic_id = level.names[place].topic_id
+        inside = self._inside(place, self.topics.seen(view).mentions)[:_PARTS] if level is self.areas else []
         return Topic(
             topic_id=topic_id,
             label=name.label,
             keywords=name.keywords,
-            parts=self._parts(place, view) if level is self.areas else (),
+            parts=tuple(self._name(self.topics, part, view.project)[0].label for part in inside),
             importance=float(f"{importance:.4g}"),
             mentions=len(own),
             events=int(shares.rows.events[own].sum()),
@@ -196,18 +181,13 @@ class TopicGraph:
             score=round(min(score, 1.0), 4),
         )
 
-    def _parts(self, area: int, view: View) -> tuple[str, ...]:
-        """Return the labels of an area's topics with most segments in a view, at most 8."""
-        mentions = self.topics.seen(view).mentions
+    def _inside(self, area: int, mentions: Array) -> list[int]:
+        """Return the indices of an area's topics that have mentions, those with most first; `mentions` are `(topics,)`."""
         own = [place for place, other in enumerate(self.area_of) if other == area and mentions[place]]
-        own.sort(key=lambda place: (-mentions[place], place))
-        return tuple(self._name(self.topics, place, view.project)[0].label for place in own[:_PARTS])
+        return sorted(own, key=lambda place: (-mentions[place], place))
 
     def _name(self, level: Level, place: int, project: str | None) -> tuple[Name, str]:
-        """Return a topic's name in a scope, with the valid given label if there is one, and its author.
-
-        The author of the topic's own label is "".
-        """
+        """Return a topic's name in a scope, with the valid given label if there is one, and its author; "" for its own label."""
         names = level.names[place]
         own = names.whole if project is None else names.by_project.get(project, Name("", ()))
         given = self._in_force.get((names.topic_id, project))
@@ -266,24 +246,17 @@ class TopicGraph:
                 one = self._related(level, other, kind, float(strength[other]), view)
                 if other not in told or one.strength > told[other].strength:
                     told[other] = one
-        family = self._family(level, place, view)
-        return [*family, *sorted(told.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
-
-    def _family(self, level: Level, place: int, view: View) -> list[Related]:
-        """Return the area of a topic as PARENT, or an area's topics in the view as CHILD, those with most segments first."""
         small, large = self.topics.seen(view).mentions, self.areas.seen(view).mentions
         if level is self.topics:
             area = self.area_of[place]
-            return [self._related(self.areas, area, RelationKind.PARENT, small[place] / large[area], view)]
-        parts = [p for p, area in enumerate(self.area_of) if area == place and small[p]]
-        parts.sort(key=lambda p: (-small[p], p))
-        return [self._related(self.topics, p, RelationKind.CHILD, small[p] / large[place], view) for p in parts]
+            family = [self._related(self.areas, area, RelationKind.PARENT, small[place] / large[area], view)]
+        else:
+            inside = self._inside(place, small)
+            family = [self._related(self.topics, p, RelationKind.CHILD, small[p] / large[place], view) for p in inside]
+        return [*family, *sorted(told.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
 
     def _related(self, level: Level, place: int, kind: RelationKind, strength: float, view: View) -> Related:
-        """Return the topic at `place` of a level as related, with its label in the view's project.
-
-        Strength has three decimals.
-        """
+        """Return the topic at `place` of a level as related, labelled for the view's project; strength has three decimals."""
         return Related(
             level.names[place].topic_id, self._name(level, place, view.project)[0].label, kind, round(float(strength), 3)
         )

@@ -44,9 +44,8 @@ Links = list[dict[int, float]]
 def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
     """Return the topic of each segment, `(segments,)` int32: 0 is the largest, -1 none.
 
-    With fewer than `LEAST_SEGMENTS` segments none has one. `rows` without dimensions are grouped by terms
-    alone; their topics are ignored. `before` is the index of the segment before each in its session, -1 for
-    none.
+    With fewer than `LEAST_SEGMENTS` segments none has one. `rows` without dimensions are grouped by terms alone; their topics
+    are ignored. `before` is the index of the segment before each in its session, -1 for none.
     """
     count = len(rows)
     if count < LEAST_SEGMENTS:
@@ -56,14 +55,17 @@ def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
         link_neighbours(links, before)
     _, fineness = _bounded(links, min(_FINENESS * count ** (1 / 3), count / _LINKS))
     found, _ = _bounded(_agreed(links, fineness), fineness)
-    return _settled(rows, found)
+    left = np.flatnonzero(found < 0)
+    if len(left) and len(left) < count:
+        profiles = Profiles.of(rows.with_topics(found, rows.relevance), int(found.max()) + 1)
+        settled = found.copy()
+        settled[left], _ = profiles.nearest(rows.taken(left))
+        found = _numbered(settled)
+    return found
 
 
 def link_neighbours(links: Links, before: Sequence[int]) -> None:
-    """Strengthen or make the link of each segment to the one before it in its session, in place.
-
-    `before` is the index of that, -1 for none. A link of median strength is added.
-    """
+    """Add median strength, in place, to the link of each segment to the one `before` it in its session (index, -1: none)."""
     strengths = [strength for own in links for strength in own.values()]
     more = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
     for n, other in enumerate(before):
@@ -98,21 +100,6 @@ def _agreed(links: Links, fineness: float) -> Links:
         agreed = (found[others] == found[n]).mean(axis=1) ** _SHARPNESS if others else ()
         weighed.append({o: own[o] * share for o, share in zip(others, np.asarray(agreed).tolist(), strict=True) if share})
     return weighed
-
-
-def _settled(rows: Rows, found: Array) -> Array:
-    """Return the topic of each segment, `(n,)`, with those without one (-1) assigned to the nearest topic that fits.
-
-    -1 stays where none fits. Topics are numbered by size again. If all segments have a topic or none has, `found` itself
-    is returned.
-    """
-    left = np.flatnonzero(found < 0)
-    if not len(left) or len(left) == len(found):
-        return found
-    profiles = Profiles.of(rows.with_topics(found, rows.relevance), int(found.max()) + 1)
-    settled = found.copy()
-    settled[left], _ = profiles.nearest(rows.taken(left))
-    return _numbered(settled)
 
 
 def _numbered(found: Array) -> Array:
@@ -230,8 +217,7 @@ class _Graph:
 def _best(links: Mapping[int, float], member: Sequence[int], total: Sequence[float], now: int, price: float) -> int:
     """Return the community that a node gains most by, of its own and its neighbours'; its own if none is better.
 
-    The node is not in `total`, the degree of each community; `now` is its own, `price` what each unit of
-    degree costs.
+    The node is not in `total`, the degree of each community; `now` is its own, `price` what each unit of degree costs.
     """
     to: dict[int, float] = {now: 0.0}
     for other, strength in links.items():

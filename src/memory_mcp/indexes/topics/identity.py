@@ -6,7 +6,7 @@ Invariants
 3. The same groups and former topics give the same ids, whatever the order of the groups.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,22 +32,25 @@ class Identified:
 def identified(groups: Sequence[Sequence[int]], known: Sequence[KnownTopic], at_ms: int, areas: bool = False) -> Identified:
     """Match groups, disjoint non-empty lists of segment keys, to topics (or areas), and tell what became of each.
 
-    A group continues the former topic with most in common (at least a quarter); else it gets a new id. Former
-    topics without a group end, or are merged into the group that has most of their segments. Topics of the
-    other kind pass unchanged.
+    A group continues the former topic with most in common (at least a quarter); else it gets a new id. Former topics without a
+    group end, or are merged into the group that has most of their segments. Topics of the other kind pass unchanged.
     """
     place = {key: n for n, group in enumerate(groups) for key in group}
     before = [topic for topic in known if not topic.is_over and topic.is_area == areas]
     shared = Counter((o, place[key]) for o, topic in enumerate(before) for key in topic.members if key in place)
     kept = _matched(groups, before, shared)
     taken = {topic.topic_id for topic in known}
-    ids = [
-        before[kept[c]].topic_id if c in kept else _fresh(group, taken, "area" if areas else "topic")
-        for c, group in enumerate(groups)
-    ]
-    turns: dict[TopicId, list[Turn]] = {}
-    _tell_of_new(ids, kept, before, shared, at_ms, turns)
-    over = _tell_of_ended(ids, kept, before, shared, at_ms, turns)
+    ids: list[TopicId] = []
+    kind = "area" if areas else "topic"
+    for c, group in enumerate(groups):
+        # A new id is made from the group's members, and from a number if that one was taken.
+        name, salt = before[kept[c]].topic_id if c in kept else topic_id(kind, group), 0
+        while c not in kept and name in taken:
+            salt += 1
+            name = topic_id(kind, [*group, -salt])
+        taken.add(name)
+        ids.append(name)
+    over, turns = _told(ids, kept, before, shared, at_ms)
     old = {topic.topic_id: topic for topic in known}
     told: list[KnownTopic] = [over.get(t.topic_id, t) for t in known if t.topic_id not in ids]
     for c, name in enumerate(ids):
@@ -75,8 +78,7 @@ def resolved(topic: TopicId, known: Mapping[TopicId, KnownTopic]) -> TopicId | N
 def _matched(groups: Sequence[Sequence[int]], before: Sequence[KnownTopic], shared: Counter[tuple[int, int]]) -> dict[int, int]:
     """Return the index in `before` of the topic that each group continues, by group; new groups are left out.
 
-    `shared` are numbers of common segments by index in `before` and group; pairs with the largest share in
-    common come first.
+    `shared` are numbers of common segments by index in `before` and group; pairs with the largest share in common come first.
     """
     alive: Counter[int] = Counter()
     held: Counter[int] = Counter()
@@ -94,61 +96,31 @@ def _matched(groups: Sequence[Sequence[int]], before: Sequence[KnownTopic], shar
     return kept
 
 
-def _fresh(group: Sequence[int], taken: set[TopicId], kind: str) -> TopicId:
-    """Return a new id: from the group's members, and a number if the id was taken. Adds it to `taken`."""
-    made, salt = topic_id(kind, group), 0
-    while made in taken:
-        salt += 1
-        made = topic_id(kind, [*group, -salt])
-    taken.add(made)
-    return made
+def _told(
+    ids: Sequence[TopicId], kept: Mapping[int, int], before: Sequence[KnownTopic], shared: Counter[tuple[int, int]], at_ms: int
+) -> tuple[dict[TopicId, KnownTopic], dict[TopicId, list[Turn]]]:
+    """Return the topics that no group continues, as ended, by id; and what happened to each topic, by id.
 
-
-def _tell_of_new(
-    ids: Sequence[TopicId],
-    kept: Mapping[int, int],
-    before: Sequence[KnownTopic],
-    shared: Counter[tuple[int, int]],
-    at_ms: int,
-    turns: dict[TopicId, list[Turn]],
-) -> None:
-    """Add to `turns` how new groups began: split from a topic that goes on and had at least half of it, else found.
-
-    A split is told of both.
+    A new group was split from a topic that goes on and had at least half of it, which is told of both, else found. A topic
+    that ended was merged into the group with most of its segments, if any has one, which is told of both.
     """
+    turns: defaultdict[TopicId, list[Turn]] = defaultdict(list)
     for c, name in enumerate(ids):
-        if c in kept:
-            continue
-        from_each = {o: count for (o, other), count in shared.items() if other == c}
-        most = max(from_each, key=lambda o: (from_each[o], before[o].topic_id), default=None)
-        if most is None or from_each[most] < _SPLIT * sum(from_each.values()) or most not in kept.values():
-            turns.setdefault(name, []).append(Turn(at_ms, "found"))
-            continue
-        source = before[most].topic_id
-        turns.setdefault(name, []).append(Turn(at_ms, "split from", source))
-        turns.setdefault(source, []).append(Turn(at_ms, "split off", name))
-
-
-def _tell_of_ended(
-    ids: Sequence[TopicId],
-    kept: Mapping[int, int],
-    before: Sequence[KnownTopic],
-    shared: Counter[tuple[int, int]],
-    at_ms: int,
-    turns: dict[TopicId, list[Turn]],
-) -> dict[TopicId, KnownTopic]:
-    """Return the topics that no group continues, as ended, by id; add that to `turns`, also of those that took them in.
-
-    Each is merged into the group with most of its segments, if any has one.
-    """
+        if c not in kept:
+            from_each = {o: count for (o, other), count in shared.items() if other == c}
+            most = max(from_each, key=lambda o: (from_each[o], before[o].topic_id), default=None)
+            if most is None or from_each[most] < _SPLIT * sum(from_each.values()) or most not in kept.values():
+                turns[name].append(Turn(at_ms, "found"))
+            else:
+                turns[name].append(Turn(at_ms, "split from", before[most].topic_id))
+                turns[before[most].topic_id].append(Turn(at_ms, "split off", name))
     over: dict[TopicId, KnownTopic] = {}
     for o in sorted(set(range(len(before))) - set(kept.values())):
         topic = before[o]
         to_each = {c: count for (other, c), count in shared.items() if other == o}
-        most = max(to_each, key=lambda c: (to_each[c], ids[c]), default=None)
-        into = None if most is None else ids[most]
+        into = ids[max(to_each, key=lambda c: (to_each[c], ids[c]))] if to_each else None
         over[topic.topic_id] = replace(topic, members=(), is_over=True, merged_into=into)
-        turns.setdefault(topic.topic_id, []).append(Turn(at_ms, "ended" if into is None else "merged into", into))
+        turns[topic.topic_id].append(Turn(at_ms, "ended" if into is None else "merged into", into))
         if into is not None:
-            turns.setdefault(into, []).append(Turn(at_ms, "took in", topic.topic_id))
-    return over
+            turns[into].append(Turn(at_ms, "took in", topic.topic_id))
+    return over, turns

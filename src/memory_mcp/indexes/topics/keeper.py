@@ -106,33 +106,29 @@ class TopicKeeper:
             return self._graph
 
     def status(self) -> TopicsStatus:
-        """Return the state of the graph, read from disk if not done yet; a graph that cannot be read is a message."""
+        """Return the state of the graph, read from disk if not done yet; one that cannot be read is a message. Places nothing."""
         with self._lock:
             self._look()
             graph, manifest = self._graph, self._manifest
             if graph is None or manifest is None:
                 status = TopicsStatus(True, healthy=False, message=self._why_none())
             else:
-                status = self._told(graph, manifest)
+                by_meaning = graph.rows.vectors.shape[1] > 0
+                status = TopicsStatus(
+                    enabled=True,
+                    healthy=True,
+                    topic_count=graph.count,
+                    segments=len(graph.rows),
+                    unassigned=int(np.count_nonzero(graph.rows.topic < 0)),
+                    behind=max(self._storage.toc.version() - self._position.outbox, 0),
+                    by_meaning=by_meaning,
+                    size_bytes=sum(f.size for p in manifest.parts for f in p.files.values()),
+                    generation=manifest.number,
+                    last_commit_ms=manifest.committed_ms,
+                    pruned=graph.pruned,
+                    message="" if by_meaning else "grouped by terms alone: the vector index is off",
+                )
             return replace(status, last_error=self.last_error, last_rebuild_secs=self.last_rebuild_secs)
-
-    def _told(self, graph: TopicGraph, manifest: Manifest) -> TopicsStatus:
-        """Return the state of a readable graph; nothing is placed for it."""
-        by_meaning = graph.rows.vectors.shape[1] > 0
-        return TopicsStatus(
-            enabled=True,
-            healthy=True,
-            topic_count=graph.count,
-            segments=len(graph.rows),
-            unassigned=int(np.count_nonzero(graph.rows.topic < 0)),
-            behind=max(self._storage.toc.version() - self._position.outbox, 0),
-            by_meaning=by_meaning,
-            size_bytes=sum(f.size for p in manifest.parts for f in p.files.values()),
-            generation=manifest.number,
-            last_commit_ms=manifest.committed_ms,
-            pruned=graph.pruned,
-            message="" if by_meaning else "grouped by terms alone: the vector index is off",
-        )
 
     def label(self, given: Sequence[TopicLabel], unless: Callable[[TopicGraph], bool] = lambda _: False) -> bool:
         """Store labels unless `unless` is true of the current graph; return whether they were. IndexUnreadable for no graph."""
@@ -248,16 +244,14 @@ class TopicKeeper:
         if changed:
             with span("topics_place"), metrics.timed("topics_place_latency_seconds"):
                 documents = self._documents(changed)
-                self._graph = placed(self._graph, documents, self._vectors(documents), changed)
+                embedder = self._embedder()
+                if embedder is None or not documents:
+                    vectors = np.zeros((len(documents), 0 if embedder is None else embedder.dimensions), dtype=np.float32)
+                else:
+                    vectors = embedder.embed([d.gist for d in documents])
+                self._graph = placed(self._graph, documents, vectors, changed)
         self._changed.update(changed)
         self._position = position
-
-    def _vectors(self, documents: Sequence[Document]) -> Array:
-        """Return the vectors of documents' gists, `(n, dimensions)` float32; 0 dimensions without an embedder."""
-        embedder = self._embedder()
-        if embedder is None or not documents:
-            return np.zeros((len(documents), 0 if embedder is None else embedder.dimensions), dtype=np.float32)
-        return embedder.embed([d.gist for d in documents])
 
     def due(self) -> bool:
         """Return whether a grouping is due: there is none, it was made otherwise, or much changed. Reads a manifest at most."""
@@ -269,7 +263,10 @@ class TopicKeeper:
         with self._lock:
             if self._health is Health.HEALTHY:
                 self._look()
-            manifest = self._manifest or self._current()
+            try:
+                manifest = self._manifest or self.home.current()
+            except IndexUnreadable:
+                manifest = None
             if self._health is Health.UNHEALTHY or manifest is None or manifest.fingerprint != self._fingerprint():
                 return True
             if self._position == Position():
@@ -279,13 +276,6 @@ class TopicKeeper:
             enough = max(_CHANGED, _SHARE * there)
             waiting, _ = self._waiting(int(enough) + len(self._changed))
             return len(self._changed.union(waiting)) >= enough
-
-    def _current(self) -> Manifest | None:
-        """Return the manifest on disk; None if there is none or it cannot be used."""
-        try:
-            return self.home.current()
-        except IndexUnreadable:
-            return None
 
     def begin(self) -> bool:
         """Start a grouping in a thread if one is due; return whether it did. After an error the next is due a minute later."""

@@ -43,10 +43,7 @@ class Unnamed:
 
     @property
     def asked_from(self) -> str:
-        """The basis of a request: `source` and a hash of the scopes, separated by "-".
-
-        An unusable answer for one scope tells nothing of another.
-        """
+        """The basis of a request: `source`, "-" and a hash of the scopes, as an unusable answer tells nothing of other scopes."""
         return f"{self.source}-{self._scopes}"
 
     @property
@@ -55,10 +52,7 @@ class Unnamed:
         return f"{digest(*('all' if scope is None else f'in {scope}' for scope in self.scopes), bits=32):08x}"
 
     def was_asked(self, asked_from: str) -> bool:
-        """Return whether a label was requested before on this basis.
-
-        That is: for the same scopes, from words of which it has at least half now.
-        """
+        """Return whether a label was requested for the same scopes, from words of which the topic has at least half now."""
         source, _, scopes = asked_from.partition("-")
         return scopes == self._scopes and holds(source, self.name)
 
@@ -86,10 +80,7 @@ class Labeller:
         return [one for one in found if not any(map(one.was_asked, unusable.get(one.topic_id, ())))]
 
     def material(self, due: Unnamed) -> TopicMaterial | None:
-        """Return what a topic's label is made from, with up to 8 titles.
-
-        None if it has a label, has changed, or there is no graph.
-        """
+        """Return what a label is made from, with up to 8 titles; None if the topic has one or has changed, or without a graph."""
         graph, project = self._graph(), due.scopes[-1]
         if graph is None or not self._still(graph, due):
             return None
@@ -106,10 +97,7 @@ class Labeller:
         return graph is not None and any(graph.taken(label, project, due.topic_id) for project in due.scopes)
 
     def publish(self, due: Unnamed, label: str, model: str) -> bool:
-        """Store a topic's label in all of its scopes.
-
-        Return False, storing none, if it has one, has changed or cannot be read by now.
-        """
+        """Store a topic's label in all its scopes; return False, storing none, if it has one, has changed or cannot be read."""
         author, now = llm_author(model, due.source), self._clock.now_ms()
         given = [TopicLabel(due.topic_id, project, label, author, now) for project in due.scopes]
         try:

@@ -33,10 +33,7 @@ def folded(label: str) -> frozenset[str]:
 
 
 def source_of(name: Name) -> str:
-    """Return the sorted hashes of a topic's own words, 4 digits each, concatenated: the basis of a language model's label.
-
-    The words are those of its label and first 8 keywords.
-    """
+    """Return the hashes, 4 digits each, of a topic's words (label, first 8 keywords), sorted and joined: a label's basis."""
     return "".join(sorted(_hashes(name.label, name.keywords[:_FIRST])))
 
 

@@ -1,7 +1,7 @@
 """Topics, or areas, in a view: which exist, their importance, and their fit to a text."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -41,6 +41,9 @@ class Level:
     pins: frozenset[str]
     settings: TopicsSettings
     embed: Embed
+    #: Segments by project (see `of_project`); caches of the last narrower view and the last text, needed for each topic.
+    _of_project: dict[str, Shares] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _latest: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -58,20 +61,15 @@ class Level:
         placed = self.rows.topic >= 0
         return Shares(self.rows if placed.all() else self.rows.taken(np.flatnonzero(placed)), len(self.names))
 
-    @cached_property
-    def _remembered(self) -> dict[str, Shares]:
-        """Cache of `of_project` by project; starts empty, is never emptied."""
-        return {}
-
     def of_project(self, project: str | None) -> Shares:
         """Return the segments of a project that have a topic, cached; of all for None, none of an unknown project."""
         if project is None:
             return self.everything
-        if project not in self._remembered:
+        if project not in self._of_project:
             rows = self.everything.rows
             number = self.tables.projects.index(project) if project in self.tables.projects else -1
-            self._remembered[project] = Shares(rows.taken(np.flatnonzero(rows.project == number)), len(self.names))
-        return self._remembered[project]
+            self._of_project[project] = Shares(rows.taken(np.flatnonzero(rows.project == number)), len(self.names))
+        return self._of_project[project]
 
     def seen(self, view: View) -> Shares:
         """Return the segments in a view that have a topic; those that cross an edge of its window are included."""
@@ -83,18 +81,13 @@ class Level:
         if latest is None or latest[0] != key:
             keep = np.ones(len(whole.rows), dtype=bool)
             if view.agent is not None:
-                keep &= np.isin(whole.rows.agents, self.tables.with_agent(view.agent))
+                keep &= np.isin(whole.rows.agents, [n for n, names in enumerate(self.tables.agents) if view.agent in names])
             if view.window is not None:
                 keep &= (whole.rows.start < view.window.end_ms) & (whole.rows.end >= view.window.start_ms)
             narrowed = Shares(whole.rows.taken(np.flatnonzero(keep)), len(self.names))
             latest = self._latest["seen"] = key, narrowed
         found: Shares = latest[1]
         return found
-
-    @cached_property
-    def _latest(self) -> dict[str, Any]:
-        """Caches of the last narrower view and the last text: one answer needs them for each topic."""
-        return {}
 
     def left_out(self, view: View) -> Array:
         """Return which topics a view leaves out because they are old, `(topics,)` bool; none in a time window."""
@@ -115,10 +108,7 @@ class Level:
         return found
 
     def importance(self, shares: Shares, view: View) -> Array:
-        """Return the importance of each topic, `(topics,)`: the relevance of its mentions in `shares`, added, recent ones more.
-
-        In a time window all mentions count alike.
-        """
+        """Return topics' importance, `(topics,)`: relevance of their mentions, summed, recent ones more unless in a window."""
         if view.window is not None:
             return np.bincount(shares.rows.topic, weights=shares.rows.relevance, minlength=shares.topics)
         return shares.importance(view.now_ms, self.settings.half_life_days * DAY_MS, _LATE_MS, _BOOST)

@@ -58,18 +58,11 @@ def names(
     taken: Iterable[str] = (),
     before: Sequence[str] = (),
 ) -> list[Name]:
-    """Name every topic of one scope.
+    """Return a name for each topic of one scope, in their order.
 
-    Args:
-        texts: The documents of the store.
-        topics: For each topic the numbers of its documents in `texts`, those of the scope only.
-        rest: Documents of the scope in no topic: with the topics' they are the background.
-        taken: Labels that others gave; none is given twice.
-        before: The labels that the topics had, "" for a new one: they are kept while they are nearly as good as new ones.
-
-    Returns:
-        A name for each topic, in their order.
-
+    `topics` are for each topic the numbers of its documents in `texts`, those of the scope only; `rest` those in no topic, which
+    are the background with the topics'. Labels in `taken` were given by others and are not given again; `before` are the former
+    labels, "" for a new topic: they are kept while they are nearly as good as new ones.
     """
     groups = _groups(texts, topics, rest)
     used = _Labels(taken)
@@ -97,8 +90,7 @@ class _Group:
 def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) -> list[_Group]:
     """Return each topic with the scores of its best keys, at most 32, above 0.
 
-    `topics` and `rest` are numbers of documents as in `names`. A key must be named by two documents of a
-    topic, if it has two.
+    `topics` and `rest` are numbers of documents as in `names`. A key must be named by two documents of a topic, if it has two.
     """
     groups = [_Group(np.array(sorted(topic), dtype=np.int64)) for topic in topics]
     docs = np.concatenate([*(group.docs for group in groups), np.array(rest, dtype=np.int64)])

@@ -7,7 +7,7 @@ Invariants
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -71,9 +71,8 @@ class _Rows:
     def words(self, wanted: Ints, scores: Mapping[int, float], size: int) -> Iterator[Item]:
         """Yield words, and phrases of up to four units that contain one of them.
 
-        `wanted` are the places of the words, `(n,)`, `scores` their scores by key, `size` is the number of
-        documents. Phrases of a single document (of several) and of more than `MAX_SHOWN` characters are left
-        out.
+        `wanted` are the places of the words, `(n,)`, `scores` their scores by key, `size` is the number of documents. Phrases
+        of a single document (of several) and of more than `MAX_SHOWN` characters are left out.
         """
         holders: defaultdict[int, set[int]] = defaultdict(set)
         shown: defaultdict[int, Counter[str]] = defaultdict(Counter)
@@ -100,7 +99,11 @@ class _Rows:
             text = _usual(written[keys])
             content = frozenset(key for key in keys if key > 0)
             if len(held) >= min(2, size) and len(text) <= MAX_SHOWN and (len(content) > 1 or keys[-1] < 0):
-                value = _worth(content, len(held), scores, holders)
+                # Its words' scores, best first, each next halved, and more if they are seldom apart; less for more than two.
+                found = sorted(((scores[key], key) for key in content if key in scores), key=lambda pair: (-pair[0], pair[1]))
+                base = math.fsum(score / 2**place for place, (score, _) in enumerate(found))
+                together = len(held) / max(len(holders[found[0][1]]), len(held))
+                value = base * (_APART + _TOGETHER * together) * _LONGER ** max(0, len(content) - 2)
                 yield Item(text, content, value, frozenset(held), size, phrase=True)
 
     def _ends(self, start: int) -> Iterator[int]:
@@ -193,15 +196,3 @@ class _Run:
 def _usual(written: Counter[str]) -> str:
     """Return the commonest way to write a term; among equals one in lower case, then the first by alphabet."""
     return min(written, key=lambda text: (-written[text], text.lower() != text, text))
-
-
-def _worth(content: Collection[int], held: int, scores: Mapping[int, float], holders: Mapping[int, set[int]]) -> float:
-    """Return the score of a phrase: its words', best first, each next halved, and more if they are seldom apart.
-
-    `content` are its keys, `held` the number of documents that have it, `holders` the documents of each key.
-    Phrases of more than two words are worth less.
-    """
-    found = sorted(((scores[key], key) for key in content if key in scores), key=lambda pair: (-pair[0], pair[1]))
-    base = math.fsum(score / 2**place for place, (score, _) in enumerate(found))
-    together = held / max(len(holders[found[0][1]]), held)
-    return base * (_APART + _TOGETHER * together) * _LONGER ** max(0, len(content) - 2)

@@ -22,14 +22,8 @@ _KEYWORDS = 8
 def placed(graph: TopicGraph, documents: Sequence[Document], vectors: Array, changed: Collection[NodeId]) -> TopicGraph:
     """Return a graph with some segments replaced, each in the topic it fits best or in none; `graph` is not changed.
 
-    A project that gets its first segment of a topic names it, and its area, after that segment.
-
-    Args:
-        graph: The current graph.
-        documents: Those of `changed` that exist.
-        vectors: `(documents, dimensions)` float32 rows of length 1 or 0.
-        changed: Segments whose rows are dropped.
-
+    A project that gets its first segment of a topic names it, and its area, after that segment. `documents` are those of
+    `changed` that exist, the rows of `changed` are dropped; `vectors` are `(documents, dimensions)` float32 of length 1 or 0.
     """
     tables = Tables(graph.tables.projects, graph.tables.agents)
     gone = np.array([segment_key_of(node) or 0 for node in changed], dtype=np.uint64)

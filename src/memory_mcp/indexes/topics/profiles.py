@@ -110,10 +110,7 @@ class Profiles:
         return np.minimum(found, 1.0)
 
     def nearest(self, rows: Rows) -> tuple[Array, Array]:
-        """Return the best topic of each segment, -1 for none, and the fit (0 for none), both `(rows,)`.
-
-        A fit below `LEAST` is none.
-        """
+        """Return the best topic of each segment, -1 for a fit below `LEAST`, and the fit (0 for none), both `(rows,)`."""
         topic, relevance = np.full(len(rows), -1, dtype=np.int32), np.zeros(len(rows), dtype=np.float32)
         for places in _blocks(rows) if self.count else ():
             fits = self.fits(rows.taken(places))

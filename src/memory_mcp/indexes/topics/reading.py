@@ -115,7 +115,15 @@ class Texts:
         self.keys: Small = self._keys()
         self.weights: Floats = np.array(self._weights)
         self.code = np.array(self._code)
-        self._count(np.array(named, dtype=np.int64))
+        # What each document names, each key once; its first places are in title and keywords.
+        size, at = len(self.weights), np.flatnonzero(self.keys)
+        owner = np.searchsorted(self.bounds, at, side="right") - 1
+        firm = at < (self.bounds[:-1] + np.array(named, dtype=np.int64))[owner]
+        codes = owner * size + self.keys[at]
+        held = np.unique(codes)
+        self.held: Ints = np.searchsorted(held, np.arange(len(docs) + 1) * size)
+        self.held_keys: Small = (held % size).astype(np.int32)
+        self.held_weights: Floats = np.where(np.isin(held, codes[firm]), _NAMED, _SAID)
 
     def nominal(self, docs: Ints) -> Floats:
         """Return how much each key is used as a noun in these documents, `(keys,)` float64, 0..1; 1 if unknown.
@@ -144,10 +152,7 @@ class Texts:
         return np.asarray(found)
 
     def unit(self, shown: str, kind: Kind, key: str = "", weight: float = 0.0) -> int:
-        """Add a unit and return its number; units with the same key are counted together, with the first one's weight.
-
-        Units without a key are not counted.
-        """
+        """Add a unit, return its number; units of one key are counted together, with the first's weight; those without, never."""
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._weights)
@@ -200,27 +205,9 @@ class Texts:
         self._code += [False] * len(pairs)
         return keys
 
-    def _count(self, named: Ints) -> None:
-        """Compute what each document names, each key once.
-
-        `named` is the number of its first places that are in title and keywords.
-        """
-        size, count = len(self.weights), len(named)
-        at = np.flatnonzero(self.keys)
-        doc = np.searchsorted(self.bounds, at, side="right") - 1
-        firm = at < (self.bounds[:-1] + named)[doc]
-        codes = doc * size + self.keys[at]
-        held = np.unique(codes)
-        self.held: Ints = np.searchsorted(held, np.arange(count + 1) * size)
-        self.held_keys: Small = (held % size).astype(np.int32)
-        self.held_weights: Floats = np.where(np.isin(held, codes[firm]), _NAMED, _SAID)
-
 
 def places(bounds: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Return the places of some rows, `(n,)`, concatenated, and the length of each row, `(n,)`.
-
-    Row n is `bounds[n]:bounds[n + 1]`.
-    """
+    """Return the places of rows, `(n,)`, concatenated, and the length of each; row n is `bounds[n]:bounds[n + 1]`."""
     lengths = bounds[rows + 1] - bounds[rows]
     ends = np.cumsum(lengths)
     return np.arange(int(lengths.sum())) + np.repeat(bounds[rows] - ends + lengths, lengths), lengths
@@ -234,20 +221,16 @@ class _Known(dict[str, tuple[int, ...]]):
         self._texts = texts
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
-        """Find the units of a piece of text not met before, adding new ones to the texts, and cache them."""
-        found = self[piece] = self._learn(piece)
-        return found
-
-    def _learn(self, piece: str) -> tuple[int, ...]:
-        """Return the units of a piece of text, 0 for a break; a word that ends a clause is followed by 0."""
+        """Find the units of a piece of text not met before, 0 for a break, adding new ones to the texts, and cache them."""
         if has_cjk(piece):
-            return tuple(chain.from_iterable(self._by_script(piece)))
-        bare = piece.strip("_").rstrip("._-/:@+\\#")
-        if not bare or not (bare[0].isalnum() or "/" in bare):
-            return (0,)
-        unit = self._word(piece, bare)
-        # A full stop or a colon ends a clause.
-        return (unit, 0) if piece[-1] in ".:" and unit else (unit,)
+            found = tuple(chain.from_iterable(self._by_script(piece)))
+        else:
+            bare = piece.strip("_").rstrip("._-/:@+\\#")
+            unit = self._word(piece, bare) if bare and (bare[0].isalnum() or "/" in bare) else 0
+            # A full stop or a colon ends a clause.
+            found = (unit, 0) if piece[-1] in ".:" and unit else (unit,)
+        self[piece] = found
+        return found
 
     def _word(self, piece: str, bare: str) -> int:
         """Return the unit of a word, number or name of code; everyday words become function words, 0 if not all letters."""

@@ -96,10 +96,7 @@ class Asked:
 
     @classmethod
     def of(cls, rows: Rows, wanted: Mapping[int, float]) -> "Asked":
-        """Find the rows that hold each word, by hash and weight; words in no row are dropped.
-
-        A word's weight is multiplied by its rarity among the rows.
-        """
+        """Find the rows that hold each word (by hash), and multiply its weight by its rarity; words in no row are dropped."""
         row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
         found = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in wanted.items()]
         worth = ((places, weight * float(np.log1p(len(rows) / len(places)))) for places, weight in found if len(places))
@@ -128,9 +125,6 @@ class Asked:
 
 
 def by_area(rows: Rows, areas: Sequence[int] | Array) -> Rows:
-    """Return segments with areas in place of topics; those without a topic have none. Relevance is unchanged.
-
-    `areas`, `(topics,)`, is the area of each topic.
-    """
+    """Return segments with areas in place of topics, -1 without one; `areas`, `(topics,)`, is the area of each topic."""
     topic = np.where(rows.topic >= 0, np.asarray(areas, dtype=np.int32)[rows.topic] if len(areas) else -1, -1)
     return rows.with_topics(topic, rows.relevance)

@@ -67,8 +67,7 @@ class Shares:
     def importance(self, now_ms: int, half_life_ms: float, boosted_ms: float, boost: float) -> Array:
         """Return per topic the sum over mentions of relevance x 0.5^(age / half-life), `(topics,)`.
 
-        Those of an age up to `boosted_ms` count `boost` times. Times are milliseconds; later ones than
-        `now_ms` have age 0.
+        Those of an age up to `boosted_ms` count `boost` times. Times are milliseconds; later ones than `now_ms` have age 0.
         """
         age = np.maximum(now_ms - self.rows.end, 0)
         weight = self.rows.relevance * np.exp2(-age / half_life_ms) * np.where(age <= boosted_ms, boost, 1.0)
@@ -82,8 +81,7 @@ class Shares:
     def beside(self, topic: int) -> Array:
         """Return how much more often than by chance every topic is mentioned on the days of one, `(topics,)`, 0..1.
 
-        Ochiai's coefficient of their days, less that of independent topics; 0 with fewer than two common
-        days.
+        Ochiai's coefficient of their days, less that of independent topics; 0 with fewer than two common days.
         """
         of, day = self.days
         own = np.isin(day, day[of == topic])

@@ -23,12 +23,9 @@ class Tables:
         self.agents = [tuple(names) for names in agents]
 
     def rows(self, documents: Sequence[Document], vectors: Array) -> Rows:
-        """Return documents as rows in order of their keys, without a topic. New names are added to the tables.
+        """Return documents, in any order, as rows in order of their keys, without a topic; new names are added to the tables.
 
-        Args:
-            documents: Segments, in any order.
-            vectors: `(n, dimensions)` rows of length 1 or 0.
-
+        `vectors` are `(n, dimensions)` rows of length 1 or 0.
         """
         keys = [node_doc(d.node_id) for d in documents]
         made = replace(
@@ -42,10 +39,6 @@ class Tables:
             events=np.array([d.events for d in documents], dtype=np.int32),
         )
         return Rows.joined([made])
-
-    def with_agent(self, agent: str) -> list[int]:
-        """Return the indices in `agents` of the sets that contain an agent; empty for an unknown one."""
-        return [place for place, names in enumerate(self.agents) if agent in names]
 
 
 def _place(names: list[T], name: T) -> int:

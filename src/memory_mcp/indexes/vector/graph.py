@@ -89,7 +89,8 @@ class Graph:
 def save(codes: Array, path: Path, with_graph: bool) -> float | None:
     """Write distinct rows, `(n, dimensions)` int8, as a usearch index, in order; not synced.
 
-    Returns the similarity `Graph.least` with a graph, else None. Raises OSError when it cannot be written.
+    Returns the similarity `Graph.least`, from up to 256 of its own rows, with a graph, else None. Raises OSError when it cannot
+    be written.
     """
     settings = (_CONNECTIVITY, _EXPANSION_ADD) if with_graph else (_NO_CONNECTIVITY, _NO_EXPANSION)
     index = _index(codes.shape[1], *settings)
@@ -101,7 +102,11 @@ def save(codes: Array, path: Path, with_graph: bool) -> float | None:
         index.save(path)
     except RuntimeError as error:
         raise OSError(f"{path.name} of the index cannot be written: {error}") from error
-    return _least(index, codes) if with_graph else None
+    if not with_graph:
+        return None
+    sample = codes[np.unique(np.linspace(0, len(codes) - 1, _SAMPLE).astype(np.int64))]
+    tenth = [index.search(row, _TENTH + 1, threads=1).distances[-1] for row in sample]
+    return float(1 - _FAR * np.quantile(tenth, 0.75))
 
 
 def rows_of(data: memoryview, dimensions: int) -> Array:
@@ -142,10 +147,3 @@ def _index(dimensions: int, connectivity: int, expansion_add: int, lookups: bool
         expansion_search=NAMED,
         enable_key_lookups=lookups,
     )
-
-
-def _least(index: Any, codes: Array) -> float:
-    """Return the similarity of a query's tenth row below which the graph is not used, from up to 256 of its own rows."""
-    sample = codes[np.unique(np.linspace(0, len(codes) - 1, _SAMPLE).astype(np.int64))]
-    tenth = [index.search(row, _TENTH + 1, threads=1).distances[-1] for row in sample]
-    return float(1 - _FAR * np.quantile(tenth, 0.75))

@@ -130,10 +130,7 @@ class VectorIndex:
         return [Unfiled(e, round(score, 6), min(similarity, 1.0)) for e, score, similarity in found if similarity > 0]
 
     def improve(self, goes_on: Callable[[], bool] = lambda: True) -> int:
-        """Build missing graphs of large parts in child processes, one part at a time, while `goes_on()`; return how many.
-
-        Each may take minutes.
-        """
+        """Build missing graphs of large parts in child processes, for minutes each, while `goes_on()`; return how many."""
         built = 0
         while goes_on() and self.keeper.index.merge(improve=True):
             built += 1

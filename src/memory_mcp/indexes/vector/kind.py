@@ -17,7 +17,7 @@ from memory_mcp.embed.base import Embedder
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.errors import IndexUnreadable, LayerUnavailable
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.document import DOCUMENT_VERSION, IndexDocument, Unit
+from memory_mcp.indexes.document import DOCUMENT_VERSION, Unit
 from memory_mcp.indexes.files import Array, Contents
 from memory_mcp.indexes.part import TABLES
 from memory_mcp.indexes.vector import stored
@@ -79,18 +79,14 @@ class Vector:
         return {"format": FORMAT, "documents": DOCUMENT_VERSION, "embedder": made}
 
     def options(self, reuse: Path | None) -> dict[str, Any]:
-        """Return the options from which `opened` makes this kind in a child process.
-
-        They are `model`, its folder, `reuse` ("" for none) and `graph_from`.
-        """
+        """Return the options of `opened` for a child process: `model` (folder), `reuse` ("" for none) and `graph_from`."""
         folder = self.embedder.fingerprint()["folder"]
         return {"model": folder, "reuse": str(reuse) if reuse else "", "graph_from": self._graph_from}
 
     def predecessor(self, fingerprint: Mapping[str, Any]) -> "Vector | None":
         """Return this kind if only the model's folder differs, or one with the former model; None otherwise.
 
-        The former model must have the configured one's name, still load, and have the same files; the formats
-        must be equal.
+        The former model must have the configured one's name, still load, and have the same files; the formats must be equal.
         """
         made, mine = fingerprint.get("embedder"), self.fingerprint()
         if not isinstance(made, dict) or {**fingerprint, "embedder": 0} != {**mine, "embedder": 0}:
@@ -106,22 +102,21 @@ class Vector:
             return None
 
     def prepared(self, unit: Unit) -> Body:
-        """Return the rows of a unit's nodes and grips: embeds their gists, which raises LayerUnavailable without the model."""
-        rows = self._rows([*unit.nodes, *unit.grips])
+        """Embed a unit's gists, but for known vectors; return rows of nodes and grips. LayerUnavailable without the model."""
+        gists = [d.gist for d in (*unit.nodes, *unit.grips)]
+        raw = [hashlib.blake2b(gist.encode("utf-8", "surrogatepass"), digest_size=8).digest() for gist in gists]
+        digests = np.array([int.from_bytes(digest, "little") for digest in raw], dtype=np.uint64)
+        if self._reuse is None:
+            rows = Rows.of(self.embedder.embed(gists), digests)
+        else:
+            known, held = self._reuse.find(digests)
+            fresh = np.flatnonzero(~known)
+            made = Rows.of(self.embedder.embed([gists[i] for i in fresh.tolist()]), digests[fresh])
+            rows = Rows.joined([held, made])
+            order = np.argsort(np.concatenate([np.flatnonzero(known), fresh]))
+            rows = Rows(rows.codes, rows.inverse, rows.place[order], digests)
         first = len(unit.nodes)
         return Body(rows.taken(np.arange(first)), rows.taken(np.arange(first, len(rows))), self.embedder)
-
-    def _rows(self, documents: Sequence[IndexDocument]) -> Rows:
-        """Embed the gists of documents, except those whose vectors an earlier index has; return one row each, in order."""
-        digests = np.array([_digest(d.gist) for d in documents], dtype=np.uint64)
-        if self._reuse is None:
-            return Rows.of(self.embedder.embed([d.gist for d in documents]), digests)
-        known, held = self._reuse.find(digests)
-        fresh = np.flatnonzero(~known)
-        made = Rows.of(self.embedder.embed([documents[i].gist for i in fresh.tolist()]), digests[fresh])
-        rows = Rows.joined([held, made])
-        order = np.argsort(np.concatenate([np.flatnonzero(known), fresh]))
-        return Rows(rows.codes, rows.inverse, rows.place[order], digests)
 
     def body_of(self, prepared: Sequence[Body]) -> Body:
         """Return the rows of prepared units, nodes and grips apart, in order, as the body of a new part, without graphs."""
@@ -156,17 +151,8 @@ class Vector:
 
 
 def opened(options: Mapping[str, Any]) -> Vector:
-    """Return the kind from plain values: the model's folder, and in a child process `Vector.options`.
-
-    Raises LayerUnavailable when there is no such model.
-    """
+    """Return the kind from `Vector.options`, or a model's folder alone. Raises LayerUnavailable when there is no such model."""
     reuse = options.get("reuse")
     kind = Vector(Model2Vec(options["model"]), Path(reuse) if reuse else None, graph_from=options.get("graph_from", 0))
     kind.fingerprint()
     return kind
-
-
-def _digest(text: str) -> int:
-    """Return a 64-bit digest of a text, by which its vector is found again."""
-    raw = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(raw, "little")

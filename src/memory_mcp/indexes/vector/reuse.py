@@ -32,8 +32,7 @@ class Reuse:
     def find(self, digests: Array) -> tuple[Array, Rows]:
         """Return which of some texts are embedded already, `(n,)` bool, and the rows of those, in order.
 
-        `digests` are those of the texts, `(n,)` uint64. The folder is read at the first call; none are known
-        if it cannot be.
+        `digests` are those of the texts, `(n,)` uint64. The folder is read at the first call; none are known if it cannot be.
         """
         pieces = self._read() if self._pieces is None else self._pieces
         if not len(self._digests):

@@ -51,7 +51,9 @@ class Rows:
     def of(cls, vectors: Array, digests: Array) -> "Rows":
         """Return rows of unit vectors, `(n, dimensions)` float32, one each, with the digests of their texts, `(n,)`."""
         codes = np.rint(_stretched(vectors)).astype(np.int8)
-        return cls(codes, _inverse(codes), np.arange(len(codes)), digests)
+        lengths = np.sqrt(np.square(codes.astype(np.int32)).sum(axis=1).astype(np.float64))
+        inverse = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0).astype(np.float32)
+        return cls(codes, inverse, np.arange(len(codes)), digests)
 
     @classmethod
     def empty(cls, dimensions: int) -> "Rows":
@@ -129,9 +131,3 @@ def _stretched(vectors: Array) -> Array:
     largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
     stretched: Array = vectors * (_MOST / np.where(largest > 0, largest, 1.0)).astype(vectors.dtype)
     return stretched
-
-
-def _inverse(codes: Array) -> Array:
-    """Return 1 / length of rows `(n, dimensions)` int8: `(n,)` float32; 0 for a row of zeros."""
-    lengths = np.sqrt(np.square(codes.astype(np.int32)).sum(axis=1).astype(np.float64))
-    return np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0).astype(np.float32)

@@ -3,7 +3,6 @@
 Raw scores are cosine similarities. The best of each table over all parts are calibrated together, then merged.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,13 +44,7 @@ class _Asked:
     floor: np.float32
 
 
-def search(
-    snapshot: Snapshot[Body],
-    query_vector: Array,
-    filters: Filters,
-    limit: int,
-    min_similarity: float = 0.0,
-) -> Matches:
+def search(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int, min_similarity: float = 0.0) -> Matches:
     """Return the documents nearest to a vector, `(dimensions,)` float32, ties by key; only similarities above 0.
 
     At most `limit` are returned, with at least `min_similarity` (0: any); filters are applied first. Of
@@ -70,8 +63,15 @@ def search(
                 found[table].append(best)
                 total += count
     chosen = merged(ranked(found[table], table, asked.limit, normalized_similarity, VECTOR[table]) for table in TABLES)
-    shown = _one_per_message(r for r in chosen if r.raw >= floor)[:limit]
-    return Matches(tuple(_match(r, asked, place < _QUOTED) for place, r in enumerate(shown)), total)
+    seen: set[int] = set()
+    shown: list[Ranked[Best]] = []
+    for one in chosen:
+        grips = one.best.live.part.grips
+        name = int(grips.message[one.best.rows[one.at]]) if one.best.table is DocType.GRIP else 0
+        if one.raw >= floor and not (name and name in seen):
+            seen.add(name)
+            shown.append(one)
+    return Matches(tuple(_match(r, asked, place < _QUOTED) for place, r in enumerate(shown[:limit])), total)
 
 
 def candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int) -> Candidates:
@@ -111,8 +111,7 @@ def rated(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candid
 def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> Candidates:
     """Return the messages of some rows of grips, ascending, each with its nearest grip.
 
-    `raw` are similarities of the rows, both `(n,)`. In `meaning` questions lose some similarity, and none is
-    below 0.
+    `raw` are similarities of the rows, both `(n,)`. In `meaning` questions lose some similarity, and none is below 0.
     """
     places, similarity, best = by_message(live.messages, rows, raw.astype(np.float64))
     unit = live.messages.unit[places]
@@ -123,29 +122,13 @@ def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> 
     return Candidates.of(live, best, unit, similarity, meaning=np.maximum(meaning, 0.0))
 
 
-def _one_per_message(found: Iterable[Ranked[Best]]) -> list[Ranked[Best]]:
-    """Return what was found, in order, without grips of a message that has one before; nodes and lone grips all stay."""
-    seen: set[int] = set()
-    kept = []
-    for one in found:
-        grips = one.best.live.part.grips
-        name = int(grips.message[one.best.rows[one.at]]) if one.best.table is DocType.GRIP else 0
-        if not name or name not in seen:
-            seen.add(name)
-            kept.append(one)
-    return kept
-
-
 def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[Best, int]:
-    """Return the best documents of one table of one part, and how many have the least similarity.
-
-    At most `asked.limit`, best first, ties by key.
-    """
+    """Return the best `asked.limit` documents of a part's table, best first, ties by key; and how many reach `asked.floor`."""
     columns = live.part.table(table)
     shown = findable(live, table, asked.filters)
     if table is DocType.NODE and asked.filters.window is not None and shown is not None:
         shown = _proven(live, shown, asked)
-    rows, raw = _near(live, table, shown, asked) or _scanned(live, table, shown, asked)
+    rows, raw = _similar(live, table, shown, asked)
     chosen = _top(raw, _LEAST, asked.limit)
     hi, lo = (c[chosen] if rows is None else c[rows[chosen]] for c in (columns.hi, columns.lo))
     chosen = chosen[np.lexsort((lo, hi, -raw[chosen]))[: asked.limit]]
@@ -153,9 +136,19 @@ def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[
     return Best(live, table, chosen if rows is None else rows[chosen], raw[chosen]), total
 
 
-def _scanned(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array]:
-    """Return rows (None: all) and their similarities, compared exactly; -inf for rows that do not pass."""
+def _similar(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array]:
+    """Return rows (None: all) and their exact similarities; -inf for rows that do not pass.
+
+    They are found by a graph if there is one that can tell, as many as the limit pass, and no filter but the type is set.
+    """
     held = live.part.body.table(table)
+    # With any filter but the type too few of the graph's rows may pass.
+    if held.graph is not None and asked.filters == Filters(doc_type=asked.filters.doc_type):
+        near = held.graph.near(asked.query.codes)
+        if near is not None and shown is not None:
+            near = near[shown[near]]
+        if near is not None and len(near) >= asked.limit:
+            return near, held.similarities(asked.query, near)
     passing = len(held) if shown is None else np.count_nonzero(shown)
     if shown is None or passing == len(held):
         return None, held.similarities(asked.query)
@@ -163,24 +156,6 @@ def _scanned(live: LivePart[Body], table: DocType, shown: Array | None, asked: _
         rows = np.flatnonzero(shown)
         return rows, held.similarities(asked.query, rows)
     return None, np.where(shown, held.similarities(asked.query), np.float32(-np.inf))
-
-
-def _near(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array] | None:
-    """Return passing rows found by a graph and their exact similarities.
-
-    None if there is no graph or it cannot tell, fewer than the limit pass, or there is any filter but the
-    type.
-    """
-    held = live.part.body.table(table)
-    # With any filter but the type too few of the graph's rows may pass.
-    is_wide = asked.filters == Filters(doc_type=asked.filters.doc_type)
-    rows = held.graph.near(asked.query.codes) if held.graph is not None and is_wide else None
-    if rows is None:
-        return None
-    passing = rows if shown is None else rows[shown[rows]]
-    if len(passing) < asked.limit:
-        return None
-    return passing, held.similarities(asked.query, passing)
 
 
 def _proven(live: LivePart[Body], shown: Array, asked: _Asked) -> Array:

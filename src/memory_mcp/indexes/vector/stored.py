@@ -27,16 +27,18 @@ def files_of(table: DocType) -> tuple[str, str]:
 
 
 def write(rows: Rows, directory: Path, table: DocType, graph_from: int | None) -> None:
-    """Write a table's files, with a graph from `graph_from` distinct rows (None: never).
-
-    Raises OSError when they cannot be written.
-    """
+    """Write a table's files, with a graph from `graph_from` distinct rows (None: never). Raises OSError."""
     codes, inverse, place = _distinct(rows)
     index, texts = files_of(table)
     with_graph = graph_from is not None and len(codes) >= graph_from
     least = graph.save(codes, directory / index, with_graph)
-    arrays = {"digests": rows.digests, "inverse": inverse, "place": place, **_by_row(place, len(codes), least)}
-    write_arrays(directory / texts, arrays)
+    order = first = np.zeros(0, dtype=np.int32)
+    if least is not None:
+        order = np.argsort(place, kind="stable").astype(np.int32)
+        first = np.searchsorted(place[order], np.arange(len(codes) + 1)).astype(np.int32)
+    held = np.array([] if least is None else [least], dtype=np.float32)
+    arrays = (rows.digests, first, inverse, held, order, place)
+    write_arrays(directory / texts, dict(zip(_NAMES, arrays, strict=True)))
 
 
 def read(contents: Contents, table: DocType, dimensions: int) -> Rows:
@@ -69,15 +71,3 @@ def _distinct(rows: Rows) -> tuple[Array, Array, Array]:
     rank[order] = np.arange(len(had), dtype=np.int32)
     chosen = row[had[order]]
     return rows.codes[chosen], rows.inverse[chosen], rank[place]
-
-
-def _by_row(place: Array, count: int, least: float | None) -> dict[str, Array]:
-    """Return the arrays by which a graph of `count` rows finds documents: `least`, `order` and `first`.
-
-    They are empty if `least` is None: no graph. `place` is each document's row, `(n,)`.
-    """
-    if least is None:
-        return {"least": np.zeros(0, dtype=np.float32), **dict.fromkeys(("order", "first"), np.zeros(0, dtype=np.int32))}
-    order = np.argsort(place, kind="stable").astype(np.int32)
-    first = np.searchsorted(place[order], np.arange(count + 1)).astype(np.int32)
-    return {"least": np.array([least], dtype=np.float32), "order": order, "first": first}

@@ -99,10 +99,7 @@ def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
 
 
 def weigh(text: str, frequencies: Frequencies, project: str | None, segments: int) -> Weighted:
-    """Return a query's terms with IDF weights over the segments of a project (None: all).
-
-    `segments` is the number of these. Raises InvalidQuery for a text without terms.
-    """
+    """Return a query's terms with IDF weights over the `segments` of a project (None: all). Raises InvalidQuery without terms."""
     found = query_terms(text)
     if not found:
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")

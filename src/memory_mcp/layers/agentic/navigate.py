@@ -24,7 +24,7 @@ from memory_mcp.derive.terms import EMPTY
 from memory_mcp.layers.agentic import browse
 from memory_mcp.layers.agentic.calibrate import calibrated
 from memory_mcp.layers.agentic.match import Weighted, below
-from memory_mcp.layers.agentic.read import Found, Reader, best_messages, may_show
+from memory_mcp.layers.agentic.read import Found, Reader, best_messages, may_show, scope_of
 from memory_mcp.layers.agentic.search import NodeSearch
 from memory_mcp.layers.agentic.sift import LARGE_SLICE, SLICE, Sift
 from memory_mcp.layers.agentic.steps import descended, label, swept
@@ -147,7 +147,7 @@ class AgenticLayer:
         with span("parse_query"):
             tally = self._tree.tally(query.project)
             mean = tally.tokens / tally.segments if tally.segments else 0.0
-            scope = _scope(query, query.window or hint.window)
+            scope = scope_of(query, query.window or hint.window)
             walk = _Walk(query, self.nodes.weigh(query.text, query.project), scope, budget, mean)
         with span("execute_search"):
             if widen and hint.window:
@@ -159,27 +159,26 @@ class AgenticLayer:
         return LayerAnswer(tuple(hits), tuple(walk.path), walk.scope.window, hint.words, tuple(walk.notices))
 
     def _attempt(self, walk: _Walk, start: NodeId) -> None:
-        """Walk within half of the bounds, then scan events for what was not compared, unless an index was searched for it."""
+        """Expand the best nodes from `start` on within half of the bounds, until enough is found or nothing is left.
+
+        Then scan events for what was not compared, unless an index was searched for it.
+        """
         budget = walk.budget
         walk.kept_nodes = int(budget.nodes_left() * (1 - _TO_WALK))
         walk.kept_calls = int(budget.calls_left() * (1 - _TO_WALK))
         walk.until = budget.clock.monotonic() + budget.left_ms() * _TIME_TO_WALK / 1000
         walk.is_cut = False
-        self._run(walk, start)
+        walk.frontier = [(-1.0, 0, 0, start)]
+        while walk.frontier and not walk.is_cut and not self._enough(walk):
+            batch = [heapq.heappop(walk.frontier)[3] for _ in range(min(budget.bounds.beam_width, len(walk.frontier)))]
+            for node_id in batch:
+                if self._is_late(walk) or budget.clock.monotonic() > walk.until or not self._expand(walk, node_id):
+                    walk.is_cut = True
+                    break
         walk.kept_nodes = walk.kept_calls = 0
         walk.until = math.inf
         if walk.is_cut and not (walk.query.looked_up and self._is_indexed()):
             self._sift_below(walk, start)
-
-    def _run(self, walk: _Walk, start: NodeId) -> None:
-        """Expand the best nodes from `start` on, until enough is found or nothing is left; a bound or the time sets `is_cut`."""
-        walk.frontier = [(-1.0, 0, 0, start)]
-        while walk.frontier and not self._enough(walk):
-            batch = [heapq.heappop(walk.frontier)[3] for _ in range(min(walk.budget.bounds.beam_width, len(walk.frontier)))]
-            for node_id in batch:
-                if self._is_late(walk) or walk.budget.clock.monotonic() > walk.until or not self._expand(walk, node_id):
-                    walk.is_cut = True
-                    return
 
     def _is_late(self, walk: _Walk, found: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
         """Return whether the time is up, or only what is needed to quote the finds is left after a step of `step_ms`."""
@@ -375,7 +374,7 @@ class AgenticLayer:
     def _browse(self, query: Query, hint: TimeHint, budget: Budget) -> LayerAnswer:
         """List what happened in the window, newest first, at the cost of a call and a node each; see `browse`."""
         budget.call()
-        scope = _scope(query, hint.window)
+        scope = scope_of(query, hint.window)
         nodes = browse.listed(self._tree, query, scope)
         allowed = budget.visit(len(nodes))
         budget.spent.satisfied |= allowed > 0
@@ -390,8 +389,3 @@ class AgenticLayer:
         told = f"Listed what happened {hint.words}".rstrip()
         step = Step(ROOT, label(ROOT), allowed, level, "", 1.0, told)
         return LayerAnswer(tuple(hits), (step,), hint.window, hint.words, ())
-
-
-def _scope(query: Query, window: TimeWindow | None) -> Scope:
-    """Return the project, agent, role and speaker of a query as a scope, with `window` in place of the query's own."""
-    return Scope(query.project, query.agent, window, query.role, query.speaker)

@@ -10,8 +10,9 @@ from memory_mcp.derive.build import searchable
 from memory_mcp.events.evidence import Evidence, quotes_in
 from memory_mcp.layers.agentic.calibrate import TERMS
 from memory_mcp.layers.agentic.match import Weighted, count_terms, text_score
-from memory_mcp.layers.base import Hit, unfiled_hit
+from memory_mcp.layers.base import Hit, Query, unfiled_hit
 from memory_mcp.layers.standing import with_standing
+from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import GripId, NodeId, span_grip_id
@@ -94,7 +95,6 @@ class Reader:
         Each has at most three messages. With `literal`, tool output counts as much as messages. Segments
         without a node are left out.
         """
-        asked = _Asked(query, scope, mean_tokens, literal, folded(query.text))
         nodes = self._tree.nodes([s.node_id for s in segments])
         events = self._events(segments, nodes)
         found = []
@@ -103,7 +103,7 @@ class Reader:
                 break
             node = nodes.get(segment.node_id)
             if node is not None:
-                one = _found(segment, node, events.get(segment.key, ()), asked)
+                one = _found(segment, node, events.get(segment.key, ()), query, scope, mean_tokens, literal)
                 found += [one] if one is not None else []
         return found
 
@@ -179,8 +179,7 @@ class Reader:
     def pending(self, query: Weighted, events: Iterable[Event], limit: int) -> list[Hit]:
         """Return the best hits among events that have no node yet, best first, at most `limit`.
 
-        Those with most of the query's words are read first, newest first; the others only while none of those
-        matches.
+        Those with most of the query's words are read first, newest first; the others only while none of those matches.
         """
         likely = sorted(events, key=lambda e: (query.probes_in(searchable(e)), e.order), reverse=True)
         matched: list[tuple[Event, Counter[str]]] = []
@@ -216,6 +215,11 @@ def best_messages(found: Sequence[Found], limit: int) -> list[tuple[Found, Messa
     return sorted(every, key=lambda x: (-x[1].score, -x[1].event.timestamp, x[1].event.event_id))[:limit]
 
 
+def scope_of(query: Query, window: TimeWindow | None) -> Scope:
+    """Return the project, agent, role and speaker of a query as a scope, with `window` in place of the query's own."""
+    return Scope(query.project, query.agent, window, query.role, query.speaker)
+
+
 def may_show(event: Event, scope: Scope) -> bool:
     """Return whether an event is within the time, role and speaker of a scope; project and agent are not compared."""
     if scope.window is not None and not scope.window.contains(event.timestamp):
@@ -230,37 +234,27 @@ def folded(text: str) -> str:
     return " ".join(text.split()).lower()
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The query that segments are compared with."""
-
-    query: Weighted
-    scope: Scope
-    mean_tokens: float
-    #: Whether tool output counts as much as messages.
-    literal: bool
-    #: The whole query folded: a message that holds it verbatim scores 1.
-    phrase: str
-
-
-def _found(segment: Segment, node: TocNode, events: Sequence[Event], asked: _Asked) -> Found | None:
+def _found(
+    segment: Segment, node: TocNode, events: Sequence[Event], query: Weighted, scope: Scope, mean_tokens: float, literal: bool
+) -> Found | None:
     """Return a segment with its up to three best messages; None if no message of the scope holds a term.
 
-    A message that holds a query of ten characters or more verbatim scores 1.
+    With `literal`, tool output counts as much as messages. A message that holds a query of ten characters or more verbatim
+    scores 1.
     """
-    query, mean_tokens = asked.query, asked.mean_tokens
     counts = [count_terms(query, text) if query.may_be_in(text := searchable(e)) else Counter[str]() for e in events]
-    shown = [at for at, event in enumerate(events) if counts[at] and may_show(event, asked.scope)]
+    shown = [at for at, event in enumerate(events) if counts[at] and may_show(event, scope)]
     if not shown:
         return None
     total = sum((counts[at] for at in shown), Counter[str]())
     summary = " ".join([node.title, *node.keywords, *(b.text for b in node.bullets)])
     weighted = total + Counter({t: c * _SUMMARY_WEIGHT for t, c in count_terms(query, summary).items() if t in total})
     score = text_score(query, weighted, segment.tokens, mean_tokens)
-    own = [_own_score(query, e, c, asked.literal) if c else 0.0 for e, c in zip(events, counts, strict=True)]
+    own = [_own_score(query, e, c, literal) if c else 0.0 for e, c in zip(events, counts, strict=True)]
     messages = [Message(events[at], (_with_neighbours(own, at) + SEGMENT * score) / _POSSIBLE) for at in shown]
-    if len(asked.phrase) >= _PHRASE:
-        messages = [replace(m, score=1.0) if asked.phrase in folded(m.event.text) else m for m in messages]
+    phrase = folded(query.text)
+    if len(phrase) >= _PHRASE:
+        messages = [replace(m, score=1.0) if phrase in folded(m.event.text) else m for m in messages]
     best = sorted(messages, key=lambda m: (-m.score, m.event.order))[:PER_SEGMENT]
     return Found(segment, node, tuple(best), frozenset(total), query.share(total), score)
 
@@ -289,7 +283,8 @@ def _with_neighbours(own: Sequence[float], at: int) -> float:
 def _quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> tuple[GripId, str]:
     """Return the grip and words of the stored grip that holds most of the query, or a span chosen for it.
 
-    A stored grip must hold 60% of what the whole event holds; of equals the shortest is taken.
+    A stored grip must hold 60% of what the whole event holds; of equals the shortest is taken. A span has about 400
+    characters, cut at white space.
     """
     scored = []
     for grip in grips:
@@ -301,17 +296,11 @@ def _quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], qu
     if scored and -min(scored)[0] >= needed * 0.6:
         _, _, grip_id, text = min(scored)
         return grip_id, text
-    start, end = _span_of(event.text, query)
+    start, end = 0, len(event.text)
+    if end > _SPAN:
+        best = densest(event.text, _SPAN, lambda part: query.share(query.wanted & term_set(part)))
+        start = (event.text.rfind(" ", max(0, best - 40), best + 1) + 1 if best else 0) or best
+        end = min(end, best + _SPAN)
+        gap = event.text.find(" ", end, end + 40)
+        end = gap if gap > 0 else end
     return span_grip_id(event.event_id, start, end), event.text[start:end]
-
-
-def _span_of(text: str, query: Weighted) -> tuple[int, int]:
-    """Return start and end of the window that holds most of the query, cut at white space; of about 400 characters."""
-    if len(text) <= _SPAN:
-        return 0, len(text)
-    best = densest(text, _SPAN, lambda part: query.share(query.wanted & term_set(part)))
-    start = text.rfind(" ", max(0, best - 40), best + 1) + 1 if best else 0
-    start = start or best
-    end = min(len(text), best + _SPAN)
-    gap = text.find(" ", end, end + 40)
-    return start, gap if gap > 0 else end

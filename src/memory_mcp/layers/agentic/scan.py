@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from memory_mcp.indexes.shown import Holding
-from memory_mcp.layers.agentic.read import folded
+from memory_mcp.layers.agentic.read import folded, scope_of
 from memory_mcp.layers.base import Hit, Query, Slice, unfiled_hit
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import span_grip_id
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.values import Scope
 from memory_mcp.text import terms
 from memory_mcp.toc.tree import Tree
 
@@ -67,7 +66,7 @@ class Scan:
         Each is cut down to the query's window, where it has one.
         """
         calendar = self._tree.calendar
-        held = self._storage.events.span(_scope(query))
+        held = self._storage.events.span(scope_of(query, query.window))
         if held is None:
             return []
         first, last = (calendar.local(ms).date() for ms in (held.start_ms, held.end_ms))
@@ -80,7 +79,7 @@ class Scan:
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:
         """Return the newest `query.limit` events of the window and scope that hold all of `words`, and the number compared."""
-        count, found = self._storage.events.holding(_scope(query), words, query.limit)
+        count, found = self._storage.events.holding(scope_of(query, query.window), words, query.limit)
         return Slice(tuple(self._hits(found, words)), count)
 
     def _segments_with(self, texts: Sequence[str], project: str | None) -> Holding | None:
@@ -92,7 +91,7 @@ class Scan:
 
         Return the newest `query.limit` that hold all of `words`, and the number compared.
         """
-        scope = _scope(query)
+        scope = scope_of(query, query.window)
         last, wanted = self._storage.events.last_seq(), [folded(w) for w in words]
         waiting = self._storage.events.arrived(where.events, last, scope) if last > where.events else []
         found = {e.event_id: e for e in waiting if all(w in folded(e.text) for w in wanted)}
@@ -117,7 +116,11 @@ class Scan:
         hits: dict[str, Hit] = {}
         score = WHOLE if len(words) == 1 and len(words[0].split()) > 1 else SCORE
         for event in events:
-            start = _place(event.text, words)
+            start = 0
+            if len(event.text) > _SPAN:  # at white space up to 100 characters before the first of the words
+                lower = event.text.lower()
+                places = [p for p in (lower.find(w.lower()) for w in words) if p >= 0]
+                start = event.text.rfind(" ", 0, max(0, min(places, default=0) - _SPAN // 4) + 1) + 1
             end = min(len(event.text), start + _SPAN)
             hit = unfiled_hit(event, span_grip_id(event.event_id, start, end), event.text[start:end], score)
             own = next((segments[g.segment] for g in grips.get(event.event_id, ()) if g.segment in segments), None)
@@ -126,18 +129,3 @@ class Scan:
                 hit = replace(hit, node_id=node.node_id, title=node.title, level=node.level, keywords=node.keywords)
             hits.setdefault(hit.event_id, replace(hit, parts=(("scan", score),)))
         return list(hits.values())
-
-
-def _place(text: str, words: Sequence[str]) -> int:
-    """Return where the quotation begins: at white space up to 100 characters before the first of the words; 0 in a short text."""
-    if len(text) <= _SPAN:
-        return 0
-    lower = text.lower()
-    places = [p for p in (lower.find(w.lower()) for w in words) if p >= 0]
-    start = max(0, min(places, default=0) - _SPAN // 4)
-    return text.rfind(" ", 0, start + 1) + 1
-
-
-def _scope(query: Query) -> Scope:
-    """Return the project, agent, window, role and speaker of a query as a scope."""
-    return Scope(query.project, query.agent, query.window, query.role, query.speaker)

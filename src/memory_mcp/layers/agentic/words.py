@@ -25,10 +25,7 @@ class TreeWords:
         return Weighed(found.weights, found.counts, tally.segments, tally.events)
 
     def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, frozenset[str]]:
-        """Return the query terms in each node's term set; none of an unknown node.
-
-        A period mixes projects: the words of all of them count.
-        """
+        """Return the query terms in each node's term set, none of an unknown node; those of a period are of all projects."""
         sets = self._tree.term_sets(nodes)
         hashes = {t: term_hash(t) for t in query.weights}
         weighted = Weighted("", query.weights, hashes, query.counts, ())
