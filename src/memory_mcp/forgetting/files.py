@@ -102,7 +102,9 @@ class Files:
 
         It is also looked for as text inside JSON, with its escapes resolved.
         """
-        plain = _unescaped(text)
+        # Halves of a character beyond the first plane follow each other.
+        joined = _ESCAPED.sub(lambda match: str(json.loads(f'"\\{match[1]}"')), text).encode("utf-16-le", "surrogatepass")
+        plain = joined.decode("utf-16-le", "replace")
         if self._tombstones.clean(text) != text or self._tombstones.clean(plain) != plain:
             return True
         named = {match[1] for match in _SESSION.finditer(text)}
@@ -134,15 +136,3 @@ def _files(folder: Path) -> Iterator[Path]:
     """Yield all files below a folder, sorted by path, without links; none without the folder."""
     if folder.is_dir():
         yield from sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-
-
-def _unescaped(text: str) -> str:
-    """Return a text with JSON's escapes resolved, also where it is only a part of a JSON text; wrong ones stay."""
-
-    def plain(match: re.Match[str]) -> str:
-        """Return the character of one escape."""
-        return str(json.loads(f'"\\{match[1]}"'))
-
-    # Halves of a character beyond the first plane follow each other.
-    joined = _ESCAPED.sub(plain, text).encode("utf-16-le", "surrogatepass")
-    return joined.decode("utf-16-le", "replace")

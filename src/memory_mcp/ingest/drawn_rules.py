@@ -57,21 +57,12 @@ class VariableRule:
             value, start = match["secret"], match.start()
             if _OPEN_NAME.search(match["name"]) or not _SETS.search(text[max(0, start - _BEHIND) : start]):
                 continue
-            if is_strong(value) or (_may_be_password(value) and not is_placeholder(value)):
+            # Else a password that somebody chose: no path or address, but words with a number, or mixed signs.
+            short = len(value) <= 40 and "/" not in value and ":" not in value
+            if is_strong(value) or (
+                short and (is_worded(value) or (is_chosen(value) and is_drawn(value))) and not is_placeholder(value)
+            ):
                 yield Span(*match.span("secret"), self.name)
-
-
-def _may_be_password(value: str) -> bool:
-    """Return whether a value may be a chosen password.
-
-    At most 40 characters, no path or address; words with a number, or mixed signs.
-    """
-    return (
-        len(value) <= 40
-        and "/" not in value
-        and ":" not in value
-        and (is_worded(value) or (is_chosen(value) and is_drawn(value)))
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,25 +215,19 @@ class Gate:
         Short values found harmless are remembered and not searched again.
         """
         unknown = [item for item in kept.items() if item not in self._harmless]
-        if not unknown:
-            return
         # A key such as "password" gives its value away, so it is looked at too.
-        if self._redactor.suspects("\n".join(f"{key}: {value}" for key, value in unknown)):
-            for key, value in unknown:
-                kept[key] = self._redact_value(key, value, report)
+        if not unknown or not self._redactor.suspects("\n".join(f"{key}: {value}" for key, value in unknown)):
+            if unknown and len(self._harmless) > _HARMLESS_LIMIT:
+                self._harmless.clear()
+            self._harmless.update(item for item in unknown if len(item[1]) <= MAX_SESSION_CHARS)
             return
-        if len(self._harmless) > _HARMLESS_LIMIT:
-            self._harmless.clear()
-        self._harmless.update(item for item in unknown if len(item[1]) <= MAX_SESSION_CHARS)
-
-    def _redact_value(self, key: str, value: str, report: ImportReport) -> str:
-        """Return the value of a metadata key without secrets, also those that only its key gives away."""
-        clean = self.redact(value, report)
-        if clean != value or not value:
-            return clean
-        start, quoted = f'{key}: "', value.replace('"', "'")
-        told = self.redact(f'{start}{quoted}"', report)
-        return value if told == f'{start}{quoted}"' else told[len(start) : -1]
+        for key, value in unknown:
+            kept[key] = self.redact(value, report)
+            if value and kept[key] == value:
+                start, quoted = f'{key}: "', value.replace('"', "'")
+                shown = f'{start}{quoted}"'
+                if (told := self.redact(shown, report)) != shown:
+                    kept[key] = told[len(start) : -1]
 
 
 def _without_private(draft: EventDraft) -> EventDraft:

@@ -8,7 +8,7 @@ Invariants
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from memory_mcp.ingest.context_rules import CONTEXT_RULES
@@ -168,7 +168,8 @@ class _Told:
             parts = [part for part in roots if part.strip() and part in word]
             part = max(parts, key=lambda part: (len(part), part), default=word)
             told = asked.setdefault(part, {}) if word.isascii() else foreign
-            told.setdefault(word, []).append((re.compile(anchor[1:]).search if anchor[0] == "~" else _always, numbers))
+            # A plain anchor is met wherever its text is: the empty pattern always matches.
+            told.setdefault(word, []).append((re.compile(anchor[1:] if anchor[0] == "~" else "").search, numbers))
         # What is asked where a part stands, and the longer words that are looked for then.
         self._asked = {part: (told.pop(part, []), told) for part, told in asked.items()}
         self._foreign = foreign
@@ -193,11 +194,6 @@ class _Told:
                     if search(lowered):
                         hits.update(numbers)
         return [self._rules[number] for number in sorted(hits)]
-
-
-def _always(_: str) -> object:
-    """Return True: a plain anchor is met wherever its text is."""
-    return True
 
 
 class _Vendors:
@@ -283,24 +279,9 @@ def replaced(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
     """
     out: list[str] = []
     at = 0
-    for start, end, rule in _merged(spans):
-        out += text[at:start], REPLACEMENT.format(rule)
-        counts[rule] += 1
-        at = end
-    out.append(text[at:])
-    return "".join(out)
-
-
-def _merged(spans: Iterable[Span]) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, rule) of the spans in order, overlapping ones as one, named after the first."""
-    start = end = -1
-    rule = ""
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
-        if span.start < end:
-            end = max(end, span.end)
-            continue
-        if rule:
-            yield start, end, rule
-        start, end, rule = span.start, span.end, span.rule
-    if rule:
-        yield start, end, rule
+        if span.start >= at:
+            out += text[at : span.start], REPLACEMENT.format(span.rule)
+            counts[span.rule] += 1
+        at = max(at, span.end)
+    return "".join([*out, text[at:]])

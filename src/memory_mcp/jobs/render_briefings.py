@@ -10,6 +10,7 @@ Invariants
 import json
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -212,25 +213,18 @@ class RenderBriefings:
         made: list[tuple[str, Pinned]] = []
         for target in sorted(self._storage.toc.pins()):
             if target.startswith("grip:"):
-                made += self._pinned_grip(target)
+                with suppress(NotFound):
+                    found = self._evidence.expand(target, 0, 0)
+                    said = found.excerpt[0]
+                    # Output has no speaker.
+                    who = speaker_of(said) or "tool"
+                    made.append((said.project, Pinned(found.timestamp, found.quote, who, found.grip_id)))
         keys = [key for target in self._storage.toc.pins() if (key := segment_key_of(target)) is not None]
         cuts = self._storage.toc.segments(keys) if keys else {}
         nodes = self._storage.toc.nodes([cut.node_id for cut in cuts.values()])
         whose = {cut.node_id: cut.project for cut in cuts.values()}
         made += [(whose[node.node_id], _pinned_node(node)) for node in nodes.values()]
         return made
-
-    def _pinned_grip(self, target: str) -> list[tuple[str, Pinned]]:
-        """Return a pinned quotation with its project, in a list of one; empty where it is gone.
-
-        Who spoke is "tool" for output.
-        """
-        try:
-            found = self._evidence.expand(target, 0, 0)
-        except NotFound:
-            return []
-        said = found.excerpt[0]
-        return [(said.project, Pinned(found.timestamp, found.quote, speaker_of(said) or "tool", found.grip_id))]
 
 
 def _sweep(folder: Path, keep: set[str]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.llm.material import Material, Quotation, TopicMaterial
+from memory_mcp.llm.material import Material, TopicMaterial
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet
 from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.text import snippet, term_set
@@ -134,8 +134,9 @@ def _line(value: object, clean: Callable[[str], str], width: int) -> str:
 def _bullet(given: Mapping[str, Any], material: Material, rarity: Rarity, clean: Callable[[str], str]) -> TocBullet | None:
     """Return a bullet from an answer; None unless the first 3 quotations that it cites bear out its text.
 
-    It cites them by label or id in `grip_ids`. None also if it cites none, one that does not exist, or those of several
-    projects. It gets project and agent of its first quotation; an unknown kind becomes observation.
+    They do if they hold its numbers and at least half of the rarity of its words. It cites them by label or id in
+    `grip_ids`. None also if it cites none, one that does not exist, or those of several projects, and for a word that
+    only other projects ever said. It gets project and agent of its first quotation; an unknown kind becomes observation.
     """
     text, named = _line(given.get("text"), clean, MAX_BULLET), given.get("grip_ids")
     labels = [str(label).strip("[] ") for label in named] if isinstance(named, list) else []
@@ -145,25 +146,18 @@ def _bullet(given: Mapping[str, Any], material: Material, rarity: Rarity, clean:
     # A label that does not exist makes its bullet doubtful, however good the others are.
     if not text or not quoted or None in found or len({q.project for q in quoted}) > 1:
         return None
-    if not _borne_out(text, quoted, rarity):
+    said = "\n".join(q.words for q in quoted)
+    terms, there = term_set(text), term_set(said)
+    if not terms or not _numbers(text) <= _numbers(said):
+        return None
+    # A word that only other projects ever said would tell one project of the other.
+    if any(rarity.of(term, None) and not rarity.of(term, quoted[0].project) for term in terms - there):
+        return None
+    if not _mostly(terms, there, rarity):
         return None
     kind = given.get("kind")
     known = MemoryKind(kind) if isinstance(kind, str) and kind in set(MemoryKind) else MemoryKind.OBSERVATION
     return TocBullet(text, tuple(q.grip_id for q in quoted), known, quoted[0].project, quoted[0].agent)
-
-
-def _borne_out(text: str, quoted: list[Quotation], rarity: Rarity) -> bool:
-    """Return whether the quotations hold a statement's numbers and at least half of the rarity of its words.
-
-    False without words, or with a word that only other projects ever said: that would tell one project of the other.
-    """
-    said = "\n".join(q.words for q in quoted)
-    terms, there = term_set(text), term_set(said)
-    if not terms or not _numbers(text) <= _numbers(said):
-        return False
-    if any(rarity.of(term, None) and not rarity.of(term, quoted[0].project) for term in terms - there):
-        return False
-    return _mostly(terms, there, rarity)
 
 
 def _mostly(terms: set[str], there: set[str], rarity: Rarity) -> bool:

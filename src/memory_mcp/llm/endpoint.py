@@ -25,6 +25,8 @@ _AGAIN = frozenset({408, 429, 500, 502, 503, 504, 529})
 #: Answers that are about one prompt: too long, or not to the endpoint's liking.
 _ONE_PROMPT = frozenset({400, 413, 422})
 _ANTHROPIC_VERSION = "2023-06-01"
+#: Where Anthropic's kind states the tokens that it read.
+_GIVEN = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _SECONDS = re.compile(r"\d{1,9}(?:\.\d+)?")
 
 
@@ -47,9 +49,14 @@ class Endpoint:
         """
         del stopped
         headers = self._headers()
-        body = json.dumps(self._body(prompt)).encode("ascii")
+        asked = {"role": "user", "content": prompt.data}
+        body: dict[str, Any] = {"model": self._settings.model, "max_tokens": MAX_OUT}
+        if self._is_anthropic:
+            body |= {"system": prompt.task, "messages": [asked]}
+        else:
+            body |= {"messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
         try:
-            status, after, raw = self._exchange(headers, body)
+            status, after, raw = self._exchange(headers, json.dumps(body).encode("ascii"))
         except TimeoutError:
             raise Unavailable("no answer in time", again=True, tokens_in=prompt.tokens) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -72,17 +79,6 @@ class Endpoint:
                 raise Unavailable(f"the variable {name} (summarizer.api_key_env) is not set where this process runs", again=False)
             headers |= {"x-api-key": key} if self._is_anthropic else {"Authorization": f"Bearer {key}"}
         return headers
-
-    def _body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the JSON body of a request: model, max_tokens (3000), and the prompt's data as a message of the user.
-
-        The task is `system` for Anthropic, a first message of the system for OpenAI's kind, which also gets stream: false.
-        """
-        asked = {"role": "user", "content": prompt.data}
-        common = {"model": self._settings.model, "max_tokens": MAX_OUT}
-        if self._is_anthropic:
-            return {**common, "system": prompt.task, "messages": [asked]}
-        return {**common, "messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
 
     def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str, bytes]:
         """POST a request; return (status, Retry-After or "", body); the body is not read on once it is longer than 4 MB.
@@ -113,7 +109,7 @@ class Endpoint:
             connection.close()
 
     def _reply(self, raw: bytes, prompt: Prompt) -> Reply:
-        """Return the reply in an answer, with estimated tokens where it states none; raise Refused if it has another form."""
+        """Return the reply in an answer, its tokens estimated unless it states both counts; raise Refused for another form."""
         try:
             told = json.loads(raw)
             if self._is_anthropic:
@@ -123,25 +119,15 @@ class Endpoint:
             assert isinstance(text, str)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, RecursionError):
             raise Refused("the endpoint's answer has not the form it should", prompt.tokens) from None
-        usage = told.get("usage")
-        spent = _usage(usage) if isinstance(usage, dict) else None
-        if spent is None:
-            return Reply(text, prompt.tokens, estimate_tokens(text), estimated=True)
-        return Reply(text, *spent, estimated=False)
-
-
-def _usage(told: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return (tokens in, tokens out) as either kind of endpoint states them.
-
-    None unless both are stated and more than 0 came in. What a cache held counts as in.
-    """
-    read = [told.get(name) or 0 for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
-    asked, answered = told.get("prompt_tokens"), told.get("completion_tokens")
-    if asked is None:
-        asked, answered = (sum(read) if all(isinstance(n, int) for n in read) else None), told.get("output_tokens")
-    if not isinstance(asked, int) or not isinstance(answered, int) or asked <= 0 or answered < 0:
-        return None
-    return asked, answered
+        usage = told["usage"] if isinstance(told.get("usage"), dict) else {}
+        given, made = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        if given is None:
+            # Anthropic's kind: what a cache held counts as given.
+            read = [usage.get(name) or 0 for name in _GIVEN]
+            given, made = (sum(read) if all(isinstance(n, int) for n in read) else None), usage.get("output_tokens")
+        if isinstance(given, int) and isinstance(made, int) and given > 0 and made >= 0:
+            return Reply(text, given, made, estimated=False)
+        return Reply(text, prompt.tokens, estimate_tokens(text), estimated=True)
 
 
 def _failure(status: int, after: str) -> Refused | Unavailable:

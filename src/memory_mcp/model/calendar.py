@@ -99,7 +99,7 @@ class Calendar:
 
         Raises InvalidQuery when the zone is unknown, and OverflowError for a moment outside the years 1 to 9999.
         """
-        return _EPOCH.astimezone(self.zone) if ms == 0 else (_EPOCH + dt.timedelta(milliseconds=ms)).astimezone(self.zone)
+        return (_EPOCH + dt.timedelta(milliseconds=ms)).astimezone(self.zone)
 
     def iso(self, ms: int) -> str:
         """Return a moment, UTC milliseconds, as ISO 8601 in the calendar's zone, to the second.

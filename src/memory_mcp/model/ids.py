@@ -155,8 +155,7 @@ def span_grip_id(event: EventId, start: int, end: int) -> GripId:
 
     Raises InvalidQuery for anything that is no event id.
     """
-    key = event_key(event)
-    return GripId(f"grip:{key >> _HASH_BITS}:{encode(key & HASH_MASK, 16).lower()}-{start}-{end}")
+    return GripId(f"{grip_id_from(event_key(event))}-{start}-{end}")
 
 
 def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:

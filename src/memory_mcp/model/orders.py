@@ -62,17 +62,11 @@ def gives_orders(text: str) -> bool:
     """
     if text.isascii():
         return _LATIN.search(text.lower().replace("i", "l")) is not None
-    shown = (reading.shown.replace("i", "l") for reading in readings(_bare(text)))
+    decomposed = unicodedata.normalize("NFKD", text)
+    # Without accents and invisible characters.
+    bare = "".join(c for c in decomposed if c in _TAGS or unicodedata.category(c) not in ("Mn", "Cf"))
+    shown = (reading.shown.replace("i", "l") for reading in readings(bare))
     return any(map(_LATIN.search, shown)) or _WRITTEN.search(text) is not None
-
-
-def _bare(text: str) -> str:
-    """Return `text` decomposed (NFKD), without accents and invisible characters.
-
-    The tag characters, which spell ASCII by themselves, stay.
-    """
-    parts = unicodedata.normalize("NFKD", text)
-    return "".join(c for c in parts if c in _TAGS or unicodedata.category(c) not in ("Mn", "Cf"))
 
 
 def flag_of(text: str) -> str:

@@ -141,9 +141,7 @@ class _Telling:
             case "UserPromptSubmit":
                 return self.record("user", self.text("prompt"))
             case "PostToolUse" | "PostToolUseFailure":
-                failed = event == "PostToolUseFailure"
-                answer = self.told.get("error" if failed else "tool_response")
-                return [*self._call(), *self._result(answer, failed)]
+                return self._use(failed=event == "PostToolUseFailure")
             case "SubagentStart":
                 kind = self.text("agent_type")
                 return self.said(EventType.SUBAGENT_START, f"Subagent started: {kind}") if kind else []
@@ -151,32 +149,22 @@ class _Telling:
                 wishes = self.text("custom_instructions").strip()
                 return self.said(EventType.NOTE, f"Compaction ({self.text('trigger')}): {wishes}") if wishes else []
             case "PostCompact":
-                text = "\n".join(filter(None, map(plain, as_blocks(self.told.get("compact_summary")))))
-                return self.record("user", text, isCompactSummary=True)
+                return self.record("user", _words(self.told.get("compact_summary")), isCompactSummary=True)
         # The transcript has the turn's last words as one message.
         drafts = self.record("assistant", [{"type": "text", "text": self.text("last_assistant_message")}])
         return [replace(d, type=EventType.SUBAGENT_STOP) for d in drafts] if event == "SubagentStop" else drafts
 
-    def _call(self) -> list[EventDraft]:
-        """Return the call of a tool, one draft, earlier than its result by the stated duration (ms), at least 1 ms."""
-        took = self.told.get("duration_ms")
+    def _use(self, failed: bool) -> list[EventDraft]:
+        """Return a tool's call and its result, the call earlier by the stated duration, at least 1 ms; two drafts."""
+        answer, took = self.told.get("error" if failed else "tool_response"), self.told.get("duration_ms")
         took_ms = int(took) if isinstance(took, int | float) and 0 < took < _LONGEST_CALL else 0
-        block = {
-            "type": "tool_use",
-            "id": self.text("tool_use_id"),
-            "name": self.text("tool_name"),
-            "input": self.told.get("tool_input"),
-        }
-        return self.record("assistant", [block], "#call", max(took_ms, 1))
-
-    def _result(self, answer: object, failed: bool) -> list[EventDraft]:
-        """Return the result of a tool; an answer of this program is fenced, so that the gate removes it."""
-        text = answer_text(answer)
-        if is_answer(answer):
-            # This program's own output may stand beside the words: the fence lets the gate remove it.
-            text = fence(text)
-        block = {"type": "tool_result", "tool_use_id": self.text("tool_use_id"), "content": text, "is_error": failed}
-        return self.record("user", [block], "#result", toolUseResult=answer)
+        use_id, given = self.text("tool_use_id"), self.told.get("tool_input")
+        call = {"type": "tool_use", "id": use_id, "name": self.text("tool_name"), "input": given}
+        # This program's own output may stand beside the words: the fence lets the gate remove it.
+        text = fence(answer_text(answer)) if is_answer(answer) else answer_text(answer)
+        block = {"type": "tool_result", "tool_use_id": use_id, "content": text, "is_error": failed}
+        drafts = self.record("assistant", [call], "#call", max(took_ms, 1))
+        return [*drafts, *self.record("user", [block], "#result", toolUseResult=answer)]
 
 
 def answer_text(answer: object) -> str:
@@ -186,15 +174,22 @@ def answer_text(answer: object) -> str:
     nothing.
     """
     if isinstance(answer, str | list):
-        words = "\n".join(filter(None, map(plain, as_blocks(answer))))
-        return words or (_json(answer) if answer else "")
+        return _words(answer) or (_json(answer) if answer else "")
     told = as_mapping(answer)
     if "stdout" in told or "stderr" in told:
         return "\n".join(filter(None, (as_text(told.get("stdout")).rstrip(), as_text(told.get("stderr")).rstrip())))
-    for tell in (_file_text, _listed, _content, _result_field):
-        if text := tell(told):
-            return text
-    return _json(answer) if told else ""
+    names = "\n".join(name for name in as_list(told.get("filenames")) if isinstance(name, str))
+    if text := _file_text(told) or names or _words(told.get("content")) or _words(told.get("contents")):
+        return text
+    if told.get("status") and told.get("description"):
+        return f"{told['status']}: {told['description']}"
+    field = as_text(told.get("result")) or as_text(told.get("message")) or as_text(told.get("text"))
+    return field or (_json(answer) if told else "")
+
+
+def _words(content: object) -> str:
+    """Return the texts of a text or of blocks, those without text left out, one a line; "" for none."""
+    return "\n".join(filter(None, map(plain, as_blocks(content))))
 
 
 def _file_text(told: Payload) -> str:
@@ -205,27 +200,6 @@ def _file_text(told: Payload) -> str:
     if path and ("structuredPatch" in told or "newString" in told):
         return f"The file {path} has been updated."
     return as_text(as_mapping(told.get("file")).get("content"))
-
-
-def _listed(told: Payload) -> str:
-    """Return the file names listed under `filenames`, one a line; "" for none."""
-    listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
-    return "\n".join(listed)
-
-
-def _content(told: Payload) -> str:
-    """Return the text of an answer's `content`, else `contents`; "" for none."""
-    for key in ("content", "contents"):
-        if text := "\n".join(filter(None, map(plain, as_blocks(told.get(key))))):
-            return text
-    return ""
-
-
-def _result_field(told: Payload) -> str:
-    """Return an answer's status and description, else its result, message or text; "" for none."""
-    if told.get("status") and told.get("description"):
-        return f"{told['status']}: {told['description']}"
-    return as_text(told.get("result")) or as_text(told.get("message")) or as_text(told.get("text"))
 
 
 def _json(value: object) -> str:

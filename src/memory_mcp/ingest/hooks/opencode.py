@@ -34,23 +34,19 @@ class OpencodeHooks:
             return heard(told, at_time(envelope, told.get("time")), AGENT)
         common = {k: v for k, v in told.items() if k != "parts"}
         listed = [as_mapping(part) for part in parts]
-        if told.get("role") == "user":
-            return _prompt(common, listed, envelope)
-        found = [heard({**common, **one}, _named(envelope, name, at), AGENT) for name, at, one in _answers(listed)]
-        drafts = [draft for one in found for draft in one.drafts]
-        return Heard(drafts, "" if drafts else next((one.skipped for one in found), _NOTHING))
-
-
-def _prompt(common: Mapping[str, object], parts: Sequence[Mapping[str, object]], envelope: Envelope) -> Heard:
-    """Return a prompt of the user, or a subagent's task as another agent's words; nothing, with the reason, without words."""
-    envelope = _named(envelope, as_text(common.get("message_id")), common.get("time"))
-    words = "\n".join(filter(str.strip, map(_words, parts)))
-    if not words:
-        return Heard(skipped=_NOTHING)
-    if not common.get("agent_id"):
-        return heard({**common, "hook_event_name": "UserPromptSubmit", "prompt": words}, envelope, AGENT)
-    told = heard({**common, "hook_event_name": "Stop", "last_assistant_message": words}, envelope, AGENT)
-    return Heard([replace(draft, type=EventType.SUBAGENT_START) for draft in told.drafts], told.skipped)
+        if told.get("role") != "user":
+            found = [heard({**common, **one}, _named(envelope, name, at), AGENT) for name, at, one in _answers(listed)]
+            drafts = [draft for one in found for draft in one.drafts]
+            return Heard(drafts, "" if drafts else next((one.skipped for one in found), _NOTHING))
+        envelope = _named(envelope, as_text(told.get("message_id")), told.get("time"))
+        words = "\n".join(filter(str.strip, map(_words, listed)))
+        if not words:
+            return Heard(skipped=_NOTHING)
+        if not told.get("agent_id"):
+            return heard({**common, "hook_event_name": "UserPromptSubmit", "prompt": words}, envelope, AGENT)
+        # The task of a subagent is another agent's words.
+        task = heard({**common, "hook_event_name": "Stop", "last_assistant_message": words}, envelope, AGENT)
+        return Heard([replace(draft, type=EventType.SUBAGENT_START) for draft in task.drafts], task.skipped)
 
 
 def _words(part: Mapping[str, object]) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -29,20 +29,16 @@ class PlainHooks:
 
 
 def _values(payload: str) -> list[object]:
-    """Return the JSON values of a payload in order, of a list its items; raises Malformed for what is not JSON."""
+    """Return the JSON values that follow each other in a payload, of a list its items; raises Malformed for what is not JSON."""
+    decode, at = json.JSONDecoder().raw_decode, 0
+    several: list[object] = []
     try:
-        several = list(_each(payload))
+        while (match := _SPACE.match(payload, at)) and match.end() < len(payload):
+            value, at = decode(payload, match.end())
+            several.append(value)
     except (ValueError, RecursionError):
         several = [parsed(payload)]
     return [one for value in several for one in (value if isinstance(value, list) else [value])]
-
-
-def _each(payload: str) -> Iterator[object]:
-    """Yield the JSON values that follow each other in a text. Raises ValueError for other text."""
-    decode, at = json.JSONDecoder().raw_decode, 0
-    while (match := _SPACE.match(payload, at)) and match.end() < len(payload):
-        value, at = decode(payload, match.end())
-        yield value
 
 
 def _draft(value: object, number: int, envelope: Envelope) -> EventDraft:
@@ -59,14 +55,6 @@ def _draft(value: object, number: int, envelope: Envelope) -> EventDraft:
         draft = draft_of(told)
     except InvalidQuery as error:
         raise Malformed(error.message) from None
-    return replace(
-        draft,
-        source_id=draft.source_id or f"{envelope.name}#{number}",
-        project=draft.project or _project(envelope),
-    )
-
-
-def _project(envelope: Envelope) -> str:
-    """Return the project of the directory in which the hook ran, as `caller_project` finds it; "" for none."""
     environ = {"CLAUDE_PROJECT_DIR": envelope.project_dir, "HOME": str(Path.home())}
-    return caller_project(environ, envelope.cwd)
+    project = draft.project or caller_project(environ, envelope.cwd)
+    return replace(draft, source_id=draft.source_id or f"{envelope.name}#{number}", project=project)
