@@ -85,7 +85,7 @@ class Capture:
         """Return the kind of rule that excludes a draft, looked for in the order project, tool, path; "" for none."""
         if any(_matches(rule, draft.project, whole=True) for rule in self.projects):
             return EXCLUDED_PROJECT
-        if (tool := draft.metadata.get("tool", "")) and any(_glob(rule).fullmatch(tool) for rule in self.tools):
+        if (tool := draft.metadata.get("tool", "")) and any(re.fullmatch(_translated(rule), tool, re.I) for rule in self.tools):
             return EXCLUDED_TOOL
         if self.paths and any(_matches(rule, path) for path in _paths_of(draft) for rule in self.paths):
             return EXCLUDED_PATH
@@ -159,12 +159,6 @@ def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
     begin = "^" if re.match(r"/|[A-Za-z]:", spelled) else "(?:^|/)"
     # Paths below match too, except for projects: one may be inside another.
     return re.compile(begin + _translated(spelled) + ("$" if whole else "(?:/|$)"), re.I)
-
-
-@lru_cache(maxsize=512)
-def _glob(rule: str) -> re.Pattern[str]:
-    """Return the pattern of a glob for names of tools, in any case of letters; callers match the whole name with it."""
-    return re.compile(_translated(rule), re.I)
 
 
 def _translated(glob: str) -> str:

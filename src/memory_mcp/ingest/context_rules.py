@@ -373,19 +373,8 @@ CONTEXT_RULES: tuple[Rule, ...] = (
     SpokenRule(
         "told-password",
         (
-            *(
-                "~pass[pwcde]",
-                "pwd",
-                "pw: ",
-                "auth is ",
-                "~pass (?:for \\S{1,20} )?is ",
-                "kennwort",
-                "contrase",
-                "clave",
-                "senha",
-                "wachtwoord",
-                "has\u0142o",
-            ),
+            *("~pass[pwcde]", "pwd", "pw: ", "auth is ", "~pass (?:for \\S{1,20} )?is ", "kennwort"),
+            *("contrase", "clave", "senha", "wachtwoord", "has\u0142o"),
             *("\u043f\u0430\u0440\u043e\u043b\u044c", "\u5bc6\u7801", "\u5bc6\u78bc", "\u53e3\u4ee4"),
             *("\u30d1\u30b9\u30ef\u30fc\u30c9", "\ube44\ubc00\ubc88\ud638"),
         ),

@@ -7,6 +7,7 @@ Invariants
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,18 +49,10 @@ def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
     there is no such path.
     """
     files = list(lying(importer, path, marks))
+    left = [file.unread for file in files if file.unread]
     written = [file.written for file in files]
-    return Finding(
-        importer.name,
-        importer.title,
-        path,
-        len(files),
-        sum(file.size for file in files),
-        sum(file.unread > 0 for file in files),
-        sum(file.unread for file in files),
-        min(written, default=0),
-        max(written, default=0),
-    )
+    size, oldest, newest = sum(file.size for file in files), min(written, default=0), max(written, default=0)
+    return Finding(importer.name, importer.title, path, len(files), size, len(left), sum(left), oldest, newest)
 
 
 def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[Lying]:
@@ -69,11 +62,9 @@ def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[
     """
     elsewhere = read_by_others(marks)
     for file in importer.files(path):
-        try:
+        with suppress(OSError):
             state = file.stat()
             yield Lying(int(state.st_mtime * 1000), state.st_size, unread(importer, file, marks, elsewhere))
-        except OSError:
-            continue
 
 
 def read_by_others(marks: Mapping[str, str]) -> dict[str, str]:

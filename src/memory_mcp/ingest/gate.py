@@ -159,7 +159,7 @@ class Gate:
         Where something is taken out or cut, a hash keeps different values different. Blanks around the session's id go
         too. Redactions are counted in `report`.
         """
-        given = {name: _storable(getattr(draft, name)) for name in _NAMES}
+        given: dict[str, Any] = {name: _storable(getattr(draft, name)) for name in _NAMES}
         given["session_id"] = given["session_id"].strip()
         for item in given.items():
             if item in self._harmless_names:
@@ -171,7 +171,10 @@ class Gate:
                 if len(self._harmless_names) > _HARMLESS_LIMIT:
                     self._harmless_names.clear()
                 self._harmless_names.add(item)
-        return {name: _bounded_id(value, _NAMES[name]) for name, value in given.items()}
+        for name, bound in _NAMES.items():
+            if len(value := given[name]) > bound:
+                given[name] = f"{value[: bound - 17]}~{encode(digest('long id', value), 16)}"
+        return given
 
     def _name(self, name: str, value: str, report: ImportReport) -> str:
         """Return one field without private spans, forgotten values and secrets.
@@ -272,13 +275,3 @@ def _storable(text: str) -> str:
         # Halves that belong together become the character they meant; the others are replaced.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
-
-
-def _bounded_id(text: str, bound: int) -> str:
-    """Return an id of at most `bound` characters, unchanged if it fits.
-
-    Of a longer one the head, "~" and 16 characters of a hash of the whole.
-    """
-    if len(text) <= bound:
-        return text
-    return f"{text[: bound - 17]}~{encode(digest('long id', text), 16)}"

@@ -7,6 +7,7 @@ Invariants
    that it is the same event again; its trust follows from its role and source, never from what the file says.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -17,7 +18,6 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import first_values, iter_records
-from memory_mcp.ingest.parts import as_plain
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.calendar import FIRST_MS, LATEST_MS
@@ -204,7 +204,8 @@ def _metadata(mapping: Mapping[str, object]) -> dict[str, str]:
         return {}
     if not isinstance(value, Mapping):
         raise InvalidQuery("metadata is not an object", "It maps names to texts.")
-    return {str(k): as_plain(v) for k, v in value.items() if v is not None}
+    dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+    return {str(k): v if isinstance(v, str) else dump(v) for k, v in value.items() if v is not None}
 
 
 def _show(name: object) -> str:

@@ -74,7 +74,7 @@ class Payloads:
         What is no JSON is cleaned as text. Any other changed payload comes as ASCII JSON, one value a line.
         """
         try:
-            values, twice = _values(payload.decode("utf-8-sig", "replace"))
+            values, twice = json_values(payload.decode("utf-8-sig", "replace"))
             changed = self._clean_values(values)
             if not changed and not twice:
                 return payload
@@ -183,7 +183,7 @@ def _share(span: Span, shown: list[_Leaf], starts: list[int]) -> None:
         leaf.spans.append(Span(0, len(leaf.text), span.rule) if leaf.is_number else Span(begin, end, span.rule))
 
 
-def _values(text: str) -> tuple[list[Any], bool]:
+def json_values(text: str) -> tuple[list[Any], bool]:
     """Return the JSON values that follow each other in a text, and whether any object repeats a key.
 
     Raises ValueError, or RecursionError for deep nesting, for other text.

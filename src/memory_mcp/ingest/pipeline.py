@@ -164,8 +164,8 @@ def prefix_of(importer: Importer) -> str:
 def survey(importer: Importer, source: Source, known: Mapping[str, str], newest: int | None, report: ImportReport) -> list[Task]:
     """Return the files of a source in groups, with those of `known`, the importer's marks by name, that are theirs.
 
-    Groups end at 4 MB or 256 files; there is one if only the newest are wanted. Counts files in `report`; those that vanish meanwhile as failed. Raises
-    SourceUnreadable if the path is missing.
+    Groups end at 4 MB or 256 files; there is one if only the newest are wanted. Counts files in `report`; those that
+    vanish meanwhile as failed. Raises SourceUnreadable if the path is missing.
     """
     groups: list[list[SourceFile]] = [[]]
     group_bytes = 0

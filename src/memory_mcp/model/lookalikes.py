@@ -208,16 +208,8 @@ def looks(char: str) -> str:
     if (known := _AS.get(ord(char.lower()[0]))) is not None:
         return known
     decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", char).lower())
-    return "".join(_letter(c) for c in decomposed) or " "
-
-
-def _letter(char: str) -> str:
-    """Return what one decomposed character looks like.
-
-    Its look-alike, itself if ASCII, "z" for another letter or digit, else a blank.
-    """
-    if (known := _AS.get(ord(char))) is not None:
-        return known
-    if char.isascii():
-        return char
-    return _OTHER if char.isalnum() and char not in _BLANK else " "
+    shown = []
+    for c in decomposed:
+        other = _OTHER if c.isalnum() and c not in _BLANK else " "
+        shown.append(_AS.get(ord(c)) or (c if c.isascii() else other))
+    return "".join(shown) or " "

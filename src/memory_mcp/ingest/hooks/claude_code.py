@@ -26,29 +26,9 @@ from memory_mcp.model.fencing import fence
 
 #: Events without lasting content: before an action, shown in pieces, or repeated by another event.
 _PASSED_OVER = frozenset(
-    {
-        "PreToolUse",
-        "PostToolBatch",
-        "PermissionRequest",
-        "PermissionDenied",
-        "Notification",
-        "MessageDisplay",
-        "UserPromptExpansion",
-        "StopFailure",
-        "InstructionsLoaded",
-        "ConfigChange",
-        "CwdChanged",
-        "DirectoryAdded",
-        "FileChanged",
-        "WorktreeCreate",
-        "WorktreeRemove",
-        "TaskCreated",
-        "TaskCompleted",
-        "TeammateIdle",
-        "Elicitation",
-        "ElicitationResult",
-        "Setup",
-    }
+    "PreToolUse PostToolBatch PermissionRequest PermissionDenied Notification MessageDisplay UserPromptExpansion StopFailure "
+    "InstructionsLoaded ConfigChange CwdChanged DirectoryAdded FileChanged WorktreeCreate WorktreeRemove TaskCreated "
+    "TaskCompleted TeammateIdle Elicitation ElicitationResult Setup".split()
 )
 #: Longest answer of a tool without text that is kept as JSON, characters.
 _ODD = 8192
@@ -215,14 +195,6 @@ _ENDS = frozenset({"PreCompact", "SessionEnd"})
 
 #: The events with content to keep, which a client should report.
 READ = (
-    "SessionStart",
-    "UserPromptSubmit",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "Stop",
-    "SubagentStart",
-    "SubagentStop",
-    "PreCompact",
-    "PostCompact",
-    "SessionEnd",
+    *("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"),
+    *("SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "SessionEnd"),
 )

@@ -1,7 +1,5 @@
 """The plain form, for any client: events as `ingest` takes them, one object, a list, or one object after another."""
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +8,9 @@ from typing import ClassVar
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, parsed
 from memory_mcp.ingest.jsonl import draft_of
+from memory_mcp.ingest.payloads import json_values
 from memory_mcp.model.event import EventDraft
 from memory_mcp.scope import caller_project
-
-_SPACE = re.compile(r"\s*")
 
 
 class PlainHooks:
@@ -30,12 +27,8 @@ class PlainHooks:
 
 def _values(payload: str) -> list[object]:
     """Return the JSON values that follow each other in a payload, of a list its items; raises Malformed for what is not JSON."""
-    decode, at = json.JSONDecoder().raw_decode, 0
-    several: list[object] = []
     try:
-        while (match := _SPACE.match(payload, at)) and match.end() < len(payload):
-            value, at = decode(payload, match.end())
-            several.append(value)
+        several, _ = json_values(payload)
     except (ValueError, RecursionError):
         several = [parsed(payload)]
     return [one for value in several for one in (value if isinstance(value, list) else [value])]
