@@ -121,10 +121,7 @@ def _load(folder: Path) -> Any:
 
 
 def _fingerprint(folder: Path) -> dict[str, Any]:
-    """Return the fingerprint of a folder's files: a dict of name, version, folder, digest (hex) and dimensions.
-
-    Reads all files. Raises LayerUnavailable if they are missing or cannot be read.
-    """
+    """Return name, version, folder, digest (hex) and dimensions of a folder's files, all read; may raise LayerUnavailable."""
     missing = [n for n in FILES if not (folder / n).is_file()]
     if missing:
         what = "does not exist" if not folder.is_dir() else f"has no {' and no '.join(missing)}"

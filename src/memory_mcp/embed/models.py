@@ -104,10 +104,7 @@ def fetched(home: Path) -> Iterator[Model]:
 
 
 def _fetched(folder: Path) -> Model | None:
-    """Return the hub's model whose downloaded files belong in `folder`: `models/OWNER--NAME`; None for a folder of another name.
-
-    Whether it exists is not checked.
-    """
+    """Return the hub's model downloaded into a folder named `models/OWNER--NAME`, existing or not; None for another name."""
     owner, between, short = folder.name.partition(_BETWEEN)
     return Model(f"{owner}/{short}", "hub", folder) if between and folder.parent.name == FETCHED else None
 

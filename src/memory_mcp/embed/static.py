@@ -108,10 +108,7 @@ class Static:
         return unit
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the numbers of each text's known tokens, in order, identifiers split first.
-
-        The list of a text of mostly unknown words is empty.
-        """
+        """Return the numbers of each text's known tokens, in order, identifiers split; [] for a text of mostly unknown words."""
         prepared = [split_identifiers(text, self._vocabulary) for text in texts]
         encoded = self._encoded(prepared)
         if self.unknown is None:

@@ -98,10 +98,7 @@ class Files:
         return changed
 
     def _tells(self, text: str) -> bool:
-        """Return whether a payload holds what was forgotten, or names a forgotten session.
-
-        It is also looked for as text inside JSON, with its escapes resolved.
-        """
+        """Return whether a payload, as it is or unescaped, holds what was forgotten or names a forgotten session."""
         # Halves of a character beyond the first plane follow each other.
         joined = _ESCAPED.sub(lambda match: str(json.loads(f'"\\{match[1]}"')), text).encode("utf-16-le", "surrogatepass")
         plain = joined.decode("utf-16-le", "replace")

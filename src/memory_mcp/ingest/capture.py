@@ -122,10 +122,7 @@ def _paths_of(draft: EventDraft) -> Iterator[str]:
 
 
 def _places(path: str, cwd: str) -> Iterator[str]:
-    """Yield the paths that a word may name: itself, made absolute by `cwd`, and the part after a scheme, a host or a sign.
-
-    A path of Windows with a drive stays as it is; "" gives none.
-    """
+    """Yield the paths a word may name: itself, absolute by `cwd` unless it has a drive, and what follows a scheme or host."""
     if _DRIVE.match(path):
         yield path
     elif path:

@@ -61,10 +61,7 @@ _NAMES = re.compile(
 
 
 def _spoken_value(value: str) -> bool:
-    """Return whether a word called a password can be one: 6 or more characters, mixed or drawn by chance.
-
-    No placeholder, foreign word, name of a method or file, or path.
-    """
+    """Return whether a word called a password can be one: 6 or more characters, mixed or drawn; no placeholder, name or path."""
     if (
         len(value) < 6
         or is_placeholder(value)

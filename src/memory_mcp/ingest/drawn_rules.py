@@ -76,10 +76,7 @@ class DrawnRule:
     )
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """Yield runs of at least 20 random characters that the text around hands over and does not call public.
-
-        It hands them over if it assigns, passes on or pipes them.
-        """
+        """Yield runs of 20 or more random characters that the text around assigns, passes or pipes and does not call public."""
         for run in _RUN.finditer(text):
             value = run[0]
             if value.islower() or value.isupper() or value.isalpha() or value.startswith("eyJ"):
@@ -94,10 +91,7 @@ class DrawnRule:
 
 
 def _handed_over(before: str, behind: str) -> bool:
-    """Return whether the text around a value assigns it, passes it or pipes it.
-
-    `before` are up to 80 characters before it on its line, `behind` the 20 after it.
-    """
+    """Return whether the text around a value, before it on its line and 20 characters behind, assigns, passes or pipes it."""
     if entry := _ENTRY.search(before):
         return not _OPEN_NAME.search(entry["name"]) and (
             behind[:1] == entry["open"] or not (entry["open"] or behind[:1].strip(" \r\n\t,;}])"))

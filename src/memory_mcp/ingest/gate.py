@@ -75,10 +75,7 @@ class Gate:
         self._harmless_names: set[tuple[str, str]] = set()
 
     def clean(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
-        """Return the draft as it may be stored; None when it may not, counted by reason under `report.dropped`.
-
-        Redactions are counted in `report.redacted`.
-        """
+        """Return the draft as it may be stored, else None; `report` counts redactions and, by reason, what is dropped."""
         outcome = self.check(draft, report)
         if isinstance(outcome, str):
             report.dropped[outcome] += 1
@@ -119,10 +116,7 @@ class Gate:
         return FORGOTTEN if self.tombstones.covers(clean) else carried_on(given, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
-        """Return a draft that passed before, checked in full once more if anything was ever forgotten; else the same object.
-
-        None if nothing of it may be stored now, for whatever reason.
-        """
+        """Return a draft that passed before: itself if nothing was forgotten, else checked anew; None if it may not be stored."""
         if self.tombstones.empty:
             return draft
         outcome = self.check(draft, ImportReport())
@@ -147,10 +141,7 @@ class Gate:
         return self._name("name", _storable(value), ImportReport())[:MAX_NAME_CHARS]
 
     def words(self, text: str) -> str:
-        """Return words about events cleaned for storage: no private spans, output of ours, forgotten values or secrets.
-
-        "" if none are left.
-        """
+        """Return words about events without private spans, output of ours, forgotten values and secrets; "" if none are left."""
         return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
 
     def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
@@ -213,10 +204,7 @@ class Gate:
         return kept
 
     def _redact_values(self, kept: dict[str, str], report: ImportReport) -> None:
-        """Redact the values in place, each with its key in view; redactions are counted in `report`.
-
-        Short values found harmless are remembered and not searched again.
-        """
+        """Redact values in place, each with its key in view, counted in `report`; short harmless ones are not searched again."""
         unknown = [item for item in kept.items() if item not in self._harmless]
         # A key such as "password" gives its value away, so it is looked at too.
         if not unknown or not self._redactor.suspects("\n".join(f"{key}: {value}" for key, value in unknown)):
@@ -261,10 +249,7 @@ def shorten(text: str, bound: int) -> tuple[str, int]:
 
 
 def _storable(text: str) -> str:
-    """Return `text` with NUL bytes and lone surrogates, which no engine and no encoder accepts, replaced by U+FFFD.
-
-    Surrogates that belong together become their character.
-    """
+    """Return `text` with NUL bytes and lone surrogates, which cannot be stored, as U+FFFD; halves of a character are joined."""
     if "\0" in text:
         text = text.replace("\0", _UNSTORABLE)
     if text.isascii():

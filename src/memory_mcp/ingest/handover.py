@@ -123,10 +123,7 @@ class Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Complete the current file under its name, if it has content, and note it in `complete`.
-
-        The next file begins empty. Raises OSError when it cannot be written.
-        """
+        """Complete the current file, if it has content, and note its name in `complete`; the next is empty. May raise OSError."""
         if self._rows:
             self.mark_all({})
         if not self._lines:

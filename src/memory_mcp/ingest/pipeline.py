@@ -314,10 +314,7 @@ class _Run:
         self._end(file, start.ended(offset, file.stamp))
 
     def _read_end(self, file: SourceFile, start: Mark, wanted: int) -> Generator[None, None, int]:
-        """Read the last `wanted` events of a file and return how many were read, fewer if it has fewer.
-
-        A file of which earlier events are left out gets no mark.
-        """
+        """Read the last `wanted` events of a file; return how many were read. It gets no mark if earlier events are left out."""
         # Counting first costs a second reading and saves holding the events.
         count = sum(len(step.drafts) for step in self._importer.read(file.path, start.offset, ImportReport()))
         if count <= wanted:
@@ -364,10 +361,7 @@ class _Run:
             self._tell(file, mark.offset if mark else 0)
 
     def _end(self, file: SourceFile, mark: Mark | None) -> None:
-        """Note that a file was read to its end; store what waits if its times depend on each other or there is much of it.
-
-        Otherwise its steps may wait for those of the next file.
-        """
+        """Note that a file was read to its end; store what waits if it is much or times depend on it, else it may wait longer."""
         if self._steps and self._steps[-1].file is file:
             self._steps[-1].mark = mark
         else:

@@ -110,10 +110,7 @@ class Readers:
         self._children: list[Child] = []
 
     def __enter__(self) -> "Readers":
-        """Start as many children as there is work for, one per core at most, and return self.
-
-        None below 8 MB, which is read in this process; fewer where the system starts no more.
-        """
+        """Start a child per core, fewer for fewer tasks or if the system starts no more, none below 8 MB; return self."""
         if sum(t.task.size for t in self._tasks) >= _MUCH:
             try:
                 for _ in range(min(os.cpu_count() or 1, len(self._tasks))):

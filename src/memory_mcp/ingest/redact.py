@@ -273,10 +273,7 @@ def _any_of(words: list[str]) -> str:
 
 
 def replaced(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
-    """Return `text` with the spans replaced, which are counted by rule in `counts`.
-
-    Of two overlapping spans the one that begins first names the rule, and both are covered.
-    """
+    """Return `text` with the spans replaced, counted by rule in `counts`; overlapping ones as one, named after the first."""
     out: list[str] = []
     at = 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):

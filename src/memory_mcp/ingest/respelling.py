@@ -84,10 +84,7 @@ def _ascii() -> tuple[bytes, bytes]:
 
 
 def _form(character: str) -> str:
-    """Return what a character looks like: small letters and digits, 0 as "o", 1 and i as "l"; "" for what is neither.
-
-    One character may give several letters.
-    """
+    """Return the small letters and digits a character looks like, 0 as "o", 1 and i as "l"; "" for what is neither."""
     if character in _BLANK:
         return ""
     if character in _SIGNS:

@@ -85,10 +85,7 @@ class AssignmentRule:
     anchors: tuple[str, ...]
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """Yield the values assigned to names of secrets, if they look like secrets.
-
-        `pass` alone counts as a name only with a value that looks like a secret by itself.
-        """
+        """Yield values assigned to names of secrets that look like one; behind `pass` alone those that do by themselves."""
         for hint in _HINTS:
             done = 0
             for place in every(hint, lowered):

@@ -206,10 +206,7 @@ class Tombstones:
         return [span for gram in _GRAMS for span in self._found(key, gram)]
 
     def cleaned(self, event: Event) -> Event | None:
-        """Return a stored event without forgotten text in any field.
-
-        Itself if unchanged; None if it was forgotten as a whole or no letter of its text is left.
-        """
+        """Return an event without forgotten text, itself if unchanged; None if it was forgotten whole or no letter is left."""
         if self.empty:
             return event
         if self._covers(event):

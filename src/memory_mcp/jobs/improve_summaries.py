@@ -177,10 +177,7 @@ class _Run:
         return [partial(self._of_node, node_id) for node_id in found]
 
     def _labels(self) -> list[_Due]:
-        """Return the topics that are due, at most `_LABELS`, each as a function that makes its question; [] without topics.
-
-        How many more there are is kept in `put_off`.
-        """
+        """Return the first `_LABELS` topics due, as functions that make their questions; `put_off` counts the others."""
         labeller = self._hands.labeller()
         if labeller is None:
             return []
@@ -196,10 +193,7 @@ class _Run:
             return None
 
         def publish(answer: str) -> bool:
-            """Publish a summary.
-
-            Return False when the node changed meanwhile, raise Unusable for an answer that does not hold.
-            """
+            """Publish a summary; return False when the node changed meanwhile, raise Unusable for one that does not hold."""
             written = believed(answer, material, self._rarity, self._hands.clean)
             return self._hands.publishing(lambda: improver.publish(material, written, model))
 
@@ -212,11 +206,7 @@ class _Run:
             return None
 
         def publish(answer: str) -> bool:
-            """Publish a label.
-
-            Return False when the topic changed meanwhile, raise Unusable for one that is not fit or
-            another's.
-            """
+            """Publish a label; return False when the topic changed meanwhile, raise Unusable if unfit or another's."""
             label = believed_label(answer, material, self._rarity, self._hands.clean)
             if labeller.is_taken(due, label):
                 raise Unusable("another topic is called so")

@@ -228,10 +228,7 @@ class RenderBriefings:
 
 
 def _sweep(folder: Path, keep: set[str]) -> int:
-    """Remove every file of the folder whose name is not in `keep`, whatever its kind, and return how many.
-
-    0 without the folder; a folder inside it is an OSError.
-    """
+    """Remove all files of the folder not named in `keep`; return how many, 0 without the folder. OSError for a folder in it."""
     extra = [file for file in folder.iterdir() if file.name not in keep] if folder.is_dir() else []
     for file in extra:
         file.unlink(missing_ok=True)
@@ -249,10 +246,7 @@ def _pinned_node(node: TocNode) -> Pinned:
 
 
 def _write(file: Path, text: str) -> bool:
-    """Replace a private file whole, its folder made where it is missing; return whether its content changed.
-
-    Raises OSError when that fails.
-    """
+    """Replace a private file whole, its folder made if missing; return whether its content changed. Raises OSError on failure."""
     data = text.encode("utf-8", "replace")
     file.parent.mkdir(mode=0o700, exist_ok=True)
     if file.exists() and file.read_bytes() == data:

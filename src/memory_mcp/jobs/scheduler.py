@@ -141,10 +141,7 @@ class Scheduler:
         self._set_paused(name, False)
 
     def run_now(self, name: str) -> JobReport:
-        """Run a job in this thread, paused or not, once no other of its kind runs, and return its report.
-
-        Raises InvalidQuery for an unknown name, and whatever the job raises.
-        """
+        """Run a job in this thread, paused or not, after others of its kind; return its report. InvalidQuery, or its error."""
         entry = self._named(name)
         with self._aside if isinstance(entry.job, Waiting) else self._turn:
             return self._run(entry, asked=True)

@@ -123,10 +123,7 @@ def _object(answer: str) -> Mapping[str, Any]:
 
 
 def _line(value: object, clean: Callable[[str], str], width: int) -> str:
-    """Return a value as one line that may be stored, cut to `width` characters; "" for what is no text.
-
-    " · ", which separates a title from its date, becomes a comma.
-    """
+    """Return a value as one line to be stored, cut to `width` characters, " · " made a comma; "" for what is no text."""
     text = " ".join(value.split()) if isinstance(value, str) else ""
     return snippet(clean(text).replace(" · ", ", "), (), width) if text else ""
 

@@ -40,10 +40,7 @@ def refenced(text: str) -> str:
 
 
 def inside(text: str) -> str:
-    """Return the text inside our fence, without line feeds around, if `text` begins with one; else `text` unchanged.
-
-    The fence's end may be missing.
-    """
+    """Return the text inside our fence, without line feeds around, also if its end is missing; other text unchanged."""
     whole = text.strip()
     return whole.removeprefix(OPEN).removesuffix(CLOSE).strip("\n") if whole.startswith(OPEN) else text
 
@@ -80,10 +77,7 @@ def neutral_json(value: Any) -> Any:
 
 
 def _parted(texts: list[str], spelled: list[tuple[int, int]]) -> Iterator[str]:
-    """Yield the texts, each with its part of what they spell together replaced by "[our mark]".
-
-    `spelled` are spans (start, end) of the texts joined by line feeds.
-    """
+    """Yield the texts with their parts of `spelled`, spans of them joined by line feeds, replaced by "[our mark]"."""
     start = 0
     for text in texts:
         end = start + len(text)
@@ -134,10 +128,7 @@ def _tags_in(text: str) -> list[tuple[int, int]]:
 
 
 def _spelled(shown: str) -> list[tuple[int, int]]:
-    """Return the spans of `shown` at which the mark is spelled behind a bracket or slash.
-
-    `shown` is a text in lower case, with look-alikes as what they look like.
-    """
+    """Return the spans of `shown`, in lower case without look-alikes, at which the mark is spelled behind a bracket or slash."""
     found: list[tuple[int, int]] = []
     at = 0
     while (one := _SPELLED.search(shown, at)) is not None:
@@ -165,10 +156,7 @@ def _with(text: str, spans: list[tuple[int, int]], instead: str) -> str:
 
 
 def _opens(shown: str, start: int) -> bool:
-    """Return whether a mark at `start` opens a tag.
-
-    The last bracket or slash before it must have no letter or digit between, except a namespace's name before a colon.
-    """
+    """Return whether a mark at `start` has a bracket or slash before it, with nothing between but signs or a namespace's name."""
     before = start
     while before and not shown[before - 1].isalnum():
         before -= 1

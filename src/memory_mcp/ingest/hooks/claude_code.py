@@ -109,10 +109,7 @@ class _Telling:
         return [replace(d, role=Role.SYSTEM, type=kind, text=text) for d in self.record("user", text)]
 
     def drafts(self, event: str) -> list[EventDraft]:
-        """Return the drafts of a payload of an event in `READ`; none where it has nothing to say.
-
-        A tool's use gives its call, before the result by its duration.
-        """
+        """Return the drafts of an event in `READ`, none where it says nothing; of a tool's use the call, then the result."""
         match event:
             case "SessionStart":
                 return self.said(EventType.SESSION_START, f"Session started ({self.text('source') or 'unknown'})")

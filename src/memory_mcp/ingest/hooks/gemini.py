@@ -34,10 +34,7 @@ class GeminiHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return what a payload of Gemini CLI gives, put into Claude Code's form; events of no later use give the reason.
-
-        Raises Malformed for what is no JSON object of an event with a session.
-        """
+        """Return what a payload gives, put into Claude Code's form, or the reason why nothing; Malformed for another form."""
         told = told_in(payload)
         event = as_text(told.get("hook_event_name"))
         if event and event not in EVENTS:

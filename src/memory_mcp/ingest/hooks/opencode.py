@@ -24,10 +24,7 @@ class OpencodeHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return what a payload of opencode gives: a prompt, an answer's parts in order, or an event as Claude Code has it.
-
-        Raises Malformed for what is no JSON object, and for an event without a name or a session.
-        """
+        """Return a prompt, an answer's parts in order, or an event as Claude Code has it; Malformed for another form."""
         told = told_in(payload)
         parts = told.get("parts")
         if not isinstance(parts, list):
@@ -73,10 +70,7 @@ def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, objec
 
 
 def _tool(part: Mapping[str, object], state: Mapping[str, object]) -> dict[str, object]:
-    """Return a tool's use in Claude Code's form: hook_event_name, tool_name, tool_input, tool_use_id, tool_response or error.
-
-    Also `duration_ms` where both times are known.
-    """
+    """Return a tool's use in Claude Code's form, with its output as tool_response or its error, and duration_ms if known."""
     given = {"file_path" if key == "filePath" else key: value for key, value in as_mapping(state.get("input")).items()}
     used = {"tool_name": part.get("tool"), "tool_input": given, "tool_use_id": part.get("callID")}
     start, end = (as_mapping(state.get("time")).get(key) for key in ("start", "end"))
