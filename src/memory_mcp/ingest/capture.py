@@ -34,6 +34,8 @@ _BEHIND = re.compile(r"(?:file:(?://[^/]*)?|[^\s/]*[:@])(?=[/~])(.+)", re.I)
 _REMEMBERED = 2_000
 #: Of this process: a call and its result may be read in two rounds.
 _dropped_calls: dict[tuple[str, str], str] = {}
+#: What was read of a directory's pauses last, and by which stamp of their file.
+_read: dict[str, tuple[tuple[int, int, int], list[pauses.Pause]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,20 @@ class Capture:
         return why
 
     def paused(self, project: str, at_ms: int) -> bool:
-        """Return whether recording of a project is, or was, paused at a moment (UTC ms); always False without a directory."""
-        return bool(self.directory) and any(pause.covers(project, at_ms) for pause in _pauses(self.directory))
+        """Return whether recording of a project is, or was, paused at a moment (UTC ms).
+
+        False without a directory or a file that can be understood; what was read is kept until the file changes.
+        """
+        if not self.directory:
+            return False
+        try:
+            found = os.lstat(paths.pauses_file(self.directory))
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if _read.get(self.directory, (None, None))[0] != stamp:
+                _read[self.directory] = (stamp, pauses.read(self.directory))
+        except (OSError, ValueError):
+            return False
+        return any(pause.covers(project, at_ms) for pause in _read[self.directory][1])
 
     def _excluded(self, draft: EventDraft) -> str:
         """Return the kind of rule that excludes a draft, looked for in the order project, tool, path; "" for none."""
@@ -162,22 +176,3 @@ def _translated(glob: str) -> str:
     """Return the regular expression of a glob: `*` and `?` match within a name, `**` any number of folders."""
     out = re.escape(glob).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
     return out.replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-
-
-#: What was read of a directory's file last, and by which stamp of it.
-_read: dict[str, tuple[tuple[int, int, int], list[pauses.Pause]]] = {}
-
-
-def _pauses(directory: str) -> list[pauses.Pause]:
-    """Return the pauses of a directory, cached until their file changes. [] where the file is missing or cannot be understood."""
-    try:
-        found = os.lstat(paths.pauses_file(directory))
-    except OSError:
-        return []
-    stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
-    if _read.get(directory, (None, None))[0] != stamp:
-        try:
-            _read[directory] = (stamp, pauses.read(directory))
-        except ValueError:
-            return []
-    return _read[directory][1]

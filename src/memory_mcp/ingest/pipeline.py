@@ -11,7 +11,7 @@ Invariants
    the groups, one process or several, changes nothing of what is stored.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -254,9 +254,20 @@ class _Run:
         left = wanted
 
         def read(file: SourceFile, start: Mark) -> Iterator[None]:
-            """Read a file, at most as many events as are left."""
+            """Read the last events of a file, as many as are left; it gets no mark if earlier ones are left out."""
             nonlocal left
-            left -= yield from self._read_end(file, start, left)
+            # Counting first costs a second reading and saves holding the events.
+            count = sum(len(step.drafts) for step in self._importer.read(file.path, start.offset, ImportReport()))
+            if count <= left:
+                yield from self._read_whole(file, start)
+            else:
+                self.report.cut = True
+                drafts = (draft for step in self._steps_from(file, start) for draft in step.drafts)
+                for draft in islice(drafts, count - left, None):
+                    self._add(file, (draft,), None)
+                    yield
+                self._end(file, None)
+            left -= min(count, left)
 
         for file in sorted(self._files, key=lambda f: (-f.mtime_ns, f.name)):
             if left <= 0:
@@ -312,21 +323,6 @@ class _Run:
             yield
         self.report.bytes += 0 if in_bytes else file.size
         self._end(file, start.ended(offset, file.stamp))
-
-    def _read_end(self, file: SourceFile, start: Mark, wanted: int) -> Generator[None, None, int]:
-        """Read the last `wanted` events of a file; return how many were read. It gets no mark if earlier events are left out."""
-        # Counting first costs a second reading and saves holding the events.
-        count = sum(len(step.drafts) for step in self._importer.read(file.path, start.offset, ImportReport()))
-        if count <= wanted:
-            yield from self._read_whole(file, start)
-            return count
-        self.report.cut = True
-        drafts = (draft for step in self._steps_from(file, start) for draft in step.drafts)
-        for draft in islice(drafts, count - wanted, None):
-            self._add(file, (draft,), None)
-            yield
-        self._end(file, None)
-        return wanted
 
     def _steps_from(self, file: SourceFile, start: Mark) -> Iterator[Read]:
         """Yield the importer's steps from the offset of `start` on; the seconds they take are added to the report."""

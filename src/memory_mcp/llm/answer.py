@@ -65,7 +65,13 @@ def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[s
     text one is kept. A summary with a number that was not shown becomes "". Raises Unusable without JSON, a title, or a
     bullet that holds, and for a number in the title that was not shown. `clean` gives a text as it may be stored, or "".
     """
-    told = _object(answer)
+    text = _THOUGHTS.sub("", answer)
+    if (start := text.find("{")) < 0:
+        raise Unusable("no JSON")
+    try:
+        told, _ = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        raise Unusable("broken JSON") from None
     title = _line(told.get("title"), clean, MAX_TITLE)
     if not title:
         raise Unusable("no title")
@@ -106,20 +112,6 @@ def believed_label(answer: str, material: TopicMaterial, rarity: Rarity, clean: 
     if not all(rarity.of(term, material.project) for term in terms - there) or not _mostly(terms, there, rarity):
         raise Unusable("the label is not borne out by the topic's words")
     return label
-
-
-def _object(answer: str) -> Mapping[str, Any]:
-    """Return the first JSON object in an answer behind the model's thoughts; raise Unusable if there is none or it is broken."""
-    text = _THOUGHTS.sub("", answer)
-    start = text.find("{")
-    if start < 0:
-        raise Unusable("no JSON")
-    try:
-        found, _ = _DECODER.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        raise Unusable("broken JSON") from None
-    assert isinstance(found, dict)
-    return found
 
 
 def _line(value: object, clean: Callable[[str], str], width: int) -> str:

@@ -48,10 +48,16 @@ class Endpoint:
         most statuses other than 200 (see `_failure`), Refused when it refuses this prompt or answers in another form.
         """
         del stopped
-        headers = self._headers()
+        headers = {"Content-Type": "application/json", "User-Agent": "memory-mcp"}
+        if name := self._settings.api_key_env:
+            key = os.environ.get(name, "").strip()
+            if not key:
+                raise Unavailable(f"the variable {name} (summarizer.api_key_env) is not set where this process runs", again=False)
+            headers |= {"x-api-key": key} if self._is_anthropic else {"Authorization": f"Bearer {key}"}
         asked = {"role": "user", "content": prompt.data}
         body: dict[str, Any] = {"model": self._settings.model, "max_tokens": MAX_OUT}
         if self._is_anthropic:
+            headers["anthropic-version"] = _ANTHROPIC_VERSION
             body |= {"system": prompt.task, "messages": [asked]}
         else:
             body |= {"messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
@@ -64,21 +70,6 @@ class Endpoint:
         if status != http.client.OK:
             raise _failure(status, after)
         return self._reply(raw, prompt)
-
-    def _headers(self) -> dict[str, str]:
-        """Return the headers of a request, with the key from the environment variable that the settings name, if any.
-
-        The key is x-api-key for Anthropic, else Authorization: Bearer. Raises Unavailable when that variable is not set.
-        """
-        headers = {"Content-Type": "application/json", "User-Agent": "memory-mcp"}
-        if self._is_anthropic:
-            headers["anthropic-version"] = _ANTHROPIC_VERSION
-        if name := self._settings.api_key_env:
-            key = os.environ.get(name, "").strip()
-            if not key:
-                raise Unavailable(f"the variable {name} (summarizer.api_key_env) is not set where this process runs", again=False)
-            headers |= {"x-api-key": key} if self._is_anthropic else {"Authorization": f"Bearer {key}"}
-        return headers
 
     def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str, bytes]:
         """POST a request; return (status, Retry-After or "", body); the body is not read on once it is longer than 4 MB.

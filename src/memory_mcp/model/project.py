@@ -86,22 +86,15 @@ class Names:
 
     def _taken_out(self, project: str, session_id: str) -> list[Split]:
         """Return the splits that apply to a session, each once, in the order in which one follows another from its project."""
-        name, left, found = self.of(project), list(self.splits), list[Split]()
-        while split := next((s for s in left if self.of(s.project) == name and self._falls_under(s, project, session_id)), None):
+        # A split names the session, or a folder in or below which it began; a session of unknown beginning is in none.
+        began = self.began.get((project, session_id), "")
+        left = [s for s in self.splits if (s.session_id == session_id if s.session_id else is_inside(began, s.folder))]
+        name, found = self.of(project), list[Split]()
+        while split := next((s for s in left if self.of(s.project) == name), None):
             left.remove(split)
             found.append(split)
             name = self.of(split.new)
         return found
-
-    def _falls_under(self, split: Split, project: str, session_id: str) -> bool:
-        """Return whether a split takes out a session that was recorded with `project`.
-
-        It names the session, or a folder in or below which the session began; a session whose beginning is not known
-        falls under no folder.
-        """
-        if split.session_id:
-            return split.session_id == session_id
-        return is_inside(self.began.get((project, session_id), ""), split.folder)
 
     def recorded_as(self, name: str) -> list[str]:
         """Return, sorted, the names events of a project may be recorded with: its own and aliases, not what it was split from."""

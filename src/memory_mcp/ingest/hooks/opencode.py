@@ -63,22 +63,19 @@ def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, objec
         name = as_text(part.get("id"))
         if part.get("type") == "tool":
             state = as_mapping(part.get("state"))
-            yield name, as_mapping(state.get("time")).get("end"), _tool(part, state)
+            given = {"file_path" if key == "filePath" else key: value for key, value in as_mapping(state.get("input")).items()}
+            used: dict[str, object] = {"tool_name": part.get("tool"), "tool_input": given, "tool_use_id": part.get("callID")}
+            start, end = (as_mapping(state.get("time")).get(key) for key in ("start", "end"))
+            if isinstance(start, int) and isinstance(end, int):
+                used["duration_ms"] = end - start
+            if state.get("status") == "error":
+                used |= {"hook_event_name": "PostToolUseFailure", "error": state.get("error")}
+            else:
+                used |= {"hook_event_name": "PostToolUse", "tool_response": state.get("output")}
+            yield name, end, used
         elif part.get("type") == "text" and (words := _words(part)):
             ended = as_mapping(part.get("time")).get("end")
             yield name, ended, {"hook_event_name": "Stop", "last_assistant_message": words}
-
-
-def _tool(part: Mapping[str, object], state: Mapping[str, object]) -> dict[str, object]:
-    """Return a tool's use in Claude Code's form, with its output as tool_response or its error, and duration_ms if known."""
-    given = {"file_path" if key == "filePath" else key: value for key, value in as_mapping(state.get("input")).items()}
-    used = {"tool_name": part.get("tool"), "tool_input": given, "tool_use_id": part.get("callID")}
-    start, end = (as_mapping(state.get("time")).get(key) for key in ("start", "end"))
-    if isinstance(start, int) and isinstance(end, int):
-        used["duration_ms"] = end - start
-    if state.get("status") == "error":
-        return {**used, "hook_event_name": "PostToolUseFailure", "error": state.get("error")}
-    return {**used, "hook_event_name": "PostToolUse", "tool_response": state.get("output")}
 
 
 def _named(envelope: Envelope, name: str, time: object) -> Envelope:

@@ -21,17 +21,13 @@ class PlainHooks:
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
         """Return the events of a payload, for none the reason "no text". One wrong event refuses all of it: raises Malformed."""
-        drafts = [_draft(value, number, envelope) for number, value in enumerate(_values(payload))]
+        try:
+            several, _ = json_values(payload)
+        except (ValueError, RecursionError):
+            several = [parsed(payload)]
+        values = [one for value in several for one in (value if isinstance(value, list) else [value])]
+        drafts = [_draft(value, number, envelope) for number, value in enumerate(values)]
         return Heard(drafts, "" if drafts else NO_TEXT)
-
-
-def _values(payload: str) -> list[object]:
-    """Return the JSON values that follow each other in a payload, of a list its items; raises Malformed for what is not JSON."""
-    try:
-        several, _ = json_values(payload)
-    except (ValueError, RecursionError):
-        several = [parsed(payload)]
-    return [one for value in several for one in (value if isinstance(value, list) else [value])]
 
 
 def _draft(value: object, number: int, envelope: Envelope) -> EventDraft:
