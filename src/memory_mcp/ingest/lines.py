@@ -279,7 +279,7 @@ class _Window:
                 return at
 
     def value(self, at: int) -> tuple[object, int] | str | None:
-        """Return (value, its end) of the JSON at a place, or why there is none; None if the file ends first. Reads further."""
+        """Return (value, end) of the JSON at a place, or why not; None if the file ends first. Reads `MAX_RECORD` at most."""
         while True:
             try:
                 value, end = _decode(self.text, at)

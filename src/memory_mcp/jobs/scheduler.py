@@ -141,7 +141,7 @@ class Scheduler:
         self._set_paused(name, False)
 
     def run_now(self, name: str) -> JobReport:
-        """Run a job in this thread, paused or not, after others of its kind; return its report. InvalidQuery, or its error."""
+        """Run a job in this thread, paused or not, after others of its kind; InvalidQuery if unknown, else what it raises."""
         entry = self._named(name)
         with self._aside if isinstance(entry.job, Waiting) else self._turn:
             return self._run(entry, asked=True)

@@ -49,11 +49,6 @@ class Endpoint:
         """
         del stopped
         headers = {"Content-Type": "application/json", "User-Agent": "memory-mcp"}
-        if name := self._settings.api_key_env:
-            key = os.environ.get(name, "").strip()
-            if not key:
-                raise Unavailable(f"the variable {name} (summarizer.api_key_env) is not set where this process runs", again=False)
-            headers |= {"x-api-key": key} if self._is_anthropic else {"Authorization": f"Bearer {key}"}
         asked = {"role": "user", "content": prompt.data}
         body: dict[str, Any] = {"model": self._settings.model, "max_tokens": MAX_OUT}
         if self._is_anthropic:
@@ -61,6 +56,11 @@ class Endpoint:
             body |= {"system": prompt.task, "messages": [asked]}
         else:
             body |= {"messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
+        if name := self._settings.api_key_env:
+            key = os.environ.get(name, "").strip()
+            if not key:
+                raise Unavailable(f"the variable {name} (summarizer.api_key_env) is not set where this process runs", again=False)
+            headers |= {"x-api-key": key} if self._is_anthropic else {"Authorization": f"Bearer {key}"}
         try:
             status, after, raw = self._exchange(headers, json.dumps(body).encode("ascii"))
         except TimeoutError:
