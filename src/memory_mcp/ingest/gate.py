@@ -257,6 +257,5 @@ def _storable(text: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        # Halves that belong together become the character they meant; the others are replaced.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text

@@ -250,7 +250,6 @@ class TokenRule:
         for start in sorted({place.start() for head in self.heads for place in head.finditer(lowered)}):
             if start >= done and (match := self.pattern.match(text, start)):
                 done = match.end()
-                # Examples of a token's form are filled with this letter.
                 if "xxxx" not in lowered[start:done]:
                     yield Span(start, done, self.name)
 
@@ -286,7 +285,7 @@ class DetectorRule:
 
 @cache
 def _patterns(module: str, detector: str) -> tuple[re.Pattern[str], ...]:
-    """Return the patterns of a detector of detect-secrets, which is imported on the first hit."""
+    """Return the patterns of a detector of detect-secrets."""
     # Imported on the first hit only: it brings an HTTP client with it and takes a third of a second.
     found = getattr(import_module(f"detect_secrets.plugins.{module}"), detector)
     return tuple(found.denylist)

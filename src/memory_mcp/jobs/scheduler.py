@@ -221,7 +221,6 @@ class Scheduler:
 
     def _run_due(self, entry: _Entry) -> None:
         """Run a due job; what it raises is kept and logged by `_run`."""
-        # What goes wrong is kept and logged by `_run`; the next try has its time.
         with suppress(Exception):
             self._run(entry)
 

@@ -74,7 +74,6 @@ class _Telling:
         """Take a payload; the envelope's project directory is the session's first directory."""
         self.told = told
         self._envelope = envelope
-        # The project directory is what a session's first directory is to a transcript.
         self._state = State(Path(envelope.name))
         self._state.first_cwd = envelope.project_dir
 

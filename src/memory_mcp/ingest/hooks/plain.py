@@ -9,7 +9,6 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, parsed
 from memory_mcp.ingest.jsonl import draft_of
 from memory_mcp.ingest.payloads import json_values
-from memory_mcp.model.event import EventDraft
 from memory_mcp.scope import caller_project
 
 
@@ -20,30 +19,25 @@ class PlainHooks:
     ONE_PER_MOMENT: ClassVar[bool] = False
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return the events of a payload, for none the reason "no text". One wrong event refuses all of it: raises Malformed."""
+        """Return the events of a payload, for none the reason "no text". One wrong event refuses all of it: raises Malformed.
+
+        An event without an id gets "<the envelope's name>#<its place in the payload>".
+        """
         try:
             several, _ = json_values(payload)
         except (ValueError, RecursionError):
             several = [parsed(payload)]
         values = [one for value in several for one in (value if isinstance(value, list) else [value])]
-        drafts = [_draft(value, number, envelope) for number, value in enumerate(values)]
+        drafts = []
+        for number, value in enumerate(values):
+            if not isinstance(value, Mapping):
+                raise Malformed("not an event: a JSON object is wanted")
+            try:
+                draft = draft_of({"timestamp": envelope.received_ms, **value})
+            except InvalidQuery as error:
+                raise Malformed(error.message) from None
+            if not (project := draft.project):
+                environ = {"CLAUDE_PROJECT_DIR": envelope.project_dir, "HOME": str(Path.home())}
+                project = caller_project(environ, envelope.cwd)
+            drafts.append(replace(draft, source_id=draft.source_id or f"{envelope.name}#{number}", project=project))
         return Heard(drafts, "" if drafts else NO_TEXT)
-
-
-def _draft(value: object, number: int, envelope: Envelope) -> EventDraft:
-    """Return one event as a draft, with time, id and project of the envelope where it has none.
-
-    `number` is its place in the payload: an event without an id gets "<the envelope's name>#<number>". Raises Malformed
-    for what is no JSON object, and for an unknown, missing or wrong field.
-    """
-    if not isinstance(value, Mapping):
-        raise Malformed("not an event: a JSON object is wanted")
-    told = dict(value)
-    told.setdefault("timestamp", envelope.received_ms)
-    try:
-        draft = draft_of(told)
-    except InvalidQuery as error:
-        raise Malformed(error.message) from None
-    environ = {"CLAUDE_PROJECT_DIR": envelope.project_dir, "HOME": str(Path.home())}
-    project = draft.project or caller_project(environ, envelope.cwd)
-    return replace(draft, source_id=draft.source_id or f"{envelope.name}#{number}", project=project)
