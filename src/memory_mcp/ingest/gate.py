@@ -91,7 +91,11 @@ class Gate:
         if why := self.capture.refusal(draft):
             return why
         given = draft
-        draft = _without_private(draft)
+        told = {name: getattr(draft, name) for name in ("text", *_NAMES)}
+        # Search all of them at once: if no tag is in the joined text, none is in a field.
+        if strip_private(row := "\n".join(told.values())) is not row:
+            kept: dict[str, Any] = {name: strip_private(value) for name, value in told.items()}
+            draft = replace(draft, **kept)
         text = strip_private(without_ours(_storable(draft.text)))
         if not text.strip():
             return OWN_OUTPUT if MARK in draft.text else EMPTY
@@ -219,16 +223,6 @@ class Gate:
                 shown = f'{start}{quoted}"'
                 if (told := self.redact(shown, report)) != shown:
                     kept[key] = told[len(start) : -1]
-
-
-def _without_private(draft: EventDraft) -> EventDraft:
-    """Return the draft without private spans in its text and fields (not its metadata); the same object if it has none."""
-    told = {name: getattr(draft, name) for name in ("text", *_NAMES)}
-    # Search all of them at once: if no tag is in the joined text, none is in a field.
-    if strip_private(row := "\n".join(told.values())) is row:
-        return draft
-    kept: dict[str, Any] = {name: strip_private(value) for name, value in told.items()}
-    return draft if kept == told else replace(draft, **kept)
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:

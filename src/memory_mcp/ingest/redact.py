@@ -249,16 +249,11 @@ def _by_letter(anchors: Iterable[str]) -> str:
         letter, marked = plain_start(anchor)[:1], anchor[0] == "~"
         # Those that begin with a choice stay whole, under "".
         branches.setdefault(letter, []).append("~" * marked + anchor[marked + len(letter) :])
-    return f"(?:{'|'.join(f'{letter}(?:{_joined(rest)})' for letter, rest in sorted(branches.items(), reverse=True))})"
-
-
-def _joined(anchors: Iterable[str]) -> str:
-    """Return a pattern that matches any of the anchors, of which those with "~" are patterns."""
-    plain: list[str] = []
-    patterns: list[str] = []
-    for anchor in anchors:
-        (patterns if anchor[0] == "~" else plain).append(anchor)
-    return "|".join((*([_any_of(plain)] if plain else ()), *(pattern[1:] for pattern in patterns)))
+    parts: list[str] = []
+    for letter, rest in sorted(branches.items(), reverse=True):
+        plain, patterns = [a for a in rest if a[0] != "~"], [a[1:] for a in rest if a[0] == "~"]
+        parts.append(f"{letter}(?:{'|'.join([*([_any_of(plain)] if plain else ()), *patterns])})")
+    return f"(?:{'|'.join(parts)})"
 
 
 def _any_of(words: list[str]) -> str:

@@ -105,7 +105,11 @@ class RenderBriefings:
             return JobReport(f"switched off (hooks.briefing); {_plural(removed, 'file')} removed", {"removed": removed})
         if self._busy():
             return JobReport("waits for an import to end")
-        now = _Done(self._storage.toc.version(), self._form())
+        version, settings, names = self._storage.toc.version(), self._settings, self._storage.projects.names
+        # It changes with pins, settings, zone, names of projects and the wording: all files are old then.
+        pins = f"{digest(*sorted(self._storage.toc.pins())):x} {digest(*map(repr, (*names.aliases, *names.splits))):x}"
+        form = f"{VERSION} {settings.tokens} {settings.token_factor} {settings.refine} {self._tree.calendar.zone_name} {pins}"
+        now = _Done(version, form)
         asked = requests(self._storage) if self._settings.refine else {}
         projects = self._changed(now, folder)
         if projects is not None:
@@ -170,13 +174,6 @@ class RenderBriefings:
         return briefing(recent, own, calendar, settings.tokens, settings.token_factor, unsummarised=due)
 
     # what changed
-
-    def _form(self) -> str:
-        """Return a text that changes with pins, settings, zone, names of projects and the wording: all files are old then."""
-        pins = f"{digest(*sorted(self._storage.toc.pins())):x}"
-        settings, names = self._settings, self._storage.projects.names
-        pins += f" {digest(*map(repr, (*names.aliases, *names.splits))):x}"
-        return f"{VERSION} {settings.tokens} {settings.token_factor} {settings.refine} {self._tree.calendar.zone_name} {pins}"
 
     def _changed(self, now: _Done, folder: Path) -> list[str] | None:
         """Return the projects whose segments changed since the last rendering, sorted; None for all.

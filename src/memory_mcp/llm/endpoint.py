@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from memory_mcp.llm.prompt import Prompt
@@ -125,11 +126,17 @@ def _failure(status: int, after: str) -> Refused | Unavailable:
     """Return, not raise, the error for a status other than 200; the body is not repeated, since it may quote the prompt.
 
     Unavailable with another try for 408, 429, 500, 502, 503, 504 and 529; Refused for 400, 413 and 422; Unavailable
-    without another try for the rest.
+    without another try for the rest. `after` is the Retry-After header: seconds or a date, "" for none.
     """
     told = f"HTTP {status}"
     if status in _AGAIN:
-        return Unavailable(told, again=True, after=_seconds(after))
+        seconds = float(after) if _SECONDS.fullmatch(after.strip()) else None
+        if seconds is None:
+            from email.utils import parsedate_to_datetime
+
+            with suppress(ValueError, TypeError):
+                seconds = max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
+        return Unavailable(told, again=True, after=seconds)
     if status in _ONE_PROMPT:
         return Refused(told)
     if 300 <= status < 400:
@@ -137,15 +144,3 @@ def _failure(status: int, after: str) -> Refused | Unavailable:
     if status in (401, 403):
         return Unavailable(f"{told}: the endpoint wants another key; see summarizer.api_key_env", again=False)
     return Unavailable(f"{told}: see summarizer.url and summarizer.model", again=False)
-
-
-def _seconds(text: str) -> float | None:
-    """Return the seconds that a Retry-After header asks for, as a number or a date (0 for a past one); None if it is neither."""
-    if _SECONDS.fullmatch(text.strip()):
-        return float(text)
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (ValueError, TypeError):
-        return None

@@ -71,19 +71,16 @@ def neutral_json(value: Any) -> Any:
         spelled = _tags_in("\n".join(texts))
         if not spelled:
             return clean
-        parts = _parted(texts, spelled)
-        clean = _each(lambda _, parts=parts: next(parts), clean)  # type: ignore[misc]
+        parts: list[str] = []
+        start = 0
+        for text in texts:
+            end = start + len(text)
+            own = [(max(a, start) - start, min(b, end) - start) for a, b in spelled if a < end and b > start]
+            parts.append(_with(text, own, _OURS))
+            start = end + 1
+        left = iter(parts)
+        clean = _each(lambda _, left=left: next(left), clean)  # type: ignore[misc]
     return _each(bare, clean)
-
-
-def _parted(texts: list[str], spelled: list[tuple[int, int]]) -> Iterator[str]:
-    """Yield the texts with their parts of `spelled`, spans of them joined by line feeds, replaced by "[our mark]"."""
-    start = 0
-    for text in texts:
-        end = start + len(text)
-        own = [(max(a, start) - start, min(b, end) - start) for a, b in spelled if a < end and b > start]
-        yield _with(text, own, _OURS)
-        start = end + 1
 
 
 def _each(made: Callable[[str], str], value: Any) -> Any:

@@ -154,8 +154,14 @@ def answer_text(answer: object) -> str:
     told = as_mapping(answer)
     if "stdout" in told or "stderr" in told:
         return "\n".join(filter(None, (as_text(told.get("stdout")).rstrip(), as_text(told.get("stderr")).rstrip())))
+    path = as_text(told.get("filePath"))
+    if path and told.get("type") == "create":
+        return f"File created successfully at: {path}"
+    if path and ("structuredPatch" in told or "newString" in told):
+        return f"The file {path} has been updated."
+    read = as_text(as_mapping(told.get("file")).get("content"))
     names = "\n".join(name for name in as_list(told.get("filenames")) if isinstance(name, str))
-    if text := _file_text(told) or names or _words(told.get("content")) or _words(told.get("contents")):
+    if text := read or names or _words(told.get("content")) or _words(told.get("contents")):
         return text
     if told.get("status") and told.get("description"):
         return f"{told['status']}: {told['description']}"
@@ -166,16 +172,6 @@ def answer_text(answer: object) -> str:
 def _words(content: object) -> str:
     """Return the texts of a text or of blocks, those without text left out, one a line; "" for none."""
     return "\n".join(filter(None, map(plain, as_blocks(content))))
-
-
-def _file_text(told: Payload) -> str:
-    """Return a sentence for a file that a tool created or updated, else the content of a file it read; "" for none."""
-    path = as_text(told.get("filePath"))
-    if path and told.get("type") == "create":
-        return f"File created successfully at: {path}"
-    if path and ("structuredPatch" in told or "newString" in told):
-        return f"The file {path} has been updated."
-    return as_text(as_mapping(told.get("file")).get("content"))
 
 
 def _json(value: object) -> str:
