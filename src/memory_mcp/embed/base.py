@@ -30,8 +30,5 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return `(texts, dimensions)` float32 rows of length 1, zeros for a text without known words.
-
-        Raises LayerUnavailable if there is no usable model.
-        """
+        """Return `(texts, dimensions)` float32 rows of length 1, zeros without known words; LayerUnavailable without a model."""
         ...

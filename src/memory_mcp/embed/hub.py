@@ -110,10 +110,7 @@ def _progress_class(on_progress: OnProgress | None) -> Any:
             super().__init__(*args, **{**kwargs, "file": io.StringIO()})
 
         def update(self, n: float | None = 1) -> None:
-            """Count `n` more bytes.
-
-            Call `on_progress` unless the share done is smaller than one reported before, or the total too small.
-            """
+            """Count `n` more bytes; call `on_progress` unless the total is too small or less is done than was reported."""
             nonlocal most
             super().update(n)
             if on_progress and self.unit == "B" and self.total and self.n / self.total >= most and self.total > _SMALL:

@@ -80,8 +80,11 @@ class Model2Vec:
             some = [t if t.isascii() else t.encode("utf-8", "replace").decode("utf-8") for t in texts[start : start + _TURN]]
             loaded = self._loaded()
             with loaded.turn:
-                found = loaded.model.encode(some)
-            rows.append(_unit(found.astype(np.float32)))
+                found = loaded.model.encode(some).astype(np.float32)
+            lengths = np.sqrt(np.square(found, dtype=np.float64).sum(axis=1, keepdims=True))
+            # Rows of zeros, and of numbers that are not finite, become zeros.
+            usable = np.isfinite(lengths) & (lengths > 0)
+            rows.append(np.where(usable, found / np.where(usable, lengths, 1.0), 0.0).astype(np.float32))
         return np.concatenate(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)
 
     def _loaded(self) -> _Loaded:
@@ -118,10 +121,7 @@ def _load(folder: Path) -> Any:
 
 
 def _fingerprint(folder: Path) -> dict[str, Any]:
-    """Return the fingerprint of a folder's files: a dict of name, version, folder, digest (hex) and dimensions.
-
-    Reads all files. Raises LayerUnavailable if they are missing or cannot be read.
-    """
+    """Return name, version, folder, digest (hex) and dimensions of a folder's files, all read; may raise LayerUnavailable."""
     missing = [n for n in FILES if not (folder / n).is_file()]
     if missing:
         what = "does not exist" if not folder.is_dir() else f"has no {' and no '.join(missing)}"
@@ -138,10 +138,3 @@ def _fingerprint(folder: Path) -> dict[str, Any]:
         raise LayerUnavailable(f"the embedding model in {folder} cannot be read: {error}", _HINT) from error
     found = {"name": Model2Vec.name, "version": VERSION, "folder": str(folder)}
     return {**found, "digest": digest.hexdigest(), "dimensions": dimensions}
-
-
-def _unit(rows: Vectors) -> Vectors:
-    """Return rows scaled to length 1, float32; zeros for rows of zeros or of numbers that are not finite."""
-    lengths = np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1, keepdims=True))
-    usable = np.isfinite(lengths) & (lengths > 0)
-    return np.where(usable, rows / np.where(usable, lengths, 1.0), 0.0).astype(np.float32)

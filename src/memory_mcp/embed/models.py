@@ -68,8 +68,8 @@ def named(name: str, home: Path | None) -> Model:
     given = name.strip()
     if given == BUNDLED:
         return Model(BUNDLED, BUNDLED, Path(__file__).parent / BUNDLED)
-    hub = hub_name(given)
-    if hub:
+    # The hub's own name, or the last part of a known one in any case.
+    if hub := given if _HUB_NAME.fullmatch(given) else _BY_BARE_NAME.get(given.lower(), ""):
         owner, _, short = hub.partition("/")
         return Model(hub, "hub", (home or Path()) / FETCHED / f"{owner}{_BETWEEN}{short}")
     if not given or _BARE_NAME.fullmatch(given):
@@ -80,11 +80,6 @@ def named(name: str, home: Path | None) -> Model:
     except RuntimeError:
         raise InvalidQuery(f"nobody's home directory is meant by {name!r}", "Name the folder by its whole path.") from None
     return _fetched(folder) or Model(str(folder), "folder", folder)
-
-
-def hub_name(name: str) -> str:
-    """Return the hub's name (OWNER/NAME) of a model from it, or from the last part of a known one in any case; else ""."""
-    return name if _HUB_NAME.fullmatch(name) else _BY_BARE_NAME.get(name.lower(), "")
 
 
 def located(name: str, home: Path | None) -> Model:
@@ -109,10 +104,7 @@ def fetched(home: Path) -> Iterator[Model]:
 
 
 def _fetched(folder: Path) -> Model | None:
-    """Return the hub's model whose downloaded files belong in `folder`: `models/OWNER--NAME`; None for a folder of another name.
-
-    Whether it exists is not checked.
-    """
+    """Return the hub's model downloaded into a folder named `models/OWNER--NAME`, existing or not; None for another name."""
     owner, between, short = folder.name.partition(_BETWEEN)
     return Model(f"{owner}/{short}", "hub", folder) if between and folder.parent.name == FETCHED else None
 

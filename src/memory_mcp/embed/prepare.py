@@ -24,10 +24,7 @@ def split_identifiers(text: str, known: Container[str] = frozenset()) -> str:
 
 
 def _words(name: str, known: Container[str]) -> str:
-    """Return an identifier split into words joined by spaces; adjacent parts that are a known word together stay one.
-
-    Unchanged if it is known or too long.
-    """
+    """Return an identifier as words with spaces, parts known together as one word; a known or too long one as it is."""
     if len(name) > MAX_TOKEN or name.lower() in known:
         return name
     first, *rest = name_parts(name)

@@ -63,7 +63,12 @@ class Static:
             raise ValueError(f"it has {len(self.tokens)} tokens and rows for {len(self._rows)}")
         self._tokenizer = tokenizer
         #: The number of the token for what is unknown; None if there is none.
-        self.unknown = _unknown_of(tokenizer)
+        self.unknown: int | None = None
+        if not hasattr(tokenizer.model, "unk_token"):
+            # Unigram models have a number instead.
+            self.unknown = json.loads(tokenizer.to_str())["model"].get("unk_id")
+        elif tokenizer.model.unk_token is not None:
+            self.unknown = tokenizer.token_to_id(tokenizer.model.unk_token)
         self._normalize = bool(config.get("normalize", False))
         self._characters: int | None = None
         longest = config.get("max_length", _LONGEST)
@@ -108,10 +113,7 @@ class Static:
         return unit
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the numbers of each text's known tokens, in order, identifiers split first.
-
-        The list of a text of mostly unknown words is empty.
-        """
+        """Return the numbers of each text's known tokens, in order, identifiers split; [] for a text of mostly unknown words."""
         prepared = [split_identifiers(text, self._vocabulary) for text in texts]
         encoded = self._encoded(prepared)
         if self.unknown is None:
@@ -162,13 +164,3 @@ def load(folder: Path) -> Static:
     """
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     return Static(tensors(folder / WEIGHTS, is_ours(folder)), Tokenizer.from_file(str(folder / TOKENIZER)), config)
-
-
-def _unknown_of(tokenizer: Tokenizer) -> int | None:
-    """Return the number of the token for unknown words; None if the tokenizer has none."""
-    model = tokenizer.model
-    if not hasattr(model, "unk_token"):
-        # Unigram models have a number instead.
-        number: int | None = json.loads(tokenizer.to_str())["model"].get("unk_id")
-        return number
-    return None if model.unk_token is None else tokenizer.token_to_id(model.unk_token)

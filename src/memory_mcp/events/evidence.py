@@ -59,12 +59,15 @@ class Evidence:
         A grip of a span (event id and places) is made from its event. Raises NotFound for an unknown grip, a span
         outside of the text, or a grip whose events are gone.
         """
-        spanned = parse_span_grip(grip_id)
-        if spanned:
-            event = self._storage.events.find(spanned[0])
-            if event and spanned[1] < spanned[2] <= len(event.text):
-                return _spanned(event, *spanned[1:]), [event]
-            raise unknown_grip(grip_id)
+        if spanned := parse_span_grip(grip_id):
+            event_id, start, end = spanned
+            event = self._storage.events.find(event_id)
+            if event is None or not start < end <= len(event.text):
+                raise unknown_grip(grip_id)
+            # It is not stored and filed under no segment; its time is that of the event's id, its hash that of the words now.
+            whole, said_at = span_grip_id(event_id, start, end), event_key(event_id) >> 80
+            words = quote_hash(event.text[start:end])
+            return Grip(whole, event_id, event_id, start, end, quote_hash=words, timestamp=said_at, segment=0), [event]
         grip = self._storage.grips.find(grip_id)
         if grip is None:
             raise unknown_grip(grip_id)
@@ -106,23 +109,6 @@ def said_of(grip: Grip, event: Event, quote: str) -> Said:
         speaker=event.speaker,
         kind=event.metadata.get("kind", ""),
         quote_hash=grip.quote_hash,
-    )
-
-
-def _spanned(event: Event, start: int, end: int) -> Grip:
-    """Return a grip of the characters `start` to `end` of one event, with the hash of its words now; it is not stored.
-
-    Its time is that of the event's id, and it is filed under no segment.
-    """
-    return Grip(
-        grip_id=span_grip_id(event.event_id, start, end),
-        event_id_start=event.event_id,
-        event_id_end=event.event_id,
-        span_start=start,
-        span_end=end,
-        quote_hash=quote_hash(event.text[start:end]),
-        timestamp=event_key(event.event_id) >> 80,
-        segment=0,
     )
 
 

@@ -84,10 +84,7 @@ class Forgetting:
         return self._work(note)
 
     def look_again(self, author: str, subject: str) -> int:
-        """Remove what tombstones name and is stored all the same; return how many events went or changed.
-
-        Where nothing is found, nothing is written and 0 returned.
-        """
+        """Remove what tombstones name and is stored all the same; return how many events went or changed. Writes nothing if 0."""
         found = self._app.storage.erase(self._app.gate.tombstones, dry=True)
         if found.nothing:
             return 0
@@ -96,10 +93,7 @@ class Forgetting:
         return len(found.gone) + len(found.changed)
 
     def resume(self) -> bool:
-        """Finish a forgetting that was killed; return whether there was a note of one. A damaged note counts too.
-
-        Then author and subject are empty in the audit.
-        """
+        """Finish a forgetting that was killed; return whether there was a note. A damaged one names nobody in the audit."""
         try:
             note = json.loads(self._note.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -148,18 +142,12 @@ class Forgetting:
         return told
 
     def _copies(self, tombstones: Tombstones) -> Copies:
-        """Return the archive files of the backup folder, to be cleaned of what `tombstones` name.
-
-        It is the folder of the settings, else `backups` in the data directory.
-        """
+        """Return the archive files of the backup folder (`backups` in the data directory by default), to be cleaned."""
         folder = self._app.backups.folder
         return Copies(folder or self._directory / "backups", tombstones)
 
     def _derive_again(self, erased: Erased, whole: bool) -> None:
-        """Derive the sessions that arrived again, and refit the periods above them; `whole`: rebuild the tree instead.
-
-        More than 2000 pending events are derived in a child process.
-        """
+        """Derive arrived sessions again, over 2000 events in a child process, and refit periods; `whole`: rebuild the tree."""
         app = self._app
         app.derivation.reread()
         app.derivation.run(place=Place.ASIDE if app.derivation.pending() > _ASIDE else Place.HERE)

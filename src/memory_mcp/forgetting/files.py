@@ -10,7 +10,6 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from memory_mcp import paths, pauses
@@ -46,7 +45,8 @@ class Files:
         """
         counts: Counter[str] = Counter()
         spool = Path(paths.spool_dir(str(self._directory)))
-        for path in self._payloads(spool):
+        # Payloads that wait, were refused or are half written.
+        for path in [p for folder in ("new", "bad", "tmp") for p in _files(spool / folder) if self._tells(p)]:
             counts["payloads"] += 1
             if not dry:
                 path.unlink(missing_ok=True)
@@ -70,14 +70,6 @@ class Files:
         counts["pauses"] += self._pauses(dry)
         return counts
 
-    def _payloads(self, spool: Path) -> Iterator[Path]:
-        """Yield the readable payloads in the spool (waiting, refused or half written) that hold something forgotten."""
-        for folder in ("new", "bad", "tmp"):
-            for path in _files(spool / folder):
-                with suppress(OSError):
-                    if self._tells(path.read_bytes().decode("utf-8", "replace")):
-                        yield path
-
     def _pauses(self, dry: bool) -> int:
         """Clean the names of paused projects; return how many pauses changed.
 
@@ -97,12 +89,18 @@ class Files:
             pauses.write(str(self._directory), left)
         return changed
 
-    def _tells(self, text: str) -> bool:
-        """Return whether a payload holds what was forgotten, or names a forgotten session.
+    def _tells(self, path: Path) -> bool:
+        """Return whether a payload, as it is or unescaped, holds what was forgotten or names a forgotten session.
 
-        It is also looked for as text inside JSON, with its escapes resolved.
+        False for a file that cannot be read.
         """
-        plain = _unescaped(text)
+        try:
+            text = path.read_bytes().decode("utf-8", "replace")
+        except OSError:
+            return False
+        # Halves of a character beyond the first plane follow each other.
+        joined = _ESCAPED.sub(lambda match: str(json.loads(f'"\\{match[1]}"')), text).encode("utf-16-le", "surrogatepass")
+        plain = joined.decode("utf-16-le", "replace")
         if self._tombstones.clean(text) != text or self._tombstones.clean(plain) != plain:
             return True
         named = {match[1] for match in _SESSION.finditer(text)}
@@ -134,15 +132,3 @@ def _files(folder: Path) -> Iterator[Path]:
     """Yield all files below a folder, sorted by path, without links; none without the folder."""
     if folder.is_dir():
         yield from sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-
-
-def _unescaped(text: str) -> str:
-    """Return a text with JSON's escapes resolved, also where it is only a part of a JSON text; wrong ones stay."""
-
-    def plain(match: re.Match[str]) -> str:
-        """Return the character of one escape."""
-        return str(json.loads(f'"\\{match[1]}"'))
-
-    # Halves of a character beyond the first plane follow each other.
-    joined = _ESCAPED.sub(plain, text).encode("utf-16-le", "surrogatepass")
-    return joined.decode("utf-16-le", "replace")

@@ -64,10 +64,7 @@ def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
 
 
 def files_of(places: Sequence[Path]) -> list[Path]:
-    """Return the files among `places`, and the *.jsonl files of folders, sorted, which may be none: nothing was forgotten yet.
-
-    Raises InvalidQuery for a place that does not exist.
-    """
+    """Return the files among `places`, and the sorted *.jsonl files of folders, maybe none; InvalidQuery for a missing place."""
     found: list[Path] = []
     for place in places:
         if place.is_dir():

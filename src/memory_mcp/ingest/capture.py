@@ -34,6 +34,8 @@ _BEHIND = re.compile(r"(?:file:(?://[^/]*)?|[^\s/]*[:@])(?=[/~])(.+)", re.I)
 _REMEMBERED = 2_000
 #: Of this process: a call and its result may be read in two rounds.
 _dropped_calls: dict[tuple[str, str], str] = {}
+#: What was read of a directory's pauses last, and by which stamp of their file.
+_read: dict[str, tuple[tuple[int, int, int], list[pauses.Pause]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +80,26 @@ class Capture:
         return why
 
     def paused(self, project: str, at_ms: int) -> bool:
-        """Return whether recording of a project is, or was, paused at a moment (UTC ms); always False without a directory."""
-        return bool(self.directory) and any(pause.covers(project, at_ms) for pause in _pauses(self.directory))
+        """Return whether recording of a project is, or was, paused at a moment (UTC ms).
+
+        False without a directory or a file that can be understood; what was read is kept until the file changes.
+        """
+        if not self.directory:
+            return False
+        try:
+            found = os.lstat(paths.pauses_file(self.directory))
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if _read.get(self.directory, (None, None))[0] != stamp:
+                _read[self.directory] = (stamp, pauses.read(self.directory))
+        except (OSError, ValueError):
+            return False
+        return any(pause.covers(project, at_ms) for pause in _read[self.directory][1])
 
     def _excluded(self, draft: EventDraft) -> str:
         """Return the kind of rule that excludes a draft, looked for in the order project, tool, path; "" for none."""
         if any(_matches(rule, draft.project, whole=True) for rule in self.projects):
             return EXCLUDED_PROJECT
-        if (tool := draft.metadata.get("tool", "")) and any(_glob(rule).fullmatch(tool) for rule in self.tools):
+        if (tool := draft.metadata.get("tool", "")) and any(re.fullmatch(_translated(rule), tool, re.I) for rule in self.tools):
             return EXCLUDED_TOOL
         if self.paths and any(_matches(rule, path) for path in _paths_of(draft) for rule in self.paths):
             return EXCLUDED_PATH
@@ -122,10 +136,7 @@ def _paths_of(draft: EventDraft) -> Iterator[str]:
 
 
 def _places(path: str, cwd: str) -> Iterator[str]:
-    """Yield the paths that a word may name: itself, made absolute by `cwd`, and the part after a scheme, a host or a sign.
-
-    A path of Windows with a drive stays as it is; "" gives none.
-    """
+    """Yield the paths a word may name: itself, absolute by `cwd` unless it has a drive, and what follows a scheme or host."""
     if _DRIVE.match(path):
         yield path
     elif path:
@@ -161,32 +172,7 @@ def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
     return re.compile(begin + _translated(spelled) + ("$" if whole else "(?:/|$)"), re.I)
 
 
-@lru_cache(maxsize=512)
-def _glob(rule: str) -> re.Pattern[str]:
-    """Return the pattern of a glob for names of tools, in any case of letters; callers match the whole name with it."""
-    return re.compile(_translated(rule), re.I)
-
-
 def _translated(glob: str) -> str:
     """Return the regular expression of a glob: `*` and `?` match within a name, `**` any number of folders."""
     out = re.escape(glob).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
     return out.replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-
-
-#: What was read of a directory's file last, and by which stamp of it.
-_read: dict[str, tuple[tuple[int, int, int], list[pauses.Pause]]] = {}
-
-
-def _pauses(directory: str) -> list[pauses.Pause]:
-    """Return the pauses of a directory, cached until their file changes. [] where the file is missing or cannot be understood."""
-    try:
-        found = os.lstat(paths.pauses_file(directory))
-    except OSError:
-        return []
-    stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
-    if _read.get(directory, (None, None))[0] != stamp:
-        try:
-            _read[directory] = (stamp, pauses.read(directory))
-        except ValueError:
-            return []
-    return _read[directory][1]

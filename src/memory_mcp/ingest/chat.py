@@ -116,10 +116,7 @@ class ChatReading(Reading):
         return call(tool, arguments, call_id)
 
     def returned(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
-        """Return a tool's result; `content` may have any form that `result_text` takes.
-
-        Without `tool` it gets the name of the noted call.
-        """
+        """Return a tool's result, by default named as the noted call; `content` may have any form that `result_text` takes."""
         text = result_text(content, None)
         return result(tool or self.tools.get(call_id, ""), call_id, text, error, exit_status=exit_status)
 
@@ -130,20 +127,14 @@ def retold(text: str, record: str) -> Part:
 
 
 def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
-    """Yield a step for each record of a file that is always read from its start: its drafts and its own offset.
-
-    Each is counted in `report`, as used or as skipped with the reason.
-    """
+    """Yield the drafts and the own offset of each record of a file read from its start; `report` counts them, used or skipped."""
     for record in records:
         given = Given(reason=record.error) if record.error else reading.give(record.value)
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
 
 
 def text_of(block: Mapping[str, object]) -> str:
-    """Return a block as text (`plain`); an image becomes "[image <media type>]", whatever key states its type.
-
-    "[image]" for an image without one, "" for a block without text.
-    """
+    """Return a block as text (`plain`), of an image "[image <media type>]", or "[image]" without a type; "" for no text."""
     if block.get("type") in ("image", "image_url", "input_image"):
         source = as_mapping(block.get("source"))
         media = as_text(source.get("media_type")) or as_text(block.get("mimeType")) or as_text(block.get("mime_type"))

@@ -21,11 +21,7 @@ _COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("smb", "smbclient rpcclient", rf"\b(?:smbclient|rpcclient)\b{_REST}\s-U\s*{_QUOTE}?[\w.\\-]+%"),
     ("openssl", "-passin -passout", r"-pass(?:in|out)\s+pass:"),
     ("archive", "zip rar 7z", rf"\b(?:(?:un)?zip\b{_REST}\s-P\s*|(?:7z[ar]?|unrar|rar)\b{_REST}\s-p)"),
-    (
-        "registry",
-        "login",
-        r"\b(?:docker|podman|helm|nerdctl|skopeo|buildah)\b[^\n|;&]{0,40}?\blogin\b[^\n|;&]{0,80}?\s-p\s+",
-    ),
+    ("registry", "login", r"\b(?:docker|podman|helm|nerdctl|skopeo|buildah)\b[^\n|;&]{0,40}?\blogin\b[^\n|;&]{0,80}?\s-p\s+"),
     ("rdp", "freerdp", rf"\b[xw]l?freerdp\b{_REST}\s/p:"),
     ("rdp", "rdesktop", rf"\brdesktop\b{_REST}\s-p\s*"),
     ("ssh", "plink pscp psftp", rf"\b(?:plink|pscp|psftp)\b{_REST}\s-pw\s+"),
@@ -80,7 +76,7 @@ def _lines(lowered: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
     Only those with an option ("-" or "/p:") behind the word; the texts are in lower case.
     """
     end = 0
-    for at in sorted(at for word in words for at in _places(lowered, word)):
+    for at in sorted(found.start() for word in words for found in re.finditer(re.escape(word), lowered)):
         if at < end:
             continue
         start = lowered.rfind("\n", 0, at) + 1
@@ -88,11 +84,3 @@ def _lines(lowered: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
         stop = lowered.find("\n", end) + 1 or len(lowered)
         if lowered.find("-", at, stop) >= 0 or lowered.find("/p:", at, stop) >= 0:
             yield start, stop
-
-
-def _places(lowered: str, word: str) -> Iterator[int]:
-    """Yield every index at which a word begins in a text, ascending, overlapping ones included."""
-    at = lowered.find(word)
-    while at >= 0:
-        yield at
-        at = lowered.find(word, at + 1)

@@ -61,10 +61,7 @@ _NAMES = re.compile(
 
 
 def _spoken_value(value: str) -> bool:
-    """Return whether a word called a password can be one: 6 or more characters, mixed or drawn by chance.
-
-    No placeholder, foreign word, name of a method or file, or path.
-    """
+    """Return whether a word called a password can be one: 6 or more characters, mixed or drawn; no placeholder, name or path."""
     if (
         len(value) < 6
         or is_placeholder(value)
@@ -373,19 +370,8 @@ CONTEXT_RULES: tuple[Rule, ...] = (
     SpokenRule(
         "told-password",
         (
-            *(
-                "~pass[pwcde]",
-                "pwd",
-                "pw: ",
-                "auth is ",
-                "~pass (?:for \\S{1,20} )?is ",
-                "kennwort",
-                "contrase",
-                "clave",
-                "senha",
-                "wachtwoord",
-                "has\u0142o",
-            ),
+            *("~pass[pwcde]", "pwd", "pw: ", "auth is ", "~pass (?:for \\S{1,20} )?is ", "kennwort"),
+            *("contrase", "clave", "senha", "wachtwoord", "has\u0142o"),
             *("\u043f\u0430\u0440\u043e\u043b\u044c", "\u5bc6\u7801", "\u5bc6\u78bc", "\u53e3\u4ee4"),
             *("\u30d1\u30b9\u30ef\u30fc\u30c9", "\ube44\ubc00\ubc88\ud638"),
         ),

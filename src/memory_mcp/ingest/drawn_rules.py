@@ -57,21 +57,12 @@ class VariableRule:
             value, start = match["secret"], match.start()
             if _OPEN_NAME.search(match["name"]) or not _SETS.search(text[max(0, start - _BEHIND) : start]):
                 continue
-            if is_strong(value) or (_may_be_password(value) and not is_placeholder(value)):
+            # Else a password that somebody chose: no path or address, but words with a number, or mixed signs.
+            short = len(value) <= 40 and "/" not in value and ":" not in value
+            if is_strong(value) or (
+                short and (is_worded(value) or (is_chosen(value) and is_drawn(value))) and not is_placeholder(value)
+            ):
                 yield Span(*match.span("secret"), self.name)
-
-
-def _may_be_password(value: str) -> bool:
-    """Return whether a value may be a chosen password.
-
-    At most 40 characters, no path or address; words with a number, or mixed signs.
-    """
-    return (
-        len(value) <= 40
-        and "/" not in value
-        and ":" not in value
-        and (is_worded(value) or (is_chosen(value) and is_drawn(value)))
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +76,7 @@ class DrawnRule:
     )
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """Yield runs of at least 20 random characters that the text around hands over and does not call public.
-
-        It hands them over if it assigns, passes on or pipes them.
-        """
+        """Yield runs of 20 or more random characters that the text around assigns, passes or pipes and does not call public."""
         for run in _RUN.finditer(text):
             value = run[0]
             if value.islower() or value.isupper() or value.isalpha() or value.startswith("eyJ"):
@@ -103,10 +91,7 @@ class DrawnRule:
 
 
 def _handed_over(before: str, behind: str) -> bool:
-    """Return whether the text around a value assigns it, passes it or pipes it.
-
-    `before` are up to 80 characters before it on its line, `behind` the 20 after it.
-    """
+    """Return whether the text around a value, before it on its line and 20 characters behind, assigns, passes or pipes it."""
     if entry := _ENTRY.search(before):
         return not _OPEN_NAME.search(entry["name"]) and (
             behind[:1] == entry["open"] or not (entry["open"] or behind[:1].strip(" \r\n\t,;}])"))

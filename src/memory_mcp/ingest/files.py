@@ -22,10 +22,7 @@ def find_files(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _below(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the files below a folder with one of the endings, folder by folder in sorted order.
-
-    A folder that cannot be listed is yielded itself.
-    """
+    """Yield the files below a folder with one of the endings, sorted folder by folder; a folder that cannot be listed itself."""
     closed: list[Path] = []
 
     def note(error: OSError) -> None:

@@ -7,6 +7,7 @@ Invariants
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,18 +49,10 @@ def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
     there is no such path.
     """
     files = list(lying(importer, path, marks))
+    left = [file.unread for file in files if file.unread]
     written = [file.written for file in files]
-    return Finding(
-        importer.name,
-        importer.title,
-        path,
-        len(files),
-        sum(file.size for file in files),
-        sum(file.unread > 0 for file in files),
-        sum(file.unread for file in files),
-        min(written, default=0),
-        max(written, default=0),
-    )
+    size, oldest, newest = sum(file.size for file in files), min(written, default=0), max(written, default=0)
+    return Finding(importer.name, importer.title, path, len(files), size, len(left), sum(left), oldest, newest)
 
 
 def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[Lying]:
@@ -69,18 +62,13 @@ def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[
     """
     elsewhere = read_by_others(marks)
     for file in importer.files(path):
-        try:
+        with suppress(OSError):
             state = file.stat()
             yield Lying(int(state.st_mtime * 1000), state.st_size, unread(importer, file, marks, elsewhere))
-        except OSError:
-            continue
 
 
 def read_by_others(marks: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of all marks by the hash of their file's path, whichever importer made them.
-
-    Of several for a file the last.
-    """
+    """Return the texts of all importers' marks by the hash of their file's path; of several for a file the last."""
     return {_file_in(name): text for name, text in marks.items()}
 
 
@@ -106,19 +94,13 @@ def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: 
 
 
 def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Finding]:
-    """Return a finding for each usual place of these importers that exists and has files, in their order.
-
-    `marks` holds all importers' marks by name.
-    """
+    """Return a finding for each usual place of importers that has files, in their order; `marks` are by name, of any importer."""
     found = [look(i, path, marks) for i in importers for path in i.default_paths() if path.exists()]
     return [finding for finding in found if finding.files]
 
 
 def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
-    """Yield (file, name) for each file: the name of the first importer that recognises it by its first 64 KB.
-
-    The name is "" if none does, None if the file cannot be read.
-    """
+    """Yield (file, name) for each: of the first importer that recognises its first 64 KB; "" for none, None if unreadable."""
     for file in files:
         try:
             with file.open("rb") as stream:

@@ -8,17 +8,16 @@ Invariants
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 from memory_mcp.ingest import handover
 from memory_mcp.ingest.base import Growth, Importer, ImportReport
 from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.marks import Mark
-from memory_mcp.ingest.pipeline import Task, prefix_of, survey
+from memory_mcp.ingest.pipeline import KeptMarks, Task, prefix_of, survey
 from memory_mcp.ingest.readers import Hello, Readers
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.values import Appended
@@ -35,28 +34,12 @@ _SETTLED = 20.0
 Store = Callable[[Sequence[EventDraft], str], Appended]
 
 
-class Marks(Protocol):
-    """Stores marks, and which clients the user agreed to follow."""
-
-    def mark(self, follower: str, value: str) -> None:
-        """Store the position of a follower or importer under its name, in place of its earlier one."""
-        ...
-
-    def mark_all(self, values: Mapping[str, str]) -> None:
-        """Store several positions by name, each in place of its earlier one, in one transaction; others stay."""
-        ...
-
-    def marks(self, prefix: str) -> dict[str, str]:
-        """Return the positions whose names begin with `prefix`, by name, as texts; {} for none."""
-        ...
-
-
-def agreed(marks: Marks) -> set[str]:
+def agreed(marks: KeptMarks) -> set[str]:
     """Return the names of the importers whose clients the user agreed to follow and did not take back."""
     return {name.removeprefix(AGREED) for name, value in marks.marks(AGREED).items() if value == "on"}
 
 
-def agree(marks: Marks, names: Iterable[str], on: bool) -> None:
+def agree(marks: KeptMarks, names: Iterable[str], on: bool) -> None:
     """Store, in one transaction, that these clients are followed from now on, or no longer (`on` is False)."""
     marks.mark_all({f"{AGREED}{name}": "on" if on else "off" for name in names})
 
@@ -65,7 +48,12 @@ class Follower:
     """Reads what followed clients wrote."""
 
     def __init__(
-        self, importers: Callable[[], Sequence[Importer]], marks: Marks, spool: Path, store: Store, capture: Callable[[], Capture]
+        self,
+        importers: Callable[[], Sequence[Importer]],
+        marks: KeptMarks,
+        spool: Path,
+        store: Store,
+        capture: Callable[[], Capture],
     ) -> None:
         """Follow clients that one of `importers` reads; it is called once, when a client is followed.
 

@@ -17,17 +17,8 @@ def pack(drafts: Sequence[EventDraft]) -> list[list[Any]]:
     """
     return [
         [
-            d.session_id,
-            d.role.value,
-            d.type.value,
-            d.text,
-            d.timestamp,
-            d.source_id,
-            d.agent,
-            d.project,
-            d.thread,
-            d.speaker,
-            dict(d.metadata),
+            *(d.session_id, d.role.value, d.type.value, d.text, d.timestamp, d.source_id),
+            *(d.agent, d.project, d.thread, d.speaker, dict(d.metadata)),
             *([d.carried.event_id, d.carried.source, d.carried.trust] if d.carried else ()),
         ]
         for d in drafts

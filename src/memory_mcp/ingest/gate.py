@@ -75,10 +75,7 @@ class Gate:
         self._harmless_names: set[tuple[str, str]] = set()
 
     def clean(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
-        """Return the draft as it may be stored; None when it may not, counted by reason under `report.dropped`.
-
-        Redactions are counted in `report.redacted`.
-        """
+        """Return the draft as it may be stored, else None; `report` counts redactions and, by reason, what is dropped."""
         outcome = self.check(draft, report)
         if isinstance(outcome, str):
             report.dropped[outcome] += 1
@@ -94,7 +91,11 @@ class Gate:
         if why := self.capture.refusal(draft):
             return why
         given = draft
-        draft = _without_private(draft)
+        told = {name: getattr(draft, name) for name in ("text", *_NAMES)}
+        # Search all of them at once: if no tag is in the joined text, none is in a field.
+        if strip_private(row := "\n".join(told.values())) is not row:
+            kept: dict[str, Any] = {name: strip_private(value) for name, value in told.items()}
+            draft = replace(draft, **kept)
         text = strip_private(without_ours(_storable(draft.text)))
         if not text.strip():
             return OWN_OUTPUT if MARK in draft.text else EMPTY
@@ -119,10 +120,7 @@ class Gate:
         return FORGOTTEN if self.tombstones.covers(clean) else carried_on(given, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
-        """Return a draft that passed before, checked in full once more if anything was ever forgotten; else the same object.
-
-        None if nothing of it may be stored now, for whatever reason.
-        """
+        """Return a draft that passed before: itself if nothing was forgotten, else checked anew; None if it may not be stored."""
         if self.tombstones.empty:
             return draft
         outcome = self.check(draft, ImportReport())
@@ -147,10 +145,7 @@ class Gate:
         return self._name("name", _storable(value), ImportReport())[:MAX_NAME_CHARS]
 
     def words(self, text: str) -> str:
-        """Return words about events cleaned for storage: no private spans, output of ours, forgotten values or secrets.
-
-        "" if none are left.
-        """
+        """Return words about events without private spans, output of ours, forgotten values and secrets; "" if none are left."""
         return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
 
     def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
@@ -159,7 +154,7 @@ class Gate:
         Where something is taken out or cut, a hash keeps different values different. Blanks around the session's id go
         too. Redactions are counted in `report`.
         """
-        given = {name: _storable(getattr(draft, name)) for name in _NAMES}
+        given: dict[str, Any] = {name: _storable(getattr(draft, name)) for name in _NAMES}
         given["session_id"] = given["session_id"].strip()
         for item in given.items():
             if item in self._harmless_names:
@@ -171,7 +166,10 @@ class Gate:
                 if len(self._harmless_names) > _HARMLESS_LIMIT:
                     self._harmless_names.clear()
                 self._harmless_names.add(item)
-        return {name: _bounded_id(value, _NAMES[name]) for name, value in given.items()}
+        for name, bound in _NAMES.items():
+            if len(value := given[name]) > bound:
+                given[name] = f"{value[: bound - 17]}~{encode(digest('long id', value), 16)}"
+        return given
 
     def _name(self, name: str, value: str, report: ImportReport) -> str:
         """Return one field without private spans, forgotten values and secrets.
@@ -210,40 +208,21 @@ class Gate:
         return kept
 
     def _redact_values(self, kept: dict[str, str], report: ImportReport) -> None:
-        """Redact the values in place, each with its key in view; redactions are counted in `report`.
-
-        Short values found harmless are remembered and not searched again.
-        """
+        """Redact values in place, each with its key in view, counted in `report`; short harmless ones are not searched again."""
         unknown = [item for item in kept.items() if item not in self._harmless]
-        if not unknown:
-            return
         # A key such as "password" gives its value away, so it is looked at too.
-        if self._redactor.suspects("\n".join(f"{key}: {value}" for key, value in unknown)):
-            for key, value in unknown:
-                kept[key] = self._redact_value(key, value, report)
+        if not unknown or not self._redactor.suspects("\n".join(f"{key}: {value}" for key, value in unknown)):
+            if unknown and len(self._harmless) > _HARMLESS_LIMIT:
+                self._harmless.clear()
+            self._harmless.update(item for item in unknown if len(item[1]) <= MAX_SESSION_CHARS)
             return
-        if len(self._harmless) > _HARMLESS_LIMIT:
-            self._harmless.clear()
-        self._harmless.update(item for item in unknown if len(item[1]) <= MAX_SESSION_CHARS)
-
-    def _redact_value(self, key: str, value: str, report: ImportReport) -> str:
-        """Return the value of a metadata key without secrets, also those that only its key gives away."""
-        clean = self.redact(value, report)
-        if clean != value or not value:
-            return clean
-        start, quoted = f'{key}: "', value.replace('"', "'")
-        told = self.redact(f'{start}{quoted}"', report)
-        return value if told == f'{start}{quoted}"' else told[len(start) : -1]
-
-
-def _without_private(draft: EventDraft) -> EventDraft:
-    """Return the draft without private spans in its text and fields (not its metadata); the same object if it has none."""
-    told = {name: getattr(draft, name) for name in ("text", *_NAMES)}
-    # Search all of them at once: if no tag is in the joined text, none is in a field.
-    if strip_private(row := "\n".join(told.values())) is row:
-        return draft
-    kept: dict[str, Any] = {name: strip_private(value) for name, value in told.items()}
-    return draft if kept == told else replace(draft, **kept)
+        for key, value in unknown:
+            kept[key] = self.redact(value, report)
+            if value and kept[key] == value:
+                start, quoted = f'{key}: "', value.replace('"', "'")
+                shown = f'{start}{quoted}"'
+                if (told := self.redact(shown, report)) != shown:
+                    kept[key] = told[len(start) : -1]
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:
@@ -264,10 +243,7 @@ def shorten(text: str, bound: int) -> tuple[str, int]:
 
 
 def _storable(text: str) -> str:
-    """Return `text` with NUL bytes and lone surrogates, which no engine and no encoder accepts, replaced by U+FFFD.
-
-    Surrogates that belong together become their character.
-    """
+    """Return `text` with NUL bytes and lone surrogates, which cannot be stored, as U+FFFD; halves of a character are joined."""
     if "\0" in text:
         text = text.replace("\0", _UNSTORABLE)
     if text.isascii():
@@ -275,16 +251,5 @@ def _storable(text: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        # Halves that belong together become the character they meant; the others are replaced.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
-
-
-def _bounded_id(text: str, bound: int) -> str:
-    """Return an id of at most `bound` characters, unchanged if it fits.
-
-    Of a longer one the head, "~" and 16 characters of a hash of the whole.
-    """
-    if len(text) <= bound:
-        return text
-    return f"{text[: bound - 17]}~{encode(digest('long id', text), 16)}"

@@ -105,34 +105,27 @@ class Writer:
         not used.
         """
         del source, trust, request
-        self._end_slice({})
+        self.mark_all({})
         self._rows = pack(drafts)
         self._events += len(drafts)
         self._chars += sum(len(d.text) for d in drafts)
         return Appended((), ())
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """End a slice with marks, by name, that are true once everything appended before is stored."""
-        self._end_slice(values)
-
-    def _end_slice(self, marks: Mapping[str, str]) -> None:
-        """End the slice that was begun, with its marks; nothing for a slice without drafts and marks.
+        """End a slice with marks, by name, that are true once everything appended before is stored; nothing for an empty one.
 
         The file is completed at 4,000 events or 4 Mi characters.
         """
-        if self._rows or marks:
-            self._lines.append(json.dumps([self._rows, dict(marks)], ensure_ascii=False, separators=(",", ":")))
+        if self._rows or values:
+            self._lines.append(json.dumps([self._rows, dict(values)], ensure_ascii=False, separators=(",", ":")))
             self._rows = []
         if self._events >= _EVENTS or self._chars >= _CHARS:
             self.flush()
 
     def flush(self) -> None:
-        """Complete the current file under its name, if it has content, and note it in `complete`.
-
-        The next file begins empty. Raises OSError when it cannot be written.
-        """
+        """Complete the current file, if it has content, and note its name in `complete`; the next is empty. May raise OSError."""
         if self._rows:
-            self._end_slice({})
+            self.mark_all({})
         if not self._lines:
             return
         self._count += 1

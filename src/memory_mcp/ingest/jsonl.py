@@ -116,14 +116,9 @@ def exported_of(mapping: Mapping[str, object]) -> EventDraft:
     key = event_key(named)
     if draft.timestamp is None or key >> _HASH_BITS != max(0, draft.timestamp):
         raise InvalidQuery("event_id is not of the event's time", "Leave event_id and source out of what was not exported.")
-    return replace(draft, carried=Carried(event_id_from(key), _storable(source)))
-
-
-def _storable(source: str) -> str:
-    """Return a source of 1 to 61 small letters, digits and (not first) "_.:-" unchanged; raises InvalidQuery for other text."""
-    if _SOURCE.fullmatch(source):
-        return source
-    raise InvalidQuery("source is no kind of source", "Leave event_id and source out of what was not exported.")
+    if not _SOURCE.fullmatch(source):
+        raise InvalidQuery("source is no kind of source", "Leave event_id and source out of what was not exported.")
+    return replace(draft, carried=Carried(event_id_from(key), source))
 
 
 def draft_of(mapping: Mapping[str, object]) -> EventDraft:
@@ -209,12 +204,8 @@ def _metadata(mapping: Mapping[str, object]) -> dict[str, str]:
         return {}
     if not isinstance(value, Mapping):
         raise InvalidQuery("metadata is not an object", "It maps names to texts.")
-    return {str(k): v if isinstance(v, str) else _plain(v) for k, v in value.items() if v is not None}
-
-
-def _plain(value: object) -> str:
-    """Return a value as compact JSON, not limited to ASCII; what JSON does not know becomes its text."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+    return {str(k): v if isinstance(v, str) else dump(v) for k, v in value.items() if v is not None}
 
 
 def _show(name: object) -> str:

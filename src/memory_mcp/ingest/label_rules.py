@@ -133,10 +133,7 @@ class TableRule:
                     break
 
     def _rows(self, text: str, at: int, sign: str, width: int, columns: list[int]) -> Iterator[Span]:
-        """Yield the secrets in `columns` of the rows from `at` on, whose cells `sign` parts.
-
-        It ends at a row of another width than `width`, and after 50 rows.
-        """
+        """Yield the secrets in `columns` of at most 50 rows from `at` on, parted by `sign`, up to one not `width` cells wide."""
         for _ in range(_MOST_ROWS):
             end = text.find("\n", at, at + 2000)
             line = text[at : end if end >= 0 else at + 2000]

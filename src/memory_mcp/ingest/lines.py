@@ -65,19 +65,13 @@ def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
 
 
 def first_values(beginning: bytes) -> list[dict[str, object]]:
-    """Return the first `FIRST` objects that the beginning of a file holds whole.
-
-    They may be lines, be spread over lines, or be items of an array; what is broken or cut is left out.
-    """
+    """Return the first `FIRST` whole objects of the beginning of a file: lines, spread over lines, or items of an array."""
     records = _Reader(BytesIO(beginning), 0, 0).records()
     return [record.value for record in islice(records, FIRST) if not record.error]
 
 
 def iter_tail(file: Path, offset: int, width: int) -> Iterator[Record]:
-    """Yield the whole records in the `width` bytes before an offset, and all after it, without true line numbers.
-
-    Raises OSError when the file cannot be read.
-    """
+    """Yield the whole records from `width` bytes before an offset on, line numbers not true; raises OSError."""
     with file.open("rb") as stream:
         stream.seek(max(0, offset - width))
         if offset > width:
@@ -124,10 +118,7 @@ class _Reader:
         stream.seek(offset)
 
     def records(self) -> Iterator[Record]:
-        """Yield the records from the offset on; those that cannot be read with their error, blank lines not at all.
-
-        It ends with the file, or where a record is not finished yet.
-        """
+        """Yield the records from the offset on, unreadable ones with their error, up to the end or one that is not finished."""
         while line := self._next_line():
             text = line.text()
             if line.too_long:
@@ -176,10 +167,7 @@ class _Reader:
         return line.bad(NOT_AN_OBJECT) if line.complete else None
 
     def _spread(self, line: _Line) -> Record | None:
-        """Return the object that begins on `line` and goes on in further lines, or an error; None while it is incomplete.
-
-        After an error reading goes on with the line after this one.
-        """
+        """Return an object that goes on in further lines, or an error, after which the next line is read; None if incomplete."""
         window = _Window(self._stream, line.start)
         outcome = window.value(window.skip_to("{"))
         if outcome is None:
@@ -291,10 +279,7 @@ class _Window:
                 return at
 
     def value(self, at: int) -> tuple[object, int] | str | None:
-        """Return (value, its end) of the JSON at a place, or an error's reason; None if the file ends before it is complete.
-
-        Reads further as needed, up to `MAX_RECORD` characters.
-        """
+        """Return (value, end) of the JSON at a place, or why not; None if the file ends first. Reads `MAX_RECORD` at most."""
         while True:
             try:
                 value, end = _decode(self.text, at)

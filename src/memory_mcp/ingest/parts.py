@@ -144,37 +144,32 @@ class Session:
         """Return the drafts of one message at its own time, each part a millisecond after the other.
 
         Their ids are `source_id`, then "<source_id>#1" and so on. Parts left out or without text give none, but take
-        their millisecond and number. A time that follows from earlier parts is marked as inferred. Moves `last`.
+        their millisecond and number. A part's metadata overrides the message's, which overrides the session's; empty
+        values are left out. Where the message states no time, it says that the time is inferred or, without any, when
+        the file was written. Moves `last`.
         """
         drafts = []
         for number, part in enumerate(parts):
             self.last = after(own if not number else None, self.last)
             if part.left_out or not part.text.strip():
                 continue
-            drafts.append(self._draft(part, f"{source_id}#{number}" if number else source_id, own, metadata or {}))
+            told = {**self.metadata, **(metadata or {}), **part.metadata}
+            if own is None:
+                told |= {FILE_TIME: self.file_time} if self.last is None else {"time": "inferred"}
+            draft = EventDraft(
+                session_id=self.session_id,
+                role=part.role,
+                type=part.type,
+                text=part.text,
+                timestamp=self.last,
+                source_id=f"{source_id}#{number}" if number else source_id,
+                agent=self.agent,
+                project=self.project,
+                thread=self.thread,
+                metadata={key: value for key, value in told.items() if value},
+            )
+            drafts.append(draft)
         return drafts
-
-    def _draft(self, part: Part, source_id: str, own: int | None, metadata: Mapping[str, str]) -> EventDraft:
-        """Return one part as a draft at the time of the last one.
-
-        The part's metadata overrides the message's, which overrides the session's; empty values are left out. Where the
-        message stated no time, the metadata says that it is inferred or, without any, when the file was written.
-        """
-        told = {**self.metadata, **metadata, **part.metadata}
-        if own is None:
-            told |= {FILE_TIME: self.file_time} if self.last is None else {"time": "inferred"}
-        return EventDraft(
-            session_id=self.session_id,
-            role=part.role,
-            type=part.type,
-            text=part.text,
-            timestamp=self.last,
-            source_id=source_id,
-            agent=self.agent,
-            project=self.project,
-            thread=self.thread,
-            metadata={key: value for key, value in told.items() if value},
-        )
 
 
 class Tally:

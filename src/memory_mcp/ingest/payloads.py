@@ -74,7 +74,7 @@ class Payloads:
         What is no JSON is cleaned as text. Any other changed payload comes as ASCII JSON, one value a line.
         """
         try:
-            values, twice = _values(payload.decode("utf-8-sig", "replace"))
+            values, twice = json_values(payload.decode("utf-8-sig", "replace"))
             changed = self._clean_values(values)
             if not changed and not twice:
                 return payload
@@ -165,10 +165,7 @@ class Payloads:
 
 
 def _share(span: Span, shown: list[_Leaf], starts: list[int]) -> None:
-    """Note a place in the view with the strings that it covers.
-
-    That is one, or several of the same list, as lines of a key are; a number is covered as a whole.
-    """
+    """Note a place in the view with the string it covers, or the strings of one list; a number is covered as a whole."""
     first: _Leaf | None = None
     for number in range(max(0, bisect_right(starts, span.start) - 1), len(shown)):
         leaf, start = shown[number], starts[number]
@@ -183,11 +180,8 @@ def _share(span: Span, shown: list[_Leaf], starts: list[int]) -> None:
         leaf.spans.append(Span(0, len(leaf.text), span.rule) if leaf.is_number else Span(begin, end, span.rule))
 
 
-def _values(text: str) -> tuple[list[Any], bool]:
-    """Return the JSON values that follow each other in a text, and whether any object repeats a key.
-
-    Raises ValueError, or RecursionError for deep nesting, for other text.
-    """
+def json_values(text: str) -> tuple[list[Any], bool]:
+    """Return (JSON values of a text one after another, whether an object repeats a key); raises ValueError or RecursionError."""
     twice = False
 
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

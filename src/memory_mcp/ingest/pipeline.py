@@ -11,7 +11,7 @@ Invariants
    the groups, one process or several, changes nothing of what is stored.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -164,10 +164,11 @@ def prefix_of(importer: Importer) -> str:
 def survey(importer: Importer, source: Source, known: Mapping[str, str], newest: int | None, report: ImportReport) -> list[Task]:
     """Return the files of a source in groups, with those of `known`, the importer's marks by name, that are theirs.
 
-    One group if only the newest are wanted. Counts files in `report`; those that vanish meanwhile as failed. Raises
-    SourceUnreadable if the path is missing.
+    Groups end at 4 MB or 256 files; there is one if only the newest are wanted. Counts files in `report`; those that
+    vanish meanwhile as failed. Raises SourceUnreadable if the path is missing.
     """
-    files: list[SourceFile] = []
+    groups: list[list[SourceFile]] = [[]]
+    group_bytes = 0
     for found in importer.files(source) if isinstance(source, Path) else source:
         report.files += 1
         try:
@@ -176,22 +177,12 @@ def survey(importer: Importer, source: Source, known: Mapping[str, str], newest:
         except OSError as error:
             report.fail(found, str(error))
             continue
-        files.append(SourceFile(found, mark_name(importer.name, found), size, stamp, written))
-    groups = [files] if newest is not None else _groups(files)
-    return [Task(tuple(g), {f.name: known[f.name] for f in g if f.name in known}, newest) for g in groups if g]
-
-
-def _groups(files: Sequence[SourceFile]) -> list[list[SourceFile]]:
-    """Return the files in their order, in groups that end at 4 MB or 256 files."""
-    groups: list[list[SourceFile]] = [[]]
-    size = 0
-    for file in files:
-        if size >= GROUP_BYTES or len(groups[-1]) >= GROUP_FILES:
+        if newest is None and (group_bytes >= GROUP_BYTES or len(groups[-1]) >= GROUP_FILES):
             groups.append([])
-            size = 0
-        groups[-1].append(file)
-        size += file.size
-    return groups
+            group_bytes = 0
+        groups[-1].append(SourceFile(found, mark_name(importer.name, found), size, stamp, written))
+        group_bytes += size
+    return [Task(tuple(g), {f.name: known[f.name] for f in g if f.name in known}, newest) for g in groups if g]
 
 
 def reading(
@@ -263,9 +254,20 @@ class _Run:
         left = wanted
 
         def read(file: SourceFile, start: Mark) -> Iterator[None]:
-            """Read a file, at most as many events as are left."""
+            """Read the last events of a file, as many as are left; it gets no mark if earlier ones are left out."""
             nonlocal left
-            left -= yield from self._read_end(file, start, left)
+            # Counting first costs a second reading and saves holding the events.
+            count = sum(len(step.drafts) for step in self._importer.read(file.path, start.offset, ImportReport()))
+            if count <= left:
+                yield from self._read_whole(file, start)
+            else:
+                self.report.cut = True
+                drafts = (draft for step in self._steps_from(file, start) for draft in step.drafts)
+                for draft in islice(drafts, count - left, None):
+                    self._add(file, (draft,), None)
+                    yield
+                self._end(file, None)
+            left -= min(count, left)
 
         for file in sorted(self._files, key=lambda f: (-f.mtime_ns, f.name)):
             if left <= 0:
@@ -311,26 +313,16 @@ class _Run:
         self._done += file.size
 
     def _read_whole(self, file: SourceFile, start: Mark) -> Iterator[None]:
-        """Read a file from `start` to its end."""
-        return self._store(file, start, self._steps_from(file, start))
-
-    def _read_end(self, file: SourceFile, start: Mark, wanted: int) -> Generator[None, None, int]:
-        """Read the last `wanted` events of a file and return how many were read, fewer if it has fewer.
-
-        A file of which earlier events are left out gets no mark.
-        """
-        # Counting first costs a second reading and saves holding the events.
-        count = sum(len(step.drafts) for step in self._importer.read(file.path, start.offset, ImportReport()))
-        if count <= wanted:
-            yield from self._read_whole(file, start)
-            return count
-        self.report.cut = True
-        drafts = (draft for step in self._steps_from(file, start) for draft in step.drafts)
-        for draft in islice(drafts, count - wanted, None):
-            self._add(file, (draft,), None)
+        """Read a file from `start` to its end: let its events wait to be stored, count its bytes, and mark its end."""
+        offset = start.offset
+        in_bytes = self._importer.growth is Growth.APPENDED
+        for step in self._steps_from(file, start):
+            self.report.bytes += max(0, step.offset - offset) if in_bytes else 0
+            offset = step.offset
+            self._add(file, step.drafts, start.at(offset))
             yield
-        self._end(file, None)
-        return wanted
+        self.report.bytes += 0 if in_bytes else file.size
+        self._end(file, start.ended(offset, file.stamp))
 
     def _steps_from(self, file: SourceFile, start: Mark) -> Iterator[Read]:
         """Yield the importer's steps from the offset of `start` on; the seconds they take are added to the report."""
@@ -342,18 +334,6 @@ class _Run:
             if step is None:
                 return
             yield step
-
-    def _store(self, file: SourceFile, start: Mark, steps: Iterable[Read]) -> Iterator[None]:
-        """Add the steps of a file to what waits to be stored, count its bytes, and mark its end."""
-        offset = start.offset
-        in_bytes = self._importer.growth is Growth.APPENDED
-        for step in steps:
-            self.report.bytes += max(0, step.offset - offset) if in_bytes else 0
-            offset = step.offset
-            self._add(file, step.drafts, start.at(offset))
-            yield
-        self.report.bytes += 0 if in_bytes else file.size
-        self._end(file, start.ended(offset, file.stamp))
 
     def _add(self, file: SourceFile, drafts: Sequence[EventDraft], mark: Mark | None) -> None:
         """Clean drafts and let them wait, with the mark that is true once they are stored; store when enough wait.
@@ -377,10 +357,7 @@ class _Run:
             self._tell(file, mark.offset if mark else 0)
 
     def _end(self, file: SourceFile, mark: Mark | None) -> None:
-        """Note that a file was read to its end; store what waits if its times depend on each other or there is much of it.
-
-        Otherwise its steps may wait for those of the next file.
-        """
+        """Note that a file was read to its end; store what waits if it is much or times depend on it, else it may wait longer."""
         if self._steps and self._steps[-1].file is file:
             self._steps[-1].mark = mark
         else:

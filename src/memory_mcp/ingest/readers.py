@@ -110,10 +110,7 @@ class Readers:
         self._children: list[Child] = []
 
     def __enter__(self) -> "Readers":
-        """Start as many children as there is work for, one per core at most, and return self.
-
-        None below 8 MB, which is read in this process; fewer where the system starts no more.
-        """
+        """Start a child per core, fewer for fewer tasks or if the system starts no more, none below 8 MB; return self."""
         if sum(t.task.size for t in self._tasks) >= _MUCH:
             try:
                 for _ in range(min(os.cpu_count() or 1, len(self._tasks))):
@@ -193,23 +190,23 @@ class Readers:
             return self._tasks[self._next - 1]
 
     def _give(self, number: int, part: Part) -> bool:
-        """Add a part of the task `number`, and wait for room for another; return False when reading was ended meanwhile."""
+        """Add a part of the task `number`, and wait until another may wait; return False when reading was ended meanwhile.
+
+        There is room for 12 complete files in all; the task being stored has room for 12 parts of its own besides.
+        """
         with self._changed:
             self._made[number].append(part)
             self._waiting += bool(part.name)
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._ended or self._has_room(number))
+            self._changed.wait_for(
+                # The task that is being stored goes on while others fill the room: they wait for it.
+                lambda: (
+                    self._ended
+                    or self._waiting < _MOST_WAITING
+                    or (number == self._current and len(self._made[number]) < _MOST_WAITING)
+                )
+            )
             return not self._ended
-
-    def _has_room(self, number: int) -> bool:
-        """Return whether another part of the task `number` may wait; the lock must be held.
-
-        It may while fewer than 12 complete files wait in all; the task being stored has room for 12 parts of its own
-        besides.
-        """
-        # The task that is being stored goes on while others fill the room: they wait for it.
-        own = number == self._current and len(self._made[number]) < _MOST_WAITING
-        return self._waiting < _MOST_WAITING or own
 
     def _fail(self, error: BaseException) -> None:
         """Note an error, unless one was noted before, and wake who waits for parts."""

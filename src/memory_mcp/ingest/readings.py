@@ -50,29 +50,22 @@ def reading(text: str, layers: int) -> Reading:
     """Return the text with `layers` layers of encoding removed, and the original place of each character."""
     begins, ends = tuple(range(len(text))), tuple(range(1, len(text) + 1))
     for _ in range(layers):
-        inner = _placed(text)
-        begins, ends = tuple(begins[i] for i in inner.begins), tuple(ends[i - 1] for i in inner.ends)
-        text = inner.text
+        parts: list[str] = []
+        # Of each character of the inner text where its encoding begins and ends in the outer one.
+        starts: list[int] = []
+        stops: list[int] = []
+        at = 0
+        for match in _WRAPPED.finditer(text):
+            plain = _plain(str(match.lastgroup), match[0])
+            parts += text[at : match.start()], plain
+            starts += [*range(at, match.start()), *[match.start()] * len(plain)]
+            stops += [*range(at + 1, match.start() + 1), *[match.end()] * len(plain)]
+            at = match.end()
+        starts += range(at, len(text))
+        stops += range(at + 1, len(text) + 1)
+        begins, ends = tuple(begins[i] for i in starts), tuple(ends[i - 1] for i in stops)
+        text = "".join([*parts, text[at:]])
     return Reading(text, begins, ends)
-
-
-def _placed(text: str) -> Reading:
-    """Return the text with one layer of encoding taken away, and for each character where its encoding begins and ends."""
-    parts: list[str] = []
-    begins: list[int] = []
-    ends: list[int] = []
-    at = 0
-    for match in _WRAPPED.finditer(text):
-        plain = _plain(str(match.lastgroup), match[0])
-        parts += text[at : match.start()], plain
-        begins += range(at, match.start())
-        ends += range(at + 1, match.start() + 1)
-        begins += [match.start()] * len(plain)
-        ends += [match.end()] * len(plain)
-        at = match.end()
-    begins += range(at, len(text))
-    ends += range(at + 1, len(text) + 1)
-    return Reading("".join([*parts, text[at:]]), tuple(begins), tuple(ends))
 
 
 def _plain(kind: str, wrapped: str) -> str:

@@ -8,7 +8,7 @@ Invariants
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from memory_mcp.ingest.context_rules import CONTEXT_RULES
@@ -168,7 +168,8 @@ class _Told:
             parts = [part for part in roots if part.strip() and part in word]
             part = max(parts, key=lambda part: (len(part), part), default=word)
             told = asked.setdefault(part, {}) if word.isascii() else foreign
-            told.setdefault(word, []).append((re.compile(anchor[1:]).search if anchor[0] == "~" else _always, numbers))
+            # A plain anchor is met wherever its text is: the empty pattern always matches.
+            told.setdefault(word, []).append((re.compile(anchor[1:] if anchor[0] == "~" else "").search, numbers))
         # What is asked where a part stands, and the longer words that are looked for then.
         self._asked = {part: (told.pop(part, []), told) for part, told in asked.items()}
         self._foreign = foreign
@@ -193,11 +194,6 @@ class _Told:
                     if search(lowered):
                         hits.update(numbers)
         return [self._rules[number] for number in sorted(hits)]
-
-
-def _always(_: str) -> object:
-    """Return True: a plain anchor is met wherever its text is."""
-    return True
 
 
 class _Vendors:
@@ -253,16 +249,11 @@ def _by_letter(anchors: Iterable[str]) -> str:
         letter, marked = plain_start(anchor)[:1], anchor[0] == "~"
         # Those that begin with a choice stay whole, under "".
         branches.setdefault(letter, []).append("~" * marked + anchor[marked + len(letter) :])
-    return f"(?:{'|'.join(f'{letter}(?:{_joined(rest)})' for letter, rest in sorted(branches.items(), reverse=True))})"
-
-
-def _joined(anchors: Iterable[str]) -> str:
-    """Return a pattern that matches any of the anchors, of which those with "~" are patterns."""
-    plain: list[str] = []
-    patterns: list[str] = []
-    for anchor in anchors:
-        (patterns if anchor[0] == "~" else plain).append(anchor)
-    return "|".join((*([_any_of(plain)] if plain else ()), *(pattern[1:] for pattern in patterns)))
+    parts: list[str] = []
+    for letter, rest in sorted(branches.items(), reverse=True):
+        plain, patterns = [a for a in rest if a[0] != "~"], [a[1:] for a in rest if a[0] == "~"]
+        parts.append(f"{letter}(?:{'|'.join([*([_any_of(plain)] if plain else ()), *patterns])})")
+    return f"(?:{'|'.join(parts)})"
 
 
 def _any_of(words: list[str]) -> str:
@@ -277,30 +268,12 @@ def _any_of(words: list[str]) -> str:
 
 
 def replaced(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
-    """Return `text` with the spans replaced, which are counted by rule in `counts`.
-
-    Of two overlapping spans the one that begins first names the rule, and both are covered.
-    """
+    """Return `text` with the spans replaced, counted by rule in `counts`; overlapping ones as one, named after the first."""
     out: list[str] = []
     at = 0
-    for start, end, rule in _merged(spans):
-        out += text[at:start], REPLACEMENT.format(rule)
-        counts[rule] += 1
-        at = end
-    out.append(text[at:])
-    return "".join(out)
-
-
-def _merged(spans: Iterable[Span]) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, rule) of the spans in order, overlapping ones as one, named after the first."""
-    start = end = -1
-    rule = ""
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
-        if span.start < end:
-            end = max(end, span.end)
-            continue
-        if rule:
-            yield start, end, rule
-        start, end, rule = span.start, span.end, span.rule
-    if rule:
-        yield start, end, rule
+        if span.start >= at:
+            out += text[at : span.start], REPLACEMENT.format(span.rule)
+            counts[span.rule] += 1
+        at = max(at, span.end)
+    return "".join([*out, text[at:]])

@@ -4,7 +4,7 @@ Known: Claude Code deletes a session's file once it was left alone for `cleanupP
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.ingest.base import Importer
@@ -37,49 +37,27 @@ class Fate:
 def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) -> list[Fate]:
     """Return when every client's files on this machine will be deleted; `marks` holds importers' marks by name.
 
-    One per client that has files at its usual places, `now_ms` in UTC milliseconds; 0 days for a client that keeps them.
+    One per client that has files at its usual places, with the fewest days of them; 0 days for a client that keeps them.
+    `now_ms` is in UTC milliseconds.
     """
-    found = []
+    soon, found = now_ms + SOON_DAYS * _DAY_MS, []
     for importer in importers:
+        files: list[Lying] = []
+        kept: list[int] = []
+        # When a file goes, and whether something of it is not imported.
+        going: list[tuple[int, bool]] = []
         for path in importer.default_paths():
-            if path.exists():
+            if path.exists() and (here := list(lying(importer, path, marks))):
                 days = KEPT[importer.name](path) if importer.name in KEPT else 0
-                found.append(_fate(importer, list(lying(importer, path, marks)), days, now_ms))
-    kept = [fate for fate in found if fate.files]
-    return [_together([f for f in kept if f.importer == name]) for name in dict.fromkeys(f.importer for f in kept)]
-
-
-def _together(fates: Sequence[Fate]) -> Fate:
-    """Return one fate for a client's several places: counts added, the fewest days, the earliest first moment (0: none goes)."""
-    first = fates[0]
-    return replace(
-        first,
-        files=sum(f.files for f in fates),
-        new_files=sum(f.new_files for f in fates),
-        days=min(f.days for f in fates),
-        going=sum(f.going for f in fates),
-        going_new=sum(f.going_new for f in fates),
-        first_ms=min((f.first_ms for f in fates if f.first_ms), default=0),
-    )
-
-
-def _fate(importer: Importer, files: Sequence[Lying], days: int, now_ms: int) -> Fate:
-    """Return the fate of the files of one place; its client keeps them that many days, 0 for ever.
-
-    Those that go within `SOON_DAYS` of `now_ms` are counted, all and not imported ones.
-    """
-    kept_ms, soon = days * _DAY_MS, now_ms + SOON_DAYS * _DAY_MS
-    going = [file for file in files if days and file.written + kept_ms <= soon]
-    return Fate(
-        importer.name,
-        importer.title,
-        len(files),
-        sum(file.unread > 0 for file in files),
-        days,
-        len(going),
-        sum(file.unread > 0 for file in going),
-        min((file.written + kept_ms for file in going), default=0),
-    )
+                ends = [(file.written + days * _DAY_MS, file.unread > 0) for file in here if days]
+                going += [end for end in ends if end[0] <= soon]
+                files += here
+                kept.append(days)
+        if files:
+            new, going_new = sum(file.unread > 0 for file in files), sum(is_new for _, is_new in going)
+            first = min((at_ms for at_ms, _ in going), default=0)
+            found.append(Fate(importer.name, importer.title, len(files), new, min(kept), len(going), going_new, first))
+    return found
 
 
 def _claude_days(sessions: Path) -> int:

@@ -84,10 +84,7 @@ def _ascii() -> tuple[bytes, bytes]:
 
 
 def _form(character: str) -> str:
-    """Return what a character looks like: small letters and digits, 0 as "o", 1 and i as "l"; "" for what is neither.
-
-    One character may give several letters.
-    """
+    """Return the small letters and digits a character looks like, 0 as "o", 1 and i as "l"; "" for what is neither."""
     if character in _BLANK:
         return ""
     if character in _SIGNS:
@@ -96,19 +93,14 @@ def _form(character: str) -> str:
         return str(digit).translate(_ALIKE)
     if named := _NAMED.search(unicodedata.name(character, "")):
         character = named[1]
-    parts = (_seen(_looks_like(part)) for part in _folded(character))
-    return "".join(parts)
-
-
-def _seen(part: str) -> str:
-    """Return a letter or digit, 0 as "o", 1 and i as "l"; "" for anything else."""
-    return part.translate(_ALIKE) if part.isalnum() and part not in _BLANK else ""
-
-
-def _folded(text: str) -> str:
-    """Return a text in compatibility forms (NFKD), folded in case and without accents."""
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    return "".join(c for c in plain if not unicodedata.combining(c))
+    out: list[str] = []
+    # Compatibility forms, folded in case and without accents.
+    for part in unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold()):
+        # Of some letters only the capital looks like another script's.
+        seen = part if part.isascii() else _latin().get(part) or _latin().get(part.upper()) or part
+        if seen.isalnum() and seen not in _BLANK and not unicodedata.combining(part):
+            out.append(seen.translate(_ALIKE))
+    return "".join(out)
 
 
 @cache
@@ -123,15 +115,6 @@ def _latin() -> dict[str, str]:
             if (first := next(latin, None)) is not None:
                 found[character] = first.lower()
     return found
-
-
-def _looks_like(character: str) -> str:
-    """Return the ASCII letter or digit that a character looks like; itself if none is known."""
-    if character.isascii():
-        return character
-    latin = _latin()
-    # Of some letters only the capital looks like another script's.
-    return latin.get(character) or latin.get(character.upper()) or character
 
 
 def runs(text: str) -> int:

@@ -85,10 +85,7 @@ class AssignmentRule:
     anchors: tuple[str, ...]
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """Yield the values assigned to names of secrets, if they look like secrets.
-
-        `pass` alone counts as a name only with a value that looks like a secret by itself.
-        """
+        """Yield values assigned to names of secrets that look like one; behind `pass` alone those that do by themselves."""
         for hint in _HINTS:
             done = 0
             for place in every(hint, lowered):
@@ -136,8 +133,13 @@ class KeyBlockRule:
             if _KEY_LINE.search(match[0]):
                 yield Span(match.start(), match.end(), self.name)
         for match in _KEY_END.finditer(text):
-            start = _key_start(text, match.start())
-            if _KEY_LINE.search(text, start, match.start()):
+            start = end = match.start()
+            while start > 0 and end - start < _LONGEST_KEY:
+                line = text.rfind("\n", 0, start - 1) + 1
+                if not _BODY_LINE.fullmatch(text, line, start) or " " in text[line:start].strip():
+                    break
+                start = line
+            if _KEY_LINE.search(text, start, end):
                 yield Span(start, match.end(), self.name)
 
 
@@ -154,17 +156,6 @@ _KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BODY_LINE = re.compile(r"[\s>|+\"',\d\u2192-]{0,16}[A-Za-z0-9+/=]{4,80}[\s\"',\\n]{0,6}")
 #: No key is longer, characters.
 _LONGEST_KEY = 16_384
-
-
-def _key_start(text: str, end: int) -> int:
-    """Return where a key's body begins if only its end line, at `end`, is there; at most 16,384 characters before it."""
-    at = end
-    while at > 0 and end - at < _LONGEST_KEY:
-        start = text.rfind("\n", 0, at - 1) + 1
-        if not _BODY_LINE.fullmatch(text, start, at) or " " in text[start:at].strip():
-            break
-        at = start
-    return at
 
 
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24}|(?:[A-Za-z0-9+/=]{16,}\s*){2}")

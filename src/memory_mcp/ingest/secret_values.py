@@ -89,18 +89,12 @@ def is_location(value: str) -> bool:
 
 
 def is_chosen(value: str) -> bool:
-    """Return whether a value looks like a password that a person made up.
-
-    8 to 64 characters with letters, digits and a sign that names do not have, and no code.
-    """
+    """Return whether a value looks made up as a password: 8 to 64 characters with letters, digits and a sign, and no code."""
     return 8 <= len(value) <= 64 and is_mixed(value) and _SIGN.search(value) is not None and not _CALL.search(value)
 
 
 def is_drawn(value: str) -> bool:
-    """Return whether a value of at least 10 ASCII characters looks drawn by chance.
-
-    By its changes between letters, capitals and digits, or by five consonants in a row.
-    """
+    """Return whether 10 or more ASCII characters look drawn by chance: many changes of kind, or five consonants in a row."""
     if len(value) < 10 or not value.isascii():
         return False
     pieces = _PIECES.findall(value)
@@ -134,10 +128,7 @@ def is_hard(value: str) -> bool:
 
 
 def is_strong(value: str) -> bool:
-    """Return whether a value of 20 characters or more looks random, with capitals, small letters and at least two digits.
-
-    Hexadecimal values, ids, placeholders and paths are none.
-    """
+    """Return whether 20 or more characters of both cases with two digits look random: no hexadecimal, id, placeholder or path."""
     pieces = _PIECES.findall(value)
     return (
         len(value) >= _SHORTEST_STRONG

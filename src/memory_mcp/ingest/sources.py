@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from memory_mcp.archive.shared import SyncSettings
     from memory_mcp.ingest.base import Importer
     from memory_mcp.ingest.capture import Capture
-    from memory_mcp.ingest.following import Marks, Store
+    from memory_mcp.ingest.following import Store
     from memory_mcp.ingest.gate import Gate
     from memory_mcp.ingest.hooks.base import Hooks
+    from memory_mcp.ingest.pipeline import KeptMarks
     from memory_mcp.ingest.settings import IngestSettings
     from memory_mcp.model.event import EventDraft
     from memory_mcp.storage.base import Storage
@@ -32,7 +33,7 @@ def importer_named(name: str, settings: "IngestSettings") -> "Importer":
 
 def follower(
     settings: "IngestSettings",
-    marks: "Marks",
+    marks: "KeptMarks",
     directory: Path | None,
     store: "Store",
     capture: "Callable[[], Capture]",

@@ -257,10 +257,7 @@ class Spool:
 
 
 def _opened(name: str, raw: bytes) -> tuple[str, Envelope, str]:
-    """Return (client, envelope, payload) of a file, which is a line of JSON followed by the client's payload.
-
-    Raises Malformed for another form, and for a payload that the hook cut.
-    """
+    """Return (client, envelope, payload) of a file, a line of JSON and the payload; Malformed for another form or a cut one."""
     line, feed, payload = raw.partition(b"\n")
     try:
         head = json.loads(line) if feed and len(line) <= _HEADER else None

@@ -74,7 +74,6 @@ def append(file: Path, lines: Sequence[str]) -> None:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | machine.PRIVATE, 0o600)
     try:
         size = os.fstat(descriptor).st_size
-        # A line that a crash cut in two must not take the next one with it.
         torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
         os.write(descriptor, ("\n" * bool(torn) + "".join(f"{line}\n" for line in lines)).encode("ascii"))
         os.fsync(descriptor)

@@ -206,10 +206,7 @@ class Tombstones:
         return [span for gram in _GRAMS for span in self._found(key, gram)]
 
     def cleaned(self, event: Event) -> Event | None:
-        """Return a stored event without forgotten text in any field.
-
-        Itself if unchanged; None if it was forgotten as a whole or no letter of its text is left.
-        """
+        """Return an event without forgotten text, itself if unchanged; None if it was forgotten whole or no letter is left."""
         if self.empty:
             return event
         if self._covers(event):
@@ -313,7 +310,8 @@ class Tombstones:
         """Yield the lines to write as dicts. Raises InvalidQuery for a value under 4 letters or digits (2 if all are Chinese)."""
         for value in wanted.values:
             key, length = key_of(value), len(key_of(value))
-            if length < (_SHORTEST_HAN if _is_han(key) else SHORTEST):
+            is_han = all("\u3400" <= character <= "\u9fff" for character in key)
+            if length < (_SHORTEST_HAN if is_han else SHORTEST):
                 hint = "A shorter value stands inside other words: forget the events that hold it."
                 raise InvalidQuery(f"a value to forget needs at least {SHORTEST} letters or digits", hint)
             gram = next(g for g in _GRAMS if length >= g)
@@ -357,11 +355,6 @@ def _take(known: _Known, line: dict[str, Any]) -> None:
         known.partly.update({line["partly"]} - {""})
     else:
         known.ranges.setdefault(line["scope"], []).append((int(line["since"]), int(line["until"])))
-
-
-def _is_han(key: str) -> bool:
-    """Return whether a text is of Chinese characters alone."""
-    return all("\u3400" <= character <= "\u9fff" for character in key)
 
 
 def _replaced(text: str, whole: Spelled, found: Iterable[tuple[int, int, int]], ends_at: Sequence[int] = ()) -> str:

@@ -29,11 +29,7 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
         rf"gl(?:pat|dt|ft|ffct|soat|rt|rtr|ptt|imt|agent|oas|cbt|wt)-[{_WORD}]{{16,}}+(?:\.[{_WORD}]+){{0,3}}",
     ),
     ("gitlab", "gr1348941", rf"GR1348941[{_WORD}]{{20,}}+"),
-    (
-        "aws-access-key",
-        "akia asia abia acca a3t",
-        r"(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}(?![A-Za-z0-9])",
-    ),
+    ("aws-access-key", "akia asia abia acca a3t", r"(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}(?![A-Za-z0-9])"),
     ("google", "aiza", rf"AIza[{_WORD}]{{35}}(?![{_WORD}])"),
     ("google", "gocspx-", rf"GOCSPX-[{_WORD}]{{20,}}+"),
     ("google", "ya29.", rf"ya29\.[{_WORD}]{{20,}}+"),
@@ -254,7 +250,6 @@ class TokenRule:
         for start in sorted({place.start() for head in self.heads for place in head.finditer(lowered)}):
             if start >= done and (match := self.pattern.match(text, start)):
                 done = match.end()
-                # Examples of a token's form are filled with this letter.
                 if "xxxx" not in lowered[start:done]:
                     yield Span(start, done, self.name)
 
@@ -276,7 +271,11 @@ class DetectorRule:
             for match in pattern.finditer(text):
                 group = pattern.groups if pattern.groups and match[pattern.groups] and not self.grows else 0
                 start, end = match.span(group)
-                if start < done or (not self.grows and not _stands_alone(text, start, end)):
+                # A letter or digit is next to it, but not that of an escaped line feed, return or tab before it.
+                inside = text[end : end + 1].isalnum() or (
+                    text[start - 1 : start].isalnum() and text[max(0, start - 2) : start] not in _ESCAPED
+                )
+                if start < done or (inside and not self.grows):
                     continue
                 if self.grows and (rest := _RUN.match(text, end)):
                     end = rest.end()
@@ -284,16 +283,9 @@ class DetectorRule:
                 yield Span(start, end, self.name)
 
 
-def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Return whether no letter or digit is next to a place, but that of an escaped line feed, return or tab before it."""
-    if end < len(text) and text[end].isalnum():
-        return False
-    return start == 0 or not text[start - 1].isalnum() or text[max(0, start - 2) : start] in _ESCAPED
-
-
 @cache
 def _patterns(module: str, detector: str) -> tuple[re.Pattern[str], ...]:
-    """Return the patterns of a detector of detect-secrets, which is imported on the first hit."""
+    """Return the patterns of a detector of detect-secrets."""
     # Imported on the first hit only: it brings an HTTP client with it and takes a third of a second.
     found = getattr(import_module(f"detect_secrets.plugins.{module}"), detector)
     return tuple(found.denylist)

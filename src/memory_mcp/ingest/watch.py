@@ -61,7 +61,11 @@ class Watch:
             ready.register(descriptor, select.POLLIN)
         gone = False
         while not gone and all(descriptor == self._inotify for descriptor, _ in ready.poll()):
-            gone = _gone(os.read(self._inotify, _BUFFER))
+            events, place = os.read(self._inotify, _BUFFER), 0
+            while place < len(events):
+                _, mask, _, length = _EVENT.unpack_from(events, place)
+                gone = gone or bool(mask & _IGNORED)
+                place += _EVENT.size + length
             act()
         for descriptor in (self._inotify, self._end_read):
             os.close(descriptor)
@@ -71,14 +75,3 @@ class Watch:
         os.close(self._end_write)
         if self._thread is not None:
             self._thread.join(timeout=1)
-
-
-def _gone(events: bytes) -> bool:
-    """Return whether one of these notifications says that the directory is no longer watched."""
-    place = 0
-    while place < len(events):
-        _, mask, _, length = _EVENT.unpack_from(events, place)
-        if mask & _IGNORED:
-            return True
-        place += _EVENT.size + length
-    return False

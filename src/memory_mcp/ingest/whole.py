@@ -24,17 +24,11 @@ class WholeImporter(ABC, ClientImporter):
     not_ours: ClassVar[str]
 
     def records(self, file: Path) -> Iterator[Record]:
-        """Yield the conversations of a file, each with its end, bytes from the file's beginning, as `offset`.
-
-        Values that are no JSON objects come with their error.
-        """
+        """Yield the conversations of a file, each with its end in bytes as `offset`; what is no JSON object with its error."""
         return iter_records(file)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the events of each conversation in one step, always from the file's start; a record that is none is skipped.
-
-        Raises OSError when the file cannot be read.
-        """
+        """Yield the events of each conversation in one step, from the file's start; others are skipped. May raise OSError."""
         del offset  # what is written anew as a whole is read from its start
         tally = Tally(report, file)
         for record in tally.whole(self.records(file)):

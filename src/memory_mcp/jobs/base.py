@@ -16,10 +16,7 @@ class JobReport:
 
 
 class Job(Protocol):
-    """Background work.
-
-    Calls rooms and holds no logic of theirs. Killed at any point it leaves a valid store, and its next run goes on.
-    """
+    """Background work that calls rooms; killed at any point it leaves a valid store, and its next run goes on."""
 
     @property
     def name(self) -> str:

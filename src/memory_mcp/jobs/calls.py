@@ -33,10 +33,7 @@ class WaitingCall(Call):
 
 
 def roll_up(publish: Callable[[ShouldStop], int]) -> Job:
-    """Return the hourly job that publishes stale periods, as writers do too; `publish` returns how many it published.
-
-    Its report counts "periods".
-    """
+    """Return the hourly job that publishes stale periods; `publish` returns how many, which the report counts as "periods"."""
 
     def work(should_stop: ShouldStop) -> JobReport:
         """Publish stale periods until the run is to end, and report how many."""
@@ -132,10 +129,7 @@ def sync_folder(exchange: Callable[[ShouldStop], Synced | None], busy: Callable[
 
 
 def share(exchange: Callable[[ShouldStop], str], busy: Callable[[], bool]) -> Job:
-    """Return the job, due every two minutes, that exchanges events with a team's server, but not during an import.
-
-    `exchange` returns its report, "" where none is configured.
-    """
+    """Return the job that exchanges events with a team's server each two minutes unless `busy`; `exchange` reports, "" if off."""
 
     def work(should_stop: ShouldStop) -> JobReport:
         """Exchange events, unless an import is under way, and report what `exchange` returned."""

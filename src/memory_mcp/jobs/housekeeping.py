@@ -49,10 +49,7 @@ class Housekeeping:
 
 
 def compact_if_worth_it(storage: Storage, back_up: Callable[[str], None]) -> int:
-    """Rewrite the store's file, after a backup, if enough of it is unused; return the bytes freed, else 0.
-
-    Enough is `_DEAD_BYTES` and `_DEAD_SHARE` of the file.
-    """
+    """Rewrite the store's file after a backup if `_DEAD_BYTES` and `_DEAD_SHARE` of it are dead; return the bytes freed or 0."""
     dead, size = storage.dead_bytes(), storage.stats(text=False).size_bytes
     if dead < _DEAD_BYTES or dead < size * _DEAD_SHARE:
         return 0

@@ -144,7 +144,7 @@ class _Run:
         """Ask about every node, then every label that is due, until the budget is spent or the run is stopped.
 
         Sets `reason` where it ends early: the process ends, an import begins, the budget, or the model fails.
-        What is under way then is waited for `_GRACE` seconds.
+        What is under way then is waited for `_GRACE` seconds; what is not answered is recorded as failed, to be asked again.
         """
         if self._hands.busy():
             self.reason = "an import is under way"
@@ -164,7 +164,12 @@ class _Run:
                         self._take(_LOOK)
         finally:
             self._stopped.set()
-            self._let_go()
+            until = time.monotonic() + _GRACE
+            while self._under_way and (left := until - time.monotonic()) > 0:
+                self._take(left)
+            for asked in self._under_way:
+                self._spent(asked, Outcome.FAILED, "stopped", (asked.question.prompt.tokens, 0), estimated=True)
+                self.due.appendleft(asked.due)
 
     def _nodes(self) -> list[_Due]:
         """Return the nodes that are due, each as a function that makes its question."""
@@ -172,10 +177,7 @@ class _Run:
         return [partial(self._of_node, node_id) for node_id in found]
 
     def _labels(self) -> list[_Due]:
-        """Return the topics that are due, at most `_LABELS`, each as a function that makes its question; [] without topics.
-
-        How many more there are is kept in `put_off`.
-        """
+        """Return the first `_LABELS` topics due, as functions that make their questions; `put_off` counts the others."""
         labeller = self._hands.labeller()
         if labeller is None:
             return []
@@ -191,10 +193,7 @@ class _Run:
             return None
 
         def publish(answer: str) -> bool:
-            """Publish a summary.
-
-            Return False when the node changed meanwhile, raise Unusable for an answer that does not hold.
-            """
+            """Publish a summary; return False when the node changed meanwhile, raise Unusable for one that does not hold."""
             written = believed(answer, material, self._rarity, self._hands.clean)
             return self._hands.publishing(lambda: improver.publish(material, written, model))
 
@@ -207,11 +206,7 @@ class _Run:
             return None
 
         def publish(answer: str) -> bool:
-            """Publish a label.
-
-            Return False when the topic changed meanwhile, raise Unusable for one that is not fit or
-            another's.
-            """
+            """Publish a label; return False when the topic changed meanwhile, raise Unusable if unfit or another's."""
             label = believed_label(answer, material, self._rarity, self._hands.clean)
             if labeller.is_taken(due, label):
                 raise Unusable("another topic is called so")
@@ -259,20 +254,16 @@ class _Run:
         self._answers.put((asked, answer))
 
     def _take(self, patience: float) -> None:
-        """Wait for one answer, at most `patience` seconds, and settle it; raises what `_settle` raises."""
+        """Wait for one answer, at most `patience` seconds, publish it, and record what it cost.
+
+        One that cannot be used, or is refused, leaves the text as it was; a model that is not available ends the run, and
+        the question is left for the next. Raises any other error.
+        """
         try:
             asked, answer = self._answers.get(timeout=patience)
         except queue.Empty:
             return
         self._under_way.remove(asked)
-        self._settle(asked, answer)
-
-    def _settle(self, asked: _Asked, answer: Reply | Exception) -> None:
-        """Record what a question cost and publish its answer.
-
-        One that cannot be used, or is refused, leaves the text as it was; a model that is not available ends
-        the run, and the question is left for the next. Raises any other error.
-        """
         if isinstance(answer, Reply):
             cost, estimated = (answer.tokens_in, answer.tokens_out), answer.estimated
             try:
@@ -305,15 +296,6 @@ class _Run:
         made_of = (asked.question.target, asked.question.source, self._settings.name)
         self._hands.storage.spending.record(Spent(asked.at_ms, *made_of, *cost, estimated, outcome, reason, took))
         self.outcomes[outcome] += 1
-
-    def _let_go(self) -> None:
-        """Settle answers that arrive within `_GRACE` seconds; record the others as spent and failed, to be asked again."""
-        until = time.monotonic() + _GRACE
-        while self._under_way and (left := until - time.monotonic()) > 0:
-            self._take(left)
-        for asked in self._under_way:
-            self._spent(asked, Outcome.FAILED, "stopped", (asked.question.prompt.tokens, 0), estimated=True)
-            self.due.appendleft(asked.due)
 
 
 def left_today(settings: SummarizerSettings, storage: Storage, calendar: Calendar, now_ms: int) -> int:

@@ -10,6 +10,7 @@ Invariants
 import json
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,7 +105,11 @@ class RenderBriefings:
             return JobReport(f"switched off (hooks.briefing); {_plural(removed, 'file')} removed", {"removed": removed})
         if self._busy():
             return JobReport("waits for an import to end")
-        now = _Done(self._storage.toc.version(), self._form())
+        version, settings, names = self._storage.toc.version(), self._settings, self._storage.projects.names
+        # It changes with pins, settings, zone, names of projects and the wording: all files are old then.
+        pins = f"{digest(*sorted(self._storage.toc.pins())):x} {digest(*map(repr, (*names.aliases, *names.splits))):x}"
+        form = f"{VERSION} {settings.tokens} {settings.token_factor} {settings.refine} {self._tree.calendar.zone_name} {pins}"
+        now = _Done(version, form)
         asked = requests(self._storage) if self._settings.refine else {}
         projects = self._changed(now, folder)
         if projects is not None:
@@ -170,13 +175,6 @@ class RenderBriefings:
 
     # what changed
 
-    def _form(self) -> str:
-        """Return a text that changes with pins, settings, zone, names of projects and the wording: all files are old then."""
-        pins = f"{digest(*sorted(self._storage.toc.pins())):x}"
-        settings, names = self._settings, self._storage.projects.names
-        pins += f" {digest(*map(repr, (*names.aliases, *names.splits))):x}"
-        return f"{VERSION} {settings.tokens} {settings.token_factor} {settings.refine} {self._tree.calendar.zone_name} {pins}"
-
     def _changed(self, now: _Done, folder: Path) -> list[str] | None:
         """Return the projects whose segments changed since the last rendering, sorted; None for all.
 
@@ -212,7 +210,12 @@ class RenderBriefings:
         made: list[tuple[str, Pinned]] = []
         for target in sorted(self._storage.toc.pins()):
             if target.startswith("grip:"):
-                made += self._pinned_grip(target)
+                with suppress(NotFound):
+                    found = self._evidence.expand(target, 0, 0)
+                    said = found.excerpt[0]
+                    # Output has no speaker.
+                    who = speaker_of(said) or "tool"
+                    made.append((said.project, Pinned(found.timestamp, found.quote, who, found.grip_id)))
         keys = [key for target in self._storage.toc.pins() if (key := segment_key_of(target)) is not None]
         cuts = self._storage.toc.segments(keys) if keys else {}
         nodes = self._storage.toc.nodes([cut.node_id for cut in cuts.values()])
@@ -220,24 +223,9 @@ class RenderBriefings:
         made += [(whose[node.node_id], _pinned_node(node)) for node in nodes.values()]
         return made
 
-    def _pinned_grip(self, target: str) -> list[tuple[str, Pinned]]:
-        """Return a pinned quotation with its project, in a list of one; empty where it is gone.
-
-        Who spoke is "tool" for output.
-        """
-        try:
-            found = self._evidence.expand(target, 0, 0)
-        except NotFound:
-            return []
-        said = found.excerpt[0]
-        return [(said.project, Pinned(found.timestamp, found.quote, speaker_of(said) or "tool", found.grip_id))]
-
 
 def _sweep(folder: Path, keep: set[str]) -> int:
-    """Remove every file of the folder whose name is not in `keep`, whatever its kind, and return how many.
-
-    0 without the folder; a folder inside it is an OSError.
-    """
+    """Remove all files of the folder not named in `keep`; return how many, 0 without the folder. OSError for a folder in it."""
     extra = [file for file in folder.iterdir() if file.name not in keep] if folder.is_dir() else []
     for file in extra:
         file.unlink(missing_ok=True)
@@ -255,10 +243,7 @@ def _pinned_node(node: TocNode) -> Pinned:
 
 
 def _write(file: Path, text: str) -> bool:
-    """Replace a private file whole, its folder made where it is missing; return whether its content changed.
-
-    Raises OSError when that fails.
-    """
+    """Replace a private file whole, its folder made if missing; return whether its content changed. Raises OSError on failure."""
     data = text.encode("utf-8", "replace")
     file.parent.mkdir(mode=0o700, exist_ok=True)
     if file.exists() and file.read_bytes() == data:

@@ -89,10 +89,7 @@ def next_due(schedule: Schedule, last_ms: int, now_ms: int, calendar: Calendar) 
 
 
 def moment_of(day: dt.date, at: Daily, calendar: Calendar) -> int:
-    """Return the one moment (UTC ms) of a local time on a day.
-
-    A time that occurs twice is its first moment, one that is skipped the first second after the gap.
-    """
+    """Return the moment (UTC ms) of a local time on a day: the first of two, of a skipped one the first second after the gap."""
     zone = calendar.zone
     wanted = dt.datetime(day.year, day.month, day.day, at.hour, at.minute, tzinfo=zone)
     early, late = (round(wanted.replace(fold=fold).timestamp()) for fold in (1, 0))

@@ -115,7 +115,22 @@ class Scheduler:
     def statuses(self) -> list[JobStatus]:
         """Return the status of every job, in the order in which the jobs were given."""
         with self._lock:
-            return [_status(entry) for entry in self._entries().values()]
+            return [
+                JobStatus(
+                    name=entry.job.name,
+                    help=entry.job.help,
+                    schedule=entry.job.schedule.words,
+                    paused=entry.state.paused,
+                    running=entry.running,
+                    last_started=entry.state.last_started,
+                    last_seconds=entry.state.last_seconds,
+                    last_result=entry.state.last_result,
+                    next_run=None if entry.state.paused else entry.due_ms,
+                    runs=entry.state.runs,
+                    failures=entry.state.failures,
+                )
+                for entry in self._entries().values()
+            ]
 
     def pause(self, name: str) -> None:
         """Pause a job until `resume`; a current run goes on. Raises InvalidQuery for an unknown name."""
@@ -126,10 +141,7 @@ class Scheduler:
         self._set_paused(name, False)
 
     def run_now(self, name: str) -> JobReport:
-        """Run a job in this thread, paused or not, once no other of its kind runs, and return its report.
-
-        Raises InvalidQuery for an unknown name, and whatever the job raises.
-        """
+        """Run a job in this thread, paused or not, after others of its kind; InvalidQuery if unknown, else what it raises."""
         entry = self._named(name)
         with self._aside if isinstance(entry.job, Waiting) else self._turn:
             return self._run(entry, asked=True)
@@ -209,7 +221,6 @@ class Scheduler:
 
     def _run_due(self, entry: _Entry) -> None:
         """Run a due job; what it raises is kept and logged by `_run`."""
-        # What goes wrong is kept and logged by `_run`; the next try has its time.
         with suppress(Exception):
             self._run(entry)
 
@@ -379,21 +390,3 @@ def _read(text: str, name: str, now_ms: int) -> _State:
     except (ValueError, TypeError):
         log.warning("the state of job %s cannot be read; it begins anew", name)
         return _State(now_ms)
-
-
-def _status(entry: _Entry) -> JobStatus:
-    """Return a job's status as people see it; its next run is None while it is paused."""
-    state = entry.state
-    return JobStatus(
-        name=entry.job.name,
-        help=entry.job.help,
-        schedule=entry.job.schedule.words,
-        paused=state.paused,
-        running=entry.running,
-        last_started=state.last_started,
-        last_seconds=state.last_seconds,
-        last_result=state.last_result,
-        next_run=None if state.paused else entry.due_ms,
-        runs=state.runs,
-        failures=state.failures,
-    )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.llm.material import Material, Quotation, TopicMaterial
+from memory_mcp.llm.material import Material, TopicMaterial
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet
 from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.text import snippet, term_set
@@ -65,7 +65,13 @@ def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[s
     text one is kept. A summary with a number that was not shown becomes "". Raises Unusable without JSON, a title, or a
     bullet that holds, and for a number in the title that was not shown. `clean` gives a text as it may be stored, or "".
     """
-    told = _object(answer)
+    text = _THOUGHTS.sub("", answer)
+    if (start := text.find("{")) < 0:
+        raise Unusable("no JSON")
+    try:
+        told, _ = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        raise Unusable("broken JSON") from None
     title = _line(told.get("title"), clean, MAX_TITLE)
     if not title:
         raise Unusable("no title")
@@ -108,25 +114,8 @@ def believed_label(answer: str, material: TopicMaterial, rarity: Rarity, clean: 
     return label
 
 
-def _object(answer: str) -> Mapping[str, Any]:
-    """Return the first JSON object in an answer behind the model's thoughts; raise Unusable if there is none or it is broken."""
-    text = _THOUGHTS.sub("", answer)
-    start = text.find("{")
-    if start < 0:
-        raise Unusable("no JSON")
-    try:
-        found, _ = _DECODER.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        raise Unusable("broken JSON") from None
-    assert isinstance(found, dict)
-    return found
-
-
 def _line(value: object, clean: Callable[[str], str], width: int) -> str:
-    """Return a value as one line that may be stored, cut to `width` characters; "" for what is no text.
-
-    " · ", which separates a title from its date, becomes a comma.
-    """
+    """Return a value as one line to be stored, cut to `width` characters, " · " made a comma; "" for what is no text."""
     text = " ".join(value.split()) if isinstance(value, str) else ""
     return snippet(clean(text).replace(" · ", ", "), (), width) if text else ""
 
@@ -134,8 +123,9 @@ def _line(value: object, clean: Callable[[str], str], width: int) -> str:
 def _bullet(given: Mapping[str, Any], material: Material, rarity: Rarity, clean: Callable[[str], str]) -> TocBullet | None:
     """Return a bullet from an answer; None unless the first 3 quotations that it cites bear out its text.
 
-    It cites them by label or id in `grip_ids`. None also if it cites none, one that does not exist, or those of several
-    projects. It gets project and agent of its first quotation; an unknown kind becomes observation.
+    They do if they hold its numbers and at least half of the rarity of its words. It cites them by label or id in
+    `grip_ids`. None also if it cites none, one that does not exist, or those of several projects, and for a word that
+    only other projects ever said. It gets project and agent of its first quotation; an unknown kind becomes observation.
     """
     text, named = _line(given.get("text"), clean, MAX_BULLET), given.get("grip_ids")
     labels = [str(label).strip("[] ") for label in named] if isinstance(named, list) else []
@@ -145,25 +135,18 @@ def _bullet(given: Mapping[str, Any], material: Material, rarity: Rarity, clean:
     # A label that does not exist makes its bullet doubtful, however good the others are.
     if not text or not quoted or None in found or len({q.project for q in quoted}) > 1:
         return None
-    if not _borne_out(text, quoted, rarity):
+    said = "\n".join(q.words for q in quoted)
+    terms, there = term_set(text), term_set(said)
+    if not terms or not _numbers(text) <= _numbers(said):
+        return None
+    # A word that only other projects ever said would tell one project of the other.
+    if any(rarity.of(term, None) and not rarity.of(term, quoted[0].project) for term in terms - there):
+        return None
+    if not _mostly(terms, there, rarity):
         return None
     kind = given.get("kind")
     known = MemoryKind(kind) if isinstance(kind, str) and kind in set(MemoryKind) else MemoryKind.OBSERVATION
     return TocBullet(text, tuple(q.grip_id for q in quoted), known, quoted[0].project, quoted[0].agent)
-
-
-def _borne_out(text: str, quoted: list[Quotation], rarity: Rarity) -> bool:
-    """Return whether the quotations hold a statement's numbers and at least half of the rarity of its words.
-
-    False without words, or with a word that only other projects ever said: that would tell one project of the other.
-    """
-    said = "\n".join(q.words for q in quoted)
-    terms, there = term_set(text), term_set(said)
-    if not terms or not _numbers(text) <= _numbers(said):
-        return False
-    if any(rarity.of(term, None) and not rarity.of(term, quoted[0].project) for term in terms - there):
-        return False
-    return _mostly(terms, there, rarity)
 
 
 def _mostly(terms: set[str], there: set[str], rarity: Rarity) -> bool:

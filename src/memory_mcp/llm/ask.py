@@ -12,10 +12,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 
 
 def asker(settings: SummarizerSettings, directory: Path | None) -> Ask:
-    """Return what answers prompts: a `Command` run in `directory` (None: the current one) or an `Endpoint`, by the provider.
-
-    The provider must not be extractive.
-    """
+    """Return what answers prompts: by the provider a `Command` run in `directory` (None: the current one), or an `Endpoint`."""
     if settings.provider == COMMAND:
         from memory_mcp.llm.command import Command
 

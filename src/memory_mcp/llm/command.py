@@ -35,11 +35,23 @@ class Command:
     def __call__(self, prompt: Prompt, stopped: threading.Event) -> Reply:
         """Run the command once with the prompt on its input; return what it printed, with estimated tokens.
 
-        The command and what it started are killed at the end. Raises Unavailable if it cannot be started, ends with a
+        It runs in a process group of its own with `paths.SUMMARIZING` set, its errors are discarded, and it and what it
+        started are killed at the end. Raises Unavailable if it cannot be started, ends with a
         status other than 0, is stopped, is too slow or prints more than 1 MB; Refused if it prints nothing.
         """
         with tempfile.TemporaryFile() as out:
-            process = self._start(out)
+            try:
+                process = subprocess.Popen(
+                    self._words,
+                    stdin=subprocess.PIPE,
+                    stdout=out,
+                    stderr=subprocess.DEVNULL,
+                    cwd=self._directory,
+                    env={**os.environ, paths.SUMMARIZING: "1"},
+                    **machine.apart(),
+                )
+            except OSError as error:
+                raise Unavailable(f"the command cannot be started: {error.strerror or error}", again=False) from None
             try:
                 status = self._wait(process, prompt.whole.encode("utf-8", "replace"), out, stopped)
             finally:
@@ -58,25 +70,6 @@ class Command:
         if not text.strip():
             raise Refused("the command answered nothing", prompt.tokens)
         return Reply(text, prompt.tokens, estimate_tokens(text), estimated=True)
-
-    def _start(self, out: IO[bytes]) -> "subprocess.Popen[bytes]":
-        """Start the command in a process group of its own, its output to `out`; return the process.
-
-        Errors it prints are discarded; the environment variable `paths.SUMMARIZING` is set for it. Raises Unavailable,
-        with no further try, if it cannot be started.
-        """
-        try:
-            return subprocess.Popen(
-                self._words,
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=subprocess.DEVNULL,
-                cwd=self._directory,
-                env={**os.environ, paths.SUMMARIZING: "1"},
-                **machine.apart(),
-            )
-        except OSError as error:
-            raise Unavailable(f"the command cannot be started: {error.strerror or error}", again=False) from None
 
     def _wait(self, process: "subprocess.Popen[bytes]", given: bytes, out: IO[bytes], stopped: threading.Event) -> int | None:
         """Write `given` to the command's input, wait for its end, and return its exit status.

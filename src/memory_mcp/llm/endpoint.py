@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from memory_mcp.llm.prompt import Prompt
@@ -25,6 +26,8 @@ _AGAIN = frozenset({408, 429, 500, 502, 503, 504, 529})
 #: Answers that are about one prompt: too long, or not to the endpoint's liking.
 _ONE_PROMPT = frozenset({400, 413, 422})
 _ANTHROPIC_VERSION = "2023-06-01"
+#: Where Anthropic's kind states the tokens that it read.
+_GIVEN = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _SECONDS = re.compile(r"\d{1,9}(?:\.\d+)?")
 
 
@@ -46,10 +49,21 @@ class Endpoint:
         most statuses other than 200 (see `_failure`), Refused when it refuses this prompt or answers in another form.
         """
         del stopped
-        headers = self._headers()
-        body = json.dumps(self._body(prompt)).encode("ascii")
+        headers = {"Content-Type": "application/json", "User-Agent": "memory-mcp"}
+        asked = {"role": "user", "content": prompt.data}
+        body: dict[str, Any] = {"model": self._settings.model, "max_tokens": MAX_OUT}
+        if self._is_anthropic:
+            headers["anthropic-version"] = _ANTHROPIC_VERSION
+            body |= {"system": prompt.task, "messages": [asked]}
+        else:
+            body |= {"messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
+        if name := self._settings.api_key_env:
+            key = os.environ.get(name, "").strip()
+            if not key:
+                raise Unavailable(f"the variable {name} (summarizer.api_key_env) is not set where this process runs", again=False)
+            headers |= {"x-api-key": key} if self._is_anthropic else {"Authorization": f"Bearer {key}"}
         try:
-            status, after, raw = self._exchange(headers, body)
+            status, after, raw = self._exchange(headers, json.dumps(body).encode("ascii"))
         except TimeoutError:
             raise Unavailable("no answer in time", again=True, tokens_in=prompt.tokens) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -57,32 +71,6 @@ class Endpoint:
         if status != http.client.OK:
             raise _failure(status, after)
         return self._reply(raw, prompt)
-
-    def _headers(self) -> dict[str, str]:
-        """Return the headers of a request, with the key from the environment variable that the settings name, if any.
-
-        The key is x-api-key for Anthropic, else Authorization: Bearer. Raises Unavailable when that variable is not set.
-        """
-        headers = {"Content-Type": "application/json", "User-Agent": "memory-mcp"}
-        if self._is_anthropic:
-            headers["anthropic-version"] = _ANTHROPIC_VERSION
-        if name := self._settings.api_key_env:
-            key = os.environ.get(name, "").strip()
-            if not key:
-                raise Unavailable(f"the variable {name} (summarizer.api_key_env) is not set where this process runs", again=False)
-            headers |= {"x-api-key": key} if self._is_anthropic else {"Authorization": f"Bearer {key}"}
-        return headers
-
-    def _body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the JSON body of a request: model, max_tokens (3000), and the prompt's data as a message of the user.
-
-        The task is `system` for Anthropic, a first message of the system for OpenAI's kind, which also gets stream: false.
-        """
-        asked = {"role": "user", "content": prompt.data}
-        common = {"model": self._settings.model, "max_tokens": MAX_OUT}
-        if self._is_anthropic:
-            return {**common, "system": prompt.task, "messages": [asked]}
-        return {**common, "messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
 
     def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str, bytes]:
         """POST a request; return (status, Retry-After or "", body); the body is not read on once it is longer than 4 MB.
@@ -113,7 +101,7 @@ class Endpoint:
             connection.close()
 
     def _reply(self, raw: bytes, prompt: Prompt) -> Reply:
-        """Return the reply in an answer, with estimated tokens where it states none; raise Refused if it has another form."""
+        """Return the reply in an answer, its tokens estimated unless it states both counts; raise Refused for another form."""
         try:
             told = json.loads(raw)
             if self._is_anthropic:
@@ -123,36 +111,32 @@ class Endpoint:
             assert isinstance(text, str)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, RecursionError):
             raise Refused("the endpoint's answer has not the form it should", prompt.tokens) from None
-        usage = told.get("usage")
-        spent = _usage(usage) if isinstance(usage, dict) else None
-        if spent is None:
-            return Reply(text, prompt.tokens, estimate_tokens(text), estimated=True)
-        return Reply(text, *spent, estimated=False)
-
-
-def _usage(told: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return (tokens in, tokens out) as either kind of endpoint states them.
-
-    None unless both are stated and more than 0 came in. What a cache held counts as in.
-    """
-    read = [told.get(name) or 0 for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
-    asked, answered = told.get("prompt_tokens"), told.get("completion_tokens")
-    if asked is None:
-        asked, answered = (sum(read) if all(isinstance(n, int) for n in read) else None), told.get("output_tokens")
-    if not isinstance(asked, int) or not isinstance(answered, int) or asked <= 0 or answered < 0:
-        return None
-    return asked, answered
+        usage = told["usage"] if isinstance(told.get("usage"), dict) else {}
+        given, made = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        if given is None:
+            # Anthropic's kind: what a cache held counts as given.
+            read = [usage.get(name) or 0 for name in _GIVEN]
+            given, made = (sum(read) if all(isinstance(n, int) for n in read) else None), usage.get("output_tokens")
+        if isinstance(given, int) and isinstance(made, int) and given > 0 and made >= 0:
+            return Reply(text, given, made, estimated=False)
+        return Reply(text, prompt.tokens, estimate_tokens(text), estimated=True)
 
 
 def _failure(status: int, after: str) -> Refused | Unavailable:
     """Return, not raise, the error for a status other than 200; the body is not repeated, since it may quote the prompt.
 
     Unavailable with another try for 408, 429, 500, 502, 503, 504 and 529; Refused for 400, 413 and 422; Unavailable
-    without another try for the rest.
+    without another try for the rest. `after` is the Retry-After header: seconds or a date, "" for none.
     """
     told = f"HTTP {status}"
     if status in _AGAIN:
-        return Unavailable(told, again=True, after=_seconds(after))
+        seconds = float(after) if _SECONDS.fullmatch(after.strip()) else None
+        if seconds is None:
+            from email.utils import parsedate_to_datetime
+
+            with suppress(ValueError, TypeError):
+                seconds = max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
+        return Unavailable(told, again=True, after=seconds)
     if status in _ONE_PROMPT:
         return Refused(told)
     if 300 <= status < 400:
@@ -160,15 +144,3 @@ def _failure(status: int, after: str) -> Refused | Unavailable:
     if status in (401, 403):
         return Unavailable(f"{told}: the endpoint wants another key; see summarizer.api_key_env", again=False)
     return Unavailable(f"{told}: see summarizer.url and summarizer.model", again=False)
-
-
-def _seconds(text: str) -> float | None:
-    """Return the seconds that a Retry-After header asks for, as a number or a date (0 for a past one); None if it is neither."""
-    if _SECONDS.fullmatch(text.strip()):
-        return float(text)
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (ValueError, TypeError):
-        return None

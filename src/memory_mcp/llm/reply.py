@@ -38,7 +38,6 @@ class Unavailable(Exception):
         super().__init__(reason)
         self.again = again
         self.after = after
-        #: Tokens that were probably spent for nothing, estimated.
         self.tokens_in = tokens_in
 
 

@@ -55,20 +55,14 @@ class TimeWindow:
         return self.start_ms < other.end_ms and other.start_ms < self.end_ms
 
     def meet(self, other: "TimeWindow | None") -> "TimeWindow":
-        """Return the intersection of two windows; this one if the other is None.
-
-        Of windows that share no moment the result's end is not after its start.
-        """
+        """Return the intersection with a window, this one if it is None; it ends at or before its start where none is shared."""
         if other is None:
             return self
         return TimeWindow(max(self.start_ms, other.start_ms), min(self.end_ms, other.end_ms))
 
 
 def parse_level(text: str) -> TocLevel:
-    """Return a level from its name, whatever its case and the blanks around.
-
-    Raises InvalidQuery for any other text, and for the root, which is no level to ask for.
-    """
+    """Return a level from its name in any case, blanks aside; raises InvalidQuery for other text and for the root."""
     try:
         level = TocLevel(text.strip().lower())
     except ValueError:
@@ -95,17 +89,11 @@ class Calendar:
         return _zone(self.zone_name)
 
     def local(self, ms: int) -> dt.datetime:
-        """Return a moment, UTC milliseconds, as a datetime in the calendar's zone.
-
-        Raises InvalidQuery when the zone is unknown, and OverflowError for a moment outside the years 1 to 9999.
-        """
-        return _EPOCH.astimezone(self.zone) if ms == 0 else (_EPOCH + dt.timedelta(milliseconds=ms)).astimezone(self.zone)
+        """Return a moment (UTC ms) in the calendar's zone; InvalidQuery if unknown, OverflowError outside the years 1 to 9999."""
+        return (_EPOCH + dt.timedelta(milliseconds=ms)).astimezone(self.zone)
 
     def iso(self, ms: int) -> str:
-        """Return a moment, UTC milliseconds, as ISO 8601 in the calendar's zone, to the second.
-
-        With offset: 2026-01-30T09:00:00+01:00.
-        """
+        """Return a moment, UTC milliseconds, as ISO 8601 in the calendar's zone: 2026-01-30T09:00:00+01:00."""
         return self.local(ms).isoformat(timespec="seconds")
 
     def day_of(self, ms: int) -> str:
@@ -113,10 +101,7 @@ class Calendar:
         return self.local(ms).date().isoformat()
 
     def midnight(self, day: dt.date) -> int:
-        """Return the first instant of a day in the calendar's zone, UTC milliseconds.
-
-        Where a clock change skips midnight, the day begins at the first instant that exists.
-        """
+        """Return the first instant of a day in the calendar's zone, UTC milliseconds; clock changes may skip midnight."""
         stamp = dt.datetime(day.year, day.month, day.day, tzinfo=self.zone)
         return round((stamp.astimezone(dt.UTC) - _EPOCH).total_seconds() * 1000)
 
@@ -125,11 +110,7 @@ class Calendar:
         return TimeWindow(self.midnight(first), self.midnight(after_last))
 
     def window(self, node_id: NodeId) -> TimeWindow:
-        """Return the window of a period node, UTC milliseconds.
-
-        Raises InvalidQuery for a segment, which has stored times, and for a date that does not exist, ValueError for the
-        root.
-        """
+        """Return the window of a period, UTC ms; InvalidQuery for segments and wrong dates, ValueError for the root."""
         first, after = span_of(node_id)
         return self.days(first, after)
 
@@ -139,10 +120,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @lru_cache(maxsize=64)
 def _zone(name: str) -> dt.tzinfo:
-    """Return the rules of a zone by its IANA name.
-
-    Raises InvalidQuery for an unknown one, with the most similar name as a hint.
-    """
+    """Return the rules of a zone by its IANA name; raises InvalidQuery, with the most similar name, for an unknown one."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
@@ -179,29 +157,20 @@ def span_of(node_id: NodeId) -> tuple[dt.date, dt.date]:
 
 
 def period_of(window: TimeWindow, calendar: Calendar) -> NodeId | None:
-    """Return the finest of the day, week, month and year at the window's start whose window is exactly this one.
-
-    None when none is.
-    """
+    """Return the finest of day, week, month and year at the window's start that has exactly this window; None for none."""
     date = calendar.local(window.start_ms).date()
     found = rollup_targets(date.isoformat())
     return next((node_id for node_id in found if calendar.window(node_id) == window), None)
 
 
 def parents_of_day(day: str) -> tuple[NodeId, ...]:
-    """Return the parents of a day (ISO date) in the tree: its ISO week alone.
-
-    Raises ValueError for a date that does not exist.
-    """
+    """Return the one parent of a day (ISO date) in the tree, its ISO week; raises ValueError for a date that does not exist."""
     iso = dt.date.fromisoformat(day).isocalendar()
     return (week_id(iso.year, iso.week),)
 
 
 def months_of_week(node_id: NodeId) -> tuple[NodeId, ...]:
-    """Return every month that an ISO week intersects: one or two, in order.
-
-    Raises InvalidQuery for a week that does not exist; that the id names a week is not checked.
-    """
+    """Return the one or two months that an ISO week intersects, in order; raises InvalidQuery for a week that does not exist."""
     first, after = span_of(node_id)
     last = after - dt.timedelta(days=1)
     months = [month_id(first.year, first.month)]

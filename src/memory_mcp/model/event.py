@@ -141,10 +141,7 @@ class Event:
 
 
 def carried(event: Event) -> EventDraft:
-    """Return a stored event as a draft for another store, under the project it was recorded with.
-
-    The draft carries its id, source and trust, so that the other store keeps them.
-    """
+    """Return a stored event as a draft for another store, which keeps its id, source and trust, under its recorded project."""
     return EventDraft(
         session_id=event.session_id,
         role=event.role,

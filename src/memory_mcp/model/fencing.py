@@ -40,10 +40,7 @@ def refenced(text: str) -> str:
 
 
 def inside(text: str) -> str:
-    """Return the text inside our fence, without line feeds around, if `text` begins with one; else `text` unchanged.
-
-    The fence's end may be missing.
-    """
+    """Return the text inside our fence, without line feeds around, also if its end is missing; other text unchanged."""
     whole = text.strip()
     return whole.removeprefix(OPEN).removesuffix(CLOSE).strip("\n") if whole.startswith(OPEN) else text
 
@@ -74,22 +71,16 @@ def neutral_json(value: Any) -> Any:
         spelled = _tags_in("\n".join(texts))
         if not spelled:
             return clean
-        parts = _parted(texts, spelled)
-        clean = _each(lambda _, parts=parts: next(parts), clean)  # type: ignore[misc]
+        parts: list[str] = []
+        start = 0
+        for text in texts:
+            end = start + len(text)
+            own = [(max(a, start) - start, min(b, end) - start) for a, b in spelled if a < end and b > start]
+            parts.append(_with(text, own, _OURS))
+            start = end + 1
+        left = iter(parts)
+        clean = _each(lambda _, left=left: next(left), clean)  # type: ignore[misc]
     return _each(bare, clean)
-
-
-def _parted(texts: list[str], spelled: list[tuple[int, int]]) -> Iterator[str]:
-    """Yield the texts, each with its part of what they spell together replaced by "[our mark]".
-
-    `spelled` are spans (start, end) of the texts joined by line feeds.
-    """
-    start = 0
-    for text in texts:
-        end = start + len(text)
-        own = [(max(a, start) - start, min(b, end) - start) for a, b in spelled if a < end and b > start]
-        yield _with(text, own, _OURS)
-        start = end + 1
 
 
 def _each(made: Callable[[str], str], value: Any) -> Any:
@@ -134,10 +125,7 @@ def _tags_in(text: str) -> list[tuple[int, int]]:
 
 
 def _spelled(shown: str) -> list[tuple[int, int]]:
-    """Return the spans of `shown` at which the mark is spelled behind a bracket or slash.
-
-    `shown` is a text in lower case, with look-alikes as what they look like.
-    """
+    """Return the spans of `shown`, in lower case without look-alikes, at which the mark is spelled behind a bracket or slash."""
     found: list[tuple[int, int]] = []
     at = 0
     while (one := _SPELLED.search(shown, at)) is not None:
@@ -165,10 +153,7 @@ def _with(text: str, spans: list[tuple[int, int]], instead: str) -> str:
 
 
 def _opens(shown: str, start: int) -> bool:
-    """Return whether a mark at `start` opens a tag.
-
-    The last bracket or slash before it must have no letter or digit between, except a namespace's name before a colon.
-    """
+    """Return whether a mark at `start` has a bracket or slash before it, with nothing between but signs or a namespace's name."""
     before = start
     while before and not shown[before - 1].isalnum():
         before -= 1

@@ -64,9 +64,6 @@ def quote_hash(quote: str) -> int:
 
 
 def make_grip_id(timestamp: int, first: EventId, last: EventId, start: int, end: int) -> GripId:
-    """Return the id of a grip: its time, and a hash of the events, the span and the version of the rules that chose it.
-
-    The same arguments always give the same id.
-    """
+    """Return the id of a grip, the same for the same arguments: its time, and a hash of them and the version of the cutter."""
     span = f"{start}-{end}"
     return grip_id_from(key_of(timestamp, digest("grip", first, last, span, str(GRIP_CUTTER_VERSION))))

@@ -66,10 +66,7 @@ def digest(*parts: str, bits: int = _HASH_BITS) -> int:
 
 
 def encode(value: int, length: int) -> str:
-    """Return `value` in Crockford base 32, upper case, in exactly `length` characters.
-
-    Raises OverflowError for a value that does not fit.
-    """
+    """Return `value` in Crockford base 32, upper case, of exactly `length` characters; OverflowError if it does not fit."""
     # The standard library's base 32 wants whole groups of 40 bits: fill up on the right, translate, cut.
     bits = length * 5
     whole = -(-bits // 40) * 40
@@ -77,11 +74,7 @@ def encode(value: int, length: int) -> str:
 
 
 def decode(text: str) -> int:
-    """Return the integer behind a Crockford base 32 text, in either case.
-
-    Raises ValueError for the empty text and one with other characters; the letters I, L, O and U are not read as
-    digits.
-    """
+    """Return the integer of a Crockford base 32 text, in either case; ValueError for "" and other characters, as I, L, O, U."""
     if not text.isalnum() or not text.isascii():
         raise ValueError(f"not a base 32 id: {text!r}")
     # Python's own base 32 digits are 0-9a-v: one table turns the alphabets into each other, and int() does the rest.
@@ -89,18 +82,12 @@ def decode(text: str) -> int:
 
 
 def key_of(time_ms: int, tail: int) -> int:
-    """Return a 128-bit key: 48 bits of time in milliseconds before the lowest 80 bits of `tail`.
-
-    Times before 1970 count as 0, those after the year 6429 as that.
-    """
+    """Return a 128-bit key: 48 bits of time (ms, cut to the years 1970 to 6429) before the lowest 80 bits of `tail`."""
     return (min(max(time_ms, 0), _MAX_TIME) << _HASH_BITS) | (tail & HASH_MASK)
 
 
 def event_id(time_ms: int, *origin: str) -> EventId:
-    """Return the id of an event from its source time (UTC milliseconds) and origin (source kind and its own id).
-
-    The same arguments always give the same id.
-    """
+    """Return an event's id, the same for the same source time (UTC ms) and origin (source kind and its own id)."""
     return EventId(encode(key_of(time_ms, digest(*origin)), 26))
 
 
@@ -111,10 +98,7 @@ def event_id_from(key: int) -> EventId:
 
 
 def event_key(value: str) -> int:
-    """Return the 128-bit key of an event id: a ULID in either case, alone or as `evt:<ms>:<ULID>`.
-
-    Raises InvalidQuery for anything else.
-    """
+    """Return the 128-bit key of an event id, a ULID in either case, or `evt:<ms>:<ULID>`; raises InvalidQuery for other text."""
     bare = value.rsplit(":", 1)[-1] if value.startswith("evt:") else value
     if not _ULID.match(bare):
         raise InvalidQuery(f"not an event id: {value!r}", "An event id is a 26-character ULID, with or without evt:<ms>:.")
@@ -143,20 +127,13 @@ def grip_key(value: str) -> tuple[int, bool]:
 
 
 def time_of(grip: GripId) -> int:
-    """Return when the quoted words were said, UTC milliseconds, from the grip's id.
-
-    Raises InvalidQuery for anything that is no grip id; 0 for an id without a time.
-    """
+    """Return the time in a grip's id, UTC milliseconds, 0 for one without a time; raises InvalidQuery for what is no grip id."""
     return grip_key(grip)[0] >> _HASH_BITS
 
 
 def span_grip_id(event: EventId, start: int, end: int) -> GripId:
-    """Return the id of a grip that is not stored: the id itself names event and span (offsets in characters).
-
-    Raises InvalidQuery for anything that is no event id.
-    """
-    key = event_key(event)
-    return GripId(f"grip:{key >> _HASH_BITS}:{encode(key & HASH_MASK, 16).lower()}-{start}-{end}")
+    """Return the id of a grip that is not stored: it names event and span (characters). Raises InvalidQuery for no event id."""
+    return GripId(f"{grip_id_from(event_key(event))}-{start}-{end}")
 
 
 def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
@@ -212,10 +189,7 @@ def node_key(node_id: NodeId) -> int:
 
 
 def find_period(value: str) -> NodeId | None:
-    """Return the id of a period in its short form, blanks aside: 2026, 2026-01, 2026-W05 (also 2026W05) or 2026-01-30.
-
-    None for anything else; whether the date exists is not checked.
-    """
+    """Return the id of a period in short form (2026, 2026-01, 2026-W05, 2026W05, 2026-01-30), real or not; else None."""
     text = value.strip()
     level = next((level for level, form in _SHORT if form.fullmatch(text)), None)
     if level is None:
@@ -248,10 +222,7 @@ def parse_node_id(value: str) -> NodeId:
 
 
 def topic_id(kind: str, members: Iterable[int]) -> TopicId:
-    """Return the id of a topic first found with these segments: `topic:<12 characters>`.
-
-    It is a hash of `kind` and the segments' keys, in whatever order they come.
-    """
+    """Return the id of a topic, `topic:<12 characters>`: a hash of `kind` and its first segments' keys, whatever their order."""
     return TopicId(f"topic:{encode(digest(kind, *(str(key) for key in sorted(members)), bits=_SEGMENT_BITS), 12).lower()}")
 
 

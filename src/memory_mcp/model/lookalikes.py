@@ -93,10 +93,7 @@ class Reading:
         self.shown = _FOREIGN.sub(lambda found: looks(found[0]), layers[-1]).lower()
 
     def places(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return the spans of the original text for spans of `shown`.
-
-        They are in order and do not overlap: those that would are merged.
-        """
+        """Return the spans of the original text for spans of `shown`, in order; those that would overlap are merged."""
         steps = [_origins(self._layers[-1], _FOREIGN, looks)]
         steps += [_origins(layer, _WRITTEN, _decoded) for layer in self._layers[-2::-1]]
         for origins in steps:
@@ -145,10 +142,7 @@ def _origins(text: str, sought: re.Pattern[str], made: Callable[[str], str]) -> 
 
 
 def _decoded(written: str) -> str:
-    """Return what a match of `_WRITTEN` stands for: a decoded entity, escape or address, reversed text.
-
-    "" for what readers do not see.
-    """
+    """Return what a match of `_WRITTEN` stands for: a decoded entity, escape or address, reversed text; "" for the unseen."""
     first = written[0]
     if first == "&":
         # Loads a table of names, which few texts need.
@@ -195,10 +189,7 @@ def _bytes(raw: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def looks(char: str) -> str:
-    """Return what one character looks like, in lower case: a letter of `LETTERS`, ASCII, "z" for any other letter, or a blank.
-
-    One character may give several, such as a ligature.
-    """
+    """Return what a character looks like, in lower case: of `LETTERS`, ASCII, "z" for other letters, a blank; maybe several."""
     code = ord(char)
     if code in _TAGS:
         return chr(code - _TAGS.start).lower()
@@ -208,16 +199,8 @@ def looks(char: str) -> str:
     if (known := _AS.get(ord(char.lower()[0]))) is not None:
         return known
     decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", char).lower())
-    return "".join(_letter(c) for c in decomposed) or " "
-
-
-def _letter(char: str) -> str:
-    """Return what one decomposed character looks like.
-
-    Its look-alike, itself if ASCII, "z" for another letter or digit, else a blank.
-    """
-    if (known := _AS.get(ord(char))) is not None:
-        return known
-    if char.isascii():
-        return char
-    return _OTHER if char.isalnum() and char not in _BLANK else " "
+    shown = []
+    for c in decomposed:
+        other = _OTHER if c.isalnum() and c not in _BLANK else " "
+        shown.append(_AS.get(ord(c)) or (c if c.isascii() else other))
+    return "".join(shown) or " "

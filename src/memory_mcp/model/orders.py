@@ -54,27 +54,16 @@ _WRITTEN = re.compile("|".join(_OTHER), re.I)
 _TAGS = frozenset(map(chr, range(0xE0000, 0xE0080)))
 
 
-def gives_orders(text: str) -> bool:
-    """Return whether a text tells its reader to drop earlier rules, in one of the known phrases, whatever the case.
+def flag_of(text: str) -> str:
+    """Return `FLAG` for a text that tells its reader to drop earlier rules, in one of the known phrases in any case; else "".
 
     Text with other than ASCII characters is also read with look-alikes, invisible characters and layers of disguise
     removed; ASCII text is only read as it is.
     """
     if text.isascii():
-        return _LATIN.search(text.lower().replace("i", "l")) is not None
-    shown = (reading.shown.replace("i", "l") for reading in readings(_bare(text)))
-    return any(map(_LATIN.search, shown)) or _WRITTEN.search(text) is not None
-
-
-def _bare(text: str) -> str:
-    """Return `text` decomposed (NFKD), without accents and invisible characters.
-
-    The tag characters, which spell ASCII by themselves, stay.
-    """
-    parts = unicodedata.normalize("NFKD", text)
-    return "".join(c for c in parts if c in _TAGS or unicodedata.category(c) not in ("Mn", "Cf"))
-
-
-def flag_of(text: str) -> str:
-    """Return `FLAG` for a text that gives orders, else ""."""
-    return FLAG if gives_orders(text) else ""
+        return FLAG if _LATIN.search(text.lower().replace("i", "l")) else ""
+    decomposed = unicodedata.normalize("NFKD", text)
+    # Without accents and invisible characters.
+    bare = "".join(c for c in decomposed if c in _TAGS or unicodedata.category(c) not in ("Mn", "Cf"))
+    shown = (reading.shown.replace("i", "l") for reading in readings(bare))
+    return FLAG if any(map(_LATIN.search, shown)) or _WRITTEN.search(text) else ""

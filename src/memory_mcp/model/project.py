@@ -57,10 +57,7 @@ class Names:
         return not self._to and not self.splits
 
     def of(self, project: str) -> str:
-        """Return the name that stands for a project after following its aliases; the same name where it has none.
-
-        A circle ends at the last name not seen before.
-        """
+        """Return the name that stands for a project after its aliases, itself without one; a circle ends at the last new name."""
         seen = {project}
         while (further := self._to.get(project)) is not None and further not in seen:
             seen.add(project := further)
@@ -88,32 +85,19 @@ class Names:
         return "\n".join((project, *steps))
 
     def _taken_out(self, project: str, session_id: str) -> list[Split]:
-        """Return the splits that apply to a session, in the order in which they follow each other from its project's name on.
-
-        Each is applied once at most.
-        """
-        name, left, found = self.of(project), list(self.splits), list[Split]()
-        while split := next((s for s in left if self.of(s.project) == name and self._falls_under(s, project, session_id)), None):
+        """Return the splits that apply to a session, each once, in the order in which one follows another from its project."""
+        # A split names the session, or a folder in or below which it began; a session of unknown beginning is in none.
+        began = self.began.get((project, session_id), "")
+        left = [s for s in self.splits if (s.session_id == session_id if s.session_id else is_inside(began, s.folder))]
+        name, found = self.of(project), list[Split]()
+        while split := next((s for s in left if self.of(s.project) == name), None):
             left.remove(split)
             found.append(split)
             name = self.of(split.new)
         return found
 
-    def _falls_under(self, split: Split, project: str, session_id: str) -> bool:
-        """Return whether a split takes out a session that was recorded with `project`.
-
-        It names the session, or a folder in or below which the session began; a session whose beginning is not known
-        falls under no folder.
-        """
-        if split.session_id:
-            return split.session_id == session_id
-        return is_inside(self.began.get((project, session_id), ""), split.folder)
-
     def recorded_as(self, name: str) -> list[str]:
-        """Return, sorted, the names that events of a project may have been recorded with: its own and its aliases.
-
-        Names that sessions were split from are not included.
-        """
+        """Return, sorted, the names events of a project may be recorded with: its own and aliases, not what it was split from."""
         return sorted({name, *(old for old in self._to if self.of(old) == name)})
 
     def other_names(self, name: str) -> list[Alias]:
@@ -121,17 +105,11 @@ class Names:
         return [a for a in self.aliases if a.author != REFUSED and self.of(a.old) == name]
 
     def watched(self) -> frozenset[str]:
-        """Return the recorded names of which it must be known where their sessions began; none unless a split names a folder.
-
-        With a split of a folder, those of all splits.
-        """
+        """Return the recorded names of all splits if one names a folder, else none: where their sessions began must be known."""
         return frozenset(self._split_from() if any(split.folder for split in self.splits) else ())
 
     def began_in(self, project: str, session_id: str, folder: str) -> None:
-        """Note the folder a session began in, and forget the cached name under which it was shown.
-
-        Does nothing where another folder is known already.
-        """
+        """Note the folder a session began in, unless another is known, and forget the cached name under which it was shown."""
         if self.began.setdefault((project, session_id), folder) == folder:
             self._shown.pop((project, session_id), None)
 

@@ -34,10 +34,7 @@ EXTRACTIVE, AGENT, LLM = "extractive", "agent", "llm:"
 
 
 def llm_author(model: str, written_from: str) -> str:
-    """Return the author of a language model's text: "llm:<model>#<written_from>".
-
-    `written_from` is the digest of what the text was written from.
-    """
+    """Return the author of a language model's text: "llm:<model>#<written_from>", with the digest of what it was written from."""
     return f"{LLM}{model}#{written_from}"
 
 
@@ -47,10 +44,7 @@ def written_from(author: str) -> str:
 
 
 def agent_author(own: int, bullets: int) -> str:
-    """Return the author of an agent's text whose first `own` bullets are the agent's, the others derived: "agent#<own>".
-
-    Just "agent" if all are the agent's.
-    """
+    """Return the author of a text whose first `own` bullets are an agent's: "agent#<own>", or "agent" if all are."""
     return AGENT if own == bullets else f"{AGENT}#{own}"
 
 

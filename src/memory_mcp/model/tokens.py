@@ -1,8 +1,5 @@
 """The one estimator of tokens: ceil(UTF-8 bytes / 4) times a factor. Segment cuts and budgets rest on it."""
 
-#: Stored segment cuts were made with this version; a new estimator gets a new number.
-ESTIMATOR_VERSION = 1
-
 
 def estimate_tokens(text: str, factor: float = 1.0) -> int:
     """Return the estimated tokens in `text`: ceil(bytes / 4) x factor, rounded up; 0 for the empty text."""

@@ -65,10 +65,7 @@ def candidates(path: str, branch: str = "") -> Iterator[str]:
 
 
 def pooled(path: str) -> tuple[str, str]:
-    """Return (the repository's name, the worktree's own folder), where `path` is in a client's pool of worktrees.
-
-    ("", "") where it is in none.
-    """
+    """Return (the repository's name, the worktree's own folder) of a path in a client's pool of worktrees; ("", "") in none."""
     found = _POOL.match(path)
     return (found["first"] or found["second"], found["own"]) if found else ("", "")
 

@@ -57,10 +57,7 @@ class Hooks(Protocol):
     ONE_PER_MOMENT: ClassVar[bool]
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return the drafts of one payload in the order in which things happened, or why there are none (`skipped`).
-
-        Raises Malformed when the payload cannot be read.
-        """
+        """Return the drafts of one payload in the order of events, or why there are none; raises Malformed for another form."""
         ...
 
 

@@ -26,29 +26,9 @@ from memory_mcp.model.fencing import fence
 
 #: Events without lasting content: before an action, shown in pieces, or repeated by another event.
 _PASSED_OVER = frozenset(
-    {
-        "PreToolUse",
-        "PostToolBatch",
-        "PermissionRequest",
-        "PermissionDenied",
-        "Notification",
-        "MessageDisplay",
-        "UserPromptExpansion",
-        "StopFailure",
-        "InstructionsLoaded",
-        "ConfigChange",
-        "CwdChanged",
-        "DirectoryAdded",
-        "FileChanged",
-        "WorktreeCreate",
-        "WorktreeRemove",
-        "TaskCreated",
-        "TaskCompleted",
-        "TeammateIdle",
-        "Elicitation",
-        "ElicitationResult",
-        "Setup",
-    }
+    "PreToolUse PostToolBatch PermissionRequest PermissionDenied Notification MessageDisplay UserPromptExpansion StopFailure "
+    "InstructionsLoaded ConfigChange CwdChanged DirectoryAdded FileChanged WorktreeCreate WorktreeRemove TaskCreated "
+    "TaskCompleted TeammateIdle Elicitation ElicitationResult Setup".split()
 )
 #: Longest answer of a tool without text that is kept as JSON, characters.
 _ODD = 8192
@@ -94,7 +74,6 @@ class _Telling:
         """Take a payload; the envelope's project directory is the session's first directory."""
         self.told = told
         self._envelope = envelope
-        # The project directory is what a session's first directory is to a transcript.
         self._state = State(Path(envelope.name))
         self._state.first_cwd = envelope.project_dir
 
@@ -129,10 +108,7 @@ class _Telling:
         return [replace(d, role=Role.SYSTEM, type=kind, text=text) for d in self.record("user", text)]
 
     def drafts(self, event: str) -> list[EventDraft]:
-        """Return the drafts of a payload of an event in `READ`; none where it has nothing to say.
-
-        A tool's use gives its call, before the result by its duration.
-        """
+        """Return the drafts of an event in `READ`, none where it says nothing; of a tool's use the call, then the result."""
         match event:
             case "SessionStart":
                 return self.said(EventType.SESSION_START, f"Session started ({self.text('source') or 'unknown'})")
@@ -141,9 +117,7 @@ class _Telling:
             case "UserPromptSubmit":
                 return self.record("user", self.text("prompt"))
             case "PostToolUse" | "PostToolUseFailure":
-                failed = event == "PostToolUseFailure"
-                answer = self.told.get("error" if failed else "tool_response")
-                return [*self._call(), *self._result(answer, failed)]
+                return self._use(failed=event == "PostToolUseFailure")
             case "SubagentStart":
                 kind = self.text("agent_type")
                 return self.said(EventType.SUBAGENT_START, f"Subagent started: {kind}") if kind else []
@@ -151,32 +125,22 @@ class _Telling:
                 wishes = self.text("custom_instructions").strip()
                 return self.said(EventType.NOTE, f"Compaction ({self.text('trigger')}): {wishes}") if wishes else []
             case "PostCompact":
-                text = "\n".join(filter(None, map(plain, as_blocks(self.told.get("compact_summary")))))
-                return self.record("user", text, isCompactSummary=True)
+                return self.record("user", _words(self.told.get("compact_summary")), isCompactSummary=True)
         # The transcript has the turn's last words as one message.
         drafts = self.record("assistant", [{"type": "text", "text": self.text("last_assistant_message")}])
         return [replace(d, type=EventType.SUBAGENT_STOP) for d in drafts] if event == "SubagentStop" else drafts
 
-    def _call(self) -> list[EventDraft]:
-        """Return the call of a tool, one draft, earlier than its result by the stated duration (ms), at least 1 ms."""
-        took = self.told.get("duration_ms")
+    def _use(self, failed: bool) -> list[EventDraft]:
+        """Return a tool's call and its result, the call earlier by the stated duration, at least 1 ms; two drafts."""
+        answer, took = self.told.get("error" if failed else "tool_response"), self.told.get("duration_ms")
         took_ms = int(took) if isinstance(took, int | float) and 0 < took < _LONGEST_CALL else 0
-        block = {
-            "type": "tool_use",
-            "id": self.text("tool_use_id"),
-            "name": self.text("tool_name"),
-            "input": self.told.get("tool_input"),
-        }
-        return self.record("assistant", [block], "#call", max(took_ms, 1))
-
-    def _result(self, answer: object, failed: bool) -> list[EventDraft]:
-        """Return the result of a tool; an answer of this program is fenced, so that the gate removes it."""
-        text = answer_text(answer)
-        if is_answer(answer):
-            # This program's own output may stand beside the words: the fence lets the gate remove it.
-            text = fence(text)
-        block = {"type": "tool_result", "tool_use_id": self.text("tool_use_id"), "content": text, "is_error": failed}
-        return self.record("user", [block], "#result", toolUseResult=answer)
+        use_id, given = self.text("tool_use_id"), self.told.get("tool_input")
+        call = {"type": "tool_use", "id": use_id, "name": self.text("tool_name"), "input": given}
+        # This program's own output may stand beside the words: the fence lets the gate remove it.
+        text = fence(answer_text(answer)) if is_answer(answer) else answer_text(answer)
+        block = {"type": "tool_result", "tool_use_id": use_id, "content": text, "is_error": failed}
+        drafts = self.record("assistant", [call], "#call", max(took_ms, 1))
+        return [*drafts, *self.record("user", [block], "#result", toolUseResult=answer)]
 
 
 def answer_text(answer: object) -> str:
@@ -186,46 +150,28 @@ def answer_text(answer: object) -> str:
     nothing.
     """
     if isinstance(answer, str | list):
-        words = "\n".join(filter(None, map(plain, as_blocks(answer))))
-        return words or (_json(answer) if answer else "")
+        return _words(answer) or (_json(answer) if answer else "")
     told = as_mapping(answer)
     if "stdout" in told or "stderr" in told:
         return "\n".join(filter(None, (as_text(told.get("stdout")).rstrip(), as_text(told.get("stderr")).rstrip())))
-    for tell in (_file_text, _listed, _content, _result_field):
-        if text := tell(told):
-            return text
-    return _json(answer) if told else ""
-
-
-def _file_text(told: Payload) -> str:
-    """Return a sentence for a file that a tool created or updated, else the content of a file it read; "" for none."""
     path = as_text(told.get("filePath"))
     if path and told.get("type") == "create":
         return f"File created successfully at: {path}"
     if path and ("structuredPatch" in told or "newString" in told):
         return f"The file {path} has been updated."
-    return as_text(as_mapping(told.get("file")).get("content"))
-
-
-def _listed(told: Payload) -> str:
-    """Return the file names listed under `filenames`, one a line; "" for none."""
-    listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
-    return "\n".join(listed)
-
-
-def _content(told: Payload) -> str:
-    """Return the text of an answer's `content`, else `contents`; "" for none."""
-    for key in ("content", "contents"):
-        if text := "\n".join(filter(None, map(plain, as_blocks(told.get(key))))):
-            return text
-    return ""
-
-
-def _result_field(told: Payload) -> str:
-    """Return an answer's status and description, else its result, message or text; "" for none."""
+    read = as_text(as_mapping(told.get("file")).get("content"))
+    names = "\n".join(name for name in as_list(told.get("filenames")) if isinstance(name, str))
+    if text := read or names or _words(told.get("content")) or _words(told.get("contents")):
+        return text
     if told.get("status") and told.get("description"):
         return f"{told['status']}: {told['description']}"
-    return as_text(told.get("result")) or as_text(told.get("message")) or as_text(told.get("text"))
+    field = as_text(told.get("result")) or as_text(told.get("message")) or as_text(told.get("text"))
+    return field or (_json(answer) if told else "")
+
+
+def _words(content: object) -> str:
+    """Return the texts of a text or of blocks, those without text left out, one a line; "" for none."""
+    return "\n".join(filter(None, map(plain, as_blocks(content))))
 
 
 def _json(value: object) -> str:
@@ -241,14 +187,6 @@ _ENDS = frozenset({"PreCompact", "SessionEnd"})
 
 #: The events with content to keep, which a client should report.
 READ = (
-    "SessionStart",
-    "UserPromptSubmit",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "Stop",
-    "SubagentStart",
-    "SubagentStop",
-    "PreCompact",
-    "PostCompact",
-    "SessionEnd",
+    *("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"),
+    *("SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "SessionEnd"),
 )

@@ -20,10 +20,7 @@ class CodexHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return what a payload of Codex gives, see `heard`; a stopped turn (Interrupt) gives nothing, with that reason.
-
-        Raises Malformed for what is no JSON object of an event with a session.
-        """
+        """Return what a payload gives, see `heard`, which raises Malformed; of a stopped turn nothing, with that reason."""
         told = told_in(payload)
         if told.get("hook_event_name") == _INTERRUPT:
             return Heard(skipped=_INTERRUPT)

@@ -5,6 +5,7 @@ twice where the last one left off.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings
@@ -24,20 +25,15 @@ def doubled(home: Path, project: Path | None = None) -> list[Path]:
     files = [home / ".claude/settings.json"]
     if project is not None:
         files += [project / ".claude/settings.json", project / ".claude/settings.local.json"]
-    read = {file: _settings(file) for file in files}
+    read: dict[Path, Mapping[str, object]] = {}
+    for file in files:
+        with suppress(OSError, ValueError, RecursionError):
+            read[file] = as_mapping(jsonc.parse(file.read_text(encoding="utf-8-sig")).value)
     # A later file has the last word on what an earlier one switched on.
     on = [state for settings in read.values() if (state := as_mapping(settings.get("enabledPlugins")).get(PLUGIN)) is not None]
     if not on or on[-1] is not True:
         return []
     return [file for file, settings in read.items() if any(_COMMAND in command for command in _commands(settings))]
-
-
-def _settings(file: Path) -> Mapping[str, object]:
-    """Return the settings in a file of JSON with comments; {} where it cannot be read or understood."""
-    try:
-        return as_mapping(jsonc.parse(file.read_text(encoding="utf-8-sig")).value)
-    except (OSError, ValueError, RecursionError):
-        return {}
 
 
 def _commands(settings: Mapping[str, object]) -> Iterator[str]:

@@ -4,7 +4,6 @@ A payload says when it was told, and a call has no id there: what the session fi
 """
 
 import re
-from collections.abc import Mapping
 from typing import ClassVar
 
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
@@ -35,10 +34,7 @@ class GeminiHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return what a payload of Gemini CLI gives, put into Claude Code's form; events of no later use give the reason.
-
-        Raises Malformed for what is no JSON object of an event with a session.
-        """
+        """Return what a payload gives, put into Claude Code's form, or the reason why nothing; Malformed for another form."""
         told = told_in(payload)
         event = as_text(told.get("hook_event_name"))
         if event and event not in EVENTS:
@@ -49,14 +45,10 @@ class GeminiHooks:
         elif event == "AfterAgent":
             named["last_assistant_message"] = told.get("prompt_response")
         elif event == "AfterTool":
-            named |= _answer(as_mapping(told.get("tool_response")))
+            answer = as_mapping(told.get("tool_response"))
+            text = answer_text(answer.get("llmContent"))
+            if error := as_mapping(answer.get("error")):
+                named |= {"hook_event_name": "PostToolUseFailure", "error": as_text(error.get("message")) or text}
+            else:
+                named["tool_response"] = match[1] if (match := _WRAPPED.match(text)) else text
         return heard({**told, **named}, at_time(envelope, told.get("timestamp")), AGENT)
-
-
-def _answer(told: Mapping[str, object]) -> dict[str, object]:
-    """Return a tool's outcome in Claude Code's form: tool_response, or error and hook_event_name = PostToolUseFailure."""
-    if error := as_mapping(told.get("error")):
-        message = as_text(error.get("message")) or answer_text(told.get("llmContent"))
-        return {"hook_event_name": "PostToolUseFailure", "error": message}
-    text = answer_text(told.get("llmContent"))
-    return {"tool_response": (match[1] if (match := _WRAPPED.match(text)) else text)}

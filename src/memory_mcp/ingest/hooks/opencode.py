@@ -24,33 +24,26 @@ class OpencodeHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return what a payload of opencode gives: a prompt, an answer's parts in order, or an event as Claude Code has it.
-
-        Raises Malformed for what is no JSON object, and for an event without a name or a session.
-        """
+        """Return a prompt, an answer's parts in order, or an event as Claude Code has it; Malformed for another form."""
         told = told_in(payload)
         parts = told.get("parts")
         if not isinstance(parts, list):
             return heard(told, at_time(envelope, told.get("time")), AGENT)
         common = {k: v for k, v in told.items() if k != "parts"}
         listed = [as_mapping(part) for part in parts]
-        if told.get("role") == "user":
-            return _prompt(common, listed, envelope)
-        found = [heard({**common, **one}, _named(envelope, name, at), AGENT) for name, at, one in _answers(listed)]
-        drafts = [draft for one in found for draft in one.drafts]
-        return Heard(drafts, "" if drafts else next((one.skipped for one in found), _NOTHING))
-
-
-def _prompt(common: Mapping[str, object], parts: Sequence[Mapping[str, object]], envelope: Envelope) -> Heard:
-    """Return a prompt of the user, or a subagent's task as another agent's words; nothing, with the reason, without words."""
-    envelope = _named(envelope, as_text(common.get("message_id")), common.get("time"))
-    words = "\n".join(filter(str.strip, map(_words, parts)))
-    if not words:
-        return Heard(skipped=_NOTHING)
-    if not common.get("agent_id"):
-        return heard({**common, "hook_event_name": "UserPromptSubmit", "prompt": words}, envelope, AGENT)
-    told = heard({**common, "hook_event_name": "Stop", "last_assistant_message": words}, envelope, AGENT)
-    return Heard([replace(draft, type=EventType.SUBAGENT_START) for draft in told.drafts], told.skipped)
+        if told.get("role") != "user":
+            found = [heard({**common, **one}, _named(envelope, name, at), AGENT) for name, at, one in _answers(listed)]
+            drafts = [draft for one in found for draft in one.drafts]
+            return Heard(drafts, "" if drafts else next((one.skipped for one in found), _NOTHING))
+        envelope = _named(envelope, as_text(told.get("message_id")), told.get("time"))
+        words = "\n".join(filter(str.strip, map(_words, listed)))
+        if not words:
+            return Heard(skipped=_NOTHING)
+        if not told.get("agent_id"):
+            return heard({**common, "hook_event_name": "UserPromptSubmit", "prompt": words}, envelope, AGENT)
+        # The task of a subagent is another agent's words.
+        task = heard({**common, "hook_event_name": "Stop", "last_assistant_message": words}, envelope, AGENT)
+        return Heard([replace(draft, type=EventType.SUBAGENT_START) for draft in task.drafts], task.skipped)
 
 
 def _words(part: Mapping[str, object]) -> str:
@@ -70,25 +63,19 @@ def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, objec
         name = as_text(part.get("id"))
         if part.get("type") == "tool":
             state = as_mapping(part.get("state"))
-            yield name, as_mapping(state.get("time")).get("end"), _tool(part, state)
+            given = {"file_path" if key == "filePath" else key: value for key, value in as_mapping(state.get("input")).items()}
+            used: dict[str, object] = {"tool_name": part.get("tool"), "tool_input": given, "tool_use_id": part.get("callID")}
+            start, end = (as_mapping(state.get("time")).get(key) for key in ("start", "end"))
+            if isinstance(start, int) and isinstance(end, int):
+                used["duration_ms"] = end - start
+            if state.get("status") == "error":
+                used |= {"hook_event_name": "PostToolUseFailure", "error": state.get("error")}
+            else:
+                used |= {"hook_event_name": "PostToolUse", "tool_response": state.get("output")}
+            yield name, end, used
         elif part.get("type") == "text" and (words := _words(part)):
             ended = as_mapping(part.get("time")).get("end")
             yield name, ended, {"hook_event_name": "Stop", "last_assistant_message": words}
-
-
-def _tool(part: Mapping[str, object], state: Mapping[str, object]) -> dict[str, object]:
-    """Return a tool's use in Claude Code's form: hook_event_name, tool_name, tool_input, tool_use_id, tool_response or error.
-
-    Also `duration_ms` where both times are known.
-    """
-    given = {"file_path" if key == "filePath" else key: value for key, value in as_mapping(state.get("input")).items()}
-    used = {"tool_name": part.get("tool"), "tool_input": given, "tool_use_id": part.get("callID")}
-    start, end = (as_mapping(state.get("time")).get(key) for key in ("start", "end"))
-    if isinstance(start, int) and isinstance(end, int):
-        used["duration_ms"] = end - start
-    if state.get("status") == "error":
-        return {**used, "hook_event_name": "PostToolUseFailure", "error": state.get("error")}
-    return {**used, "hook_event_name": "PostToolUse", "tool_response": state.get("output")}
 
 
 def _named(envelope: Envelope, name: str, time: object) -> Envelope:

@@ -1,8 +1,6 @@
 """The plain form, for any client: events as `ingest` takes them, one object, a list, or one object after another."""
 
-import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -10,10 +8,8 @@ from typing import ClassVar
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, parsed
 from memory_mcp.ingest.jsonl import draft_of
-from memory_mcp.model.event import EventDraft
+from memory_mcp.ingest.payloads import json_values
 from memory_mcp.scope import caller_project
-
-_SPACE = re.compile(r"\s*")
 
 
 class PlainHooks:
@@ -23,50 +19,25 @@ class PlainHooks:
     ONE_PER_MOMENT: ClassVar[bool] = False
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return the events of a payload, for none the reason "no text". One wrong event refuses all of it: raises Malformed."""
-        drafts = [_draft(value, number, envelope) for number, value in enumerate(_values(payload))]
+        """Return the events of a payload, for none the reason "no text". One wrong event refuses all of it: raises Malformed.
+
+        An event without an id gets "<the envelope's name>#<its place in the payload>".
+        """
+        try:
+            several, _ = json_values(payload)
+        except (ValueError, RecursionError):
+            several = [parsed(payload)]
+        values = [one for value in several for one in (value if isinstance(value, list) else [value])]
+        drafts = []
+        for number, value in enumerate(values):
+            if not isinstance(value, Mapping):
+                raise Malformed("not an event: a JSON object is wanted")
+            try:
+                draft = draft_of({"timestamp": envelope.received_ms, **value})
+            except InvalidQuery as error:
+                raise Malformed(error.message) from None
+            if not (project := draft.project):
+                environ = {"CLAUDE_PROJECT_DIR": envelope.project_dir, "HOME": str(Path.home())}
+                project = caller_project(environ, envelope.cwd)
+            drafts.append(replace(draft, source_id=draft.source_id or f"{envelope.name}#{number}", project=project))
         return Heard(drafts, "" if drafts else NO_TEXT)
-
-
-def _values(payload: str) -> list[object]:
-    """Return the JSON values of a payload in order, of a list its items; raises Malformed for what is not JSON."""
-    try:
-        several = list(_each(payload))
-    except (ValueError, RecursionError):
-        several = [parsed(payload)]
-    return [one for value in several for one in (value if isinstance(value, list) else [value])]
-
-
-def _each(payload: str) -> Iterator[object]:
-    """Yield the JSON values that follow each other in a text. Raises ValueError for other text."""
-    decode, at = json.JSONDecoder().raw_decode, 0
-    while (match := _SPACE.match(payload, at)) and match.end() < len(payload):
-        value, at = decode(payload, match.end())
-        yield value
-
-
-def _draft(value: object, number: int, envelope: Envelope) -> EventDraft:
-    """Return one event as a draft, with time, id and project of the envelope where it has none.
-
-    `number` is its place in the payload: an event without an id gets "<the envelope's name>#<number>". Raises Malformed
-    for what is no JSON object, and for an unknown, missing or wrong field.
-    """
-    if not isinstance(value, Mapping):
-        raise Malformed("not an event: a JSON object is wanted")
-    told = dict(value)
-    told.setdefault("timestamp", envelope.received_ms)
-    try:
-        draft = draft_of(told)
-    except InvalidQuery as error:
-        raise Malformed(error.message) from None
-    return replace(
-        draft,
-        source_id=draft.source_id or f"{envelope.name}#{number}",
-        project=draft.project or _project(envelope),
-    )
-
-
-def _project(envelope: Envelope) -> str:
-    """Return the project of the directory in which the hook ran, as `caller_project` finds it; "" for none."""
-    environ = {"CLAUDE_PROJECT_DIR": envelope.project_dir, "HOME": str(Path.home())}
-    return caller_project(environ, envelope.cwd)
