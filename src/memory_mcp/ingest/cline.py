@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.cline_text import Words, split_answer, split_prompt
-from memory_mcp.ingest.files import editor_data, find_files
+from memory_mcp.ingest.files import ClientImporter, editor_data
+from memory_mcp.ingest.growing import read_whole
 from memory_mcp.ingest.lines import Record, first_values, iter_records
 from memory_mcp.ingest.parts import Part, content_id, file_time, said
 from memory_mcp.ingest.times import parse_time
@@ -48,6 +49,7 @@ class ClineImporter(ClientImporter):
     name = "cline"
     title = "Cline and Roo Code"
     growth = Growth.REWRITTEN
+    endings = (_TASK, _SESSION)
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return Cline's folders ($CLINE_DIR, else ~/.cline), Roo's and both extensions' in each editor; existing or not."""
@@ -57,10 +59,6 @@ class ClineImporter(ClientImporter):
         for editor in _EDITORS:
             folders += [editor_data() / editor / "User" / "globalStorage" / name / "tasks" for name in _EXTENSIONS]
         return tuple(folders)
-
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the conversations below a folder in a fixed order, or `path` itself; raises SourceUnreadable if missing."""
-        return find_files(path, (_TASK, _SESSION))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is a conversation: it has one of two names, and messages near its beginning."""
@@ -76,7 +74,7 @@ class ClineImporter(ClientImporter):
         """
         del offset
         reading = _Reading(file, self._settings.include_thinking)
-        return chat.read_whole(reading, file, _messages(reading, file), report)
+        return read_whole(reading, file, _messages(reading, file), report)
 
 
 def _messages(reading: "_Reading", file: Path) -> Iterator[Record]:
@@ -103,34 +101,29 @@ class _Reading(ChatReading):
         """Begin a conversation, and read directory and model from the small files beside it.
 
         Its agent is "roo" if the path or a history file says so; a session's file of another name than its folder is a
-        subagent's.
+        subagent's. A task has the time at which its file was written. Raises OSError when the task's file is missing.
         """
-        self._file = file
         self._seen: Counter[str] = Counter()
         self._first = True
         folder = file.parent
-        self._history = as_mapping(chat.beside(folder / "history_item.json"))
-        roo = bool(self._history) or not _ROO.isdisjoint(file.parts)
+        history = as_mapping(chat.beside(folder / "history_item.json"))
+        roo = bool(history) or not _ROO.isdisjoint(file.parts)
         super().__init__("roo" if roo else "cline", folder.name, thinking)
         self.infers_times = True
         if file.name == _TASK:
-            self._open_task(folder)
+            # The directory is in the task's history, its own or that of all tasks.
+            if not history:
+                tasks = as_mappings(chat.beside(folder.parent.parent / "state" / "taskHistory.json"))
+                history = next((task for task in tasks if task.get("id") == folder.name), {})
+            self.cwd = as_text(history.get("workspace")) or as_text(history.get("cwdOnTaskInitialization"))
+            self.session.file_time = file_time(file)
         else:
             # The manifest gives directory and model; a file of another name belongs to a subagent.
-            stem = self._file.name.removesuffix(_SESSION)
+            stem = file.name.removesuffix(_SESSION)
             self.session.thread = "" if stem == folder.name else stem
             told = as_mapping(chat.beside(folder / f"{folder.name}.json"))
             self.cwd = as_text(told.get("cwd")) or as_text(told.get("workspace_root"))
             self.model = "" if self.session.thread else as_text(told.get("model"))
-
-    def _open_task(self, folder: Path) -> None:
-        """Set the task's directory from its history, of its own or of all tasks, and the time at which its file was written."""
-        told = self._history
-        if not told:
-            tasks = as_mappings(chat.beside(folder.parent.parent / "state" / "taskHistory.json"))
-            told = next((task for task in tasks if task.get("id") == folder.name), {})
-        self.cwd = as_text(told.get("workspace")) or as_text(told.get("cwdOnTaskInitialization"))
-        self.session.file_time = file_time(self._file)
 
     def open_session(self, value: Mapping[str, object]) -> None:
         """Take over the session's id from the file itself, unless it is a subagent's."""
@@ -144,11 +137,12 @@ class _Reading(ChatReading):
         the task's name.
         """
         role = record.get("role")
-        outcome = Outcome(time=parse_time(record.get("ts")), metadata={"model": _model(record) if role == "assistant" else ""})
+        told = as_mapping(record.get("modelInfo")) if role == "assistant" else {}
+        model = as_text(told.get("id")) or as_text(told.get("modelId"))
+        outcome = Outcome(time=parse_time(record.get("ts")), metadata={"model": model})
         blocks = as_blocks(record.get("content"))
         if record.get("isSummary") is True:
-            texts = [chat.text_of(block) for block in blocks]
-            outcome.parts = [chat.retold("\n".join(filter(None, texts)), "summary")]
+            outcome.parts = [chat.retold(chat.words_of(record.get("content")), "summary")]
         elif role == "user":
             self._user(blocks, outcome)
         elif role == "assistant":
@@ -158,8 +152,8 @@ class _Reading(ChatReading):
         if outcome.time is None and self._first and _MOMENT.match(self.session.session_id):
             outcome.time = int(self.session.session_id)
         self._first = False
-        session, told = self.session, [record.get(key) for key in ("id", "ts", "role", "content")]
-        name = content_id(session.session_id, session.thread, *told)
+        content = [record.get(key) for key in ("id", "ts", "role", "content")]
+        name = content_id(self.session.session_id, self.session.thread, *content)
         self._seen[name] += 1
         outcome.source_id = name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
         return outcome
@@ -227,9 +221,3 @@ class _Reading(ChatReading):
             self.remember(call, tool)
             return said(Role.ASSISTANT, words)
         return self.called(tool, arguments, call)
-
-
-def _model(record: Mapping[str, object]) -> str:
-    """Return the id, else `modelId`, of the model that wrote a message; "" if it is not stated."""
-    told = as_mapping(record.get("modelInfo"))
-    return as_text(told.get("id")) or as_text(told.get("modelId"))

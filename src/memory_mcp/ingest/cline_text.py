@@ -76,15 +76,12 @@ def split_prompt(text: str, words: Words) -> None:
         words.left_out[INJECTED] += 1
         text = inner[0] if (inner := _RESUMED.search(text)) else ""
     if heading := _RESULT.match(text):
-        words.results.append((heading[1], ""))
         rest = text[heading.end() :]
-        asked = _ASKED.match(rest)
-        if asked:
-            words.results.pop()
-            rest = asked[2]
+        if asked := _ASKED.match(rest):
             words.asked = True
-            words.texts.append(rest.strip())
+            words.texts.append(asked[2].strip())
         else:
+            words.results.append((heading[1], ""))
             words.add(rest)
         return
     text, files = _ATTACHED.subn(_name_of, text)

@@ -5,16 +5,18 @@ Invariants
 2. What a read needs of the part before its offset comes from the head of the file and a bounded look back.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from memory_mcp.ingest.base import ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
-from memory_mcp.ingest.lines import iter_records, iter_tail
-from memory_mcp.ingest.parts import EMPTY, Part, Session
+from memory_mcp.ingest.files import ClientImporter
+from memory_mcp.ingest.lines import Record, first_values, iter_records, iter_tail
+from memory_mcp.ingest.parts import EMPTY, Part, Session, call, thought
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import opens_own_session
 from memory_mcp.scope import project_of
@@ -50,9 +52,10 @@ class Given:
 class Reading:
     """State of reading one session; each client's subclass converts its records."""
 
-    def __init__(self, agent: str, session_id: str) -> None:
-        """Begin a session with nothing known of it but the client and an id."""
-        self.session = Session(agent, session_id)
+    def __init__(self, agent: str, session_id: str, thinking: bool, thread: str = "") -> None:
+        """Begin a session; `thinking` keeps the model's thoughts, `thread` is the id of a subagent, "" for none."""
+        self.session = Session(agent, session_id, thread=thread)
+        self._thinking = thinking
         self.cwd = self.remote = self.branch = self.version = self.model = ""
         #: Names of tools by the id of their call.
         self.tools: OrderedDict[str, str] = OrderedDict()
@@ -79,12 +82,21 @@ class Reading:
         self._last = time if time is not None else self._last
         return time
 
-    def remember(self, call: str, tool: str) -> None:
+    def remember(self, call_id: str, tool: str) -> None:
         """Note which tool a call is of, for its result; the last 20,000 are kept. Does nothing where either is ""."""
-        if call and tool:
-            self.tools[call] = tool
+        if call_id and tool:
+            self.tools[call_id] = tool
             if len(self.tools) > _REMEMBERED:
                 self.tools.popitem(last=False)
+
+    def thought(self, text: str) -> Part:
+        """Return the model's thinking as a note, marked as left out unless the settings keep thinking."""
+        return thought(text, self._thinking)
+
+    def called(self, tool: str, arguments: object, call_id: str) -> Part:
+        """Return a tool call, and note the name of its tool for its result; `arguments` are an object or its JSON as text."""
+        self.remember(call_id, tool)
+        return call(tool, arguments, call_id)
 
     def drafts(self, told: Told) -> list[EventDraft]:
         """Return the drafts of one item, with the session's directory, branch, version, project and, for the model's, model.
@@ -100,6 +112,29 @@ class Reading:
         drafts = self.session.put(told.parts, told.source_id, told.time, common)
         self._last = max(self._last or 0, self.session.last) if self.session.last is not None else self._last
         return drafts
+
+
+class GrowingImporter(ABC, ClientImporter):
+    """Base of importers of files of lines that grow, known by their records."""
+
+    growth = Growth.APPENDED
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """Return whether a `.jsonl` file is this client's: one of its first 20 records is."""
+        return file.suffix == ".jsonl" and any(map(self.is_own, first_values(beginning)))
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """Return the steps of the records behind the byte offset, as `read_growing` does."""
+        return read_growing(self.reading(file), file, offset, report)
+
+    @staticmethod
+    @abstractmethod
+    def is_own(value: Mapping[str, object]) -> bool:
+        """Return whether a record has this client's form, which no other client's record has."""
+
+    @abstractmethod
+    def reading(self, file: Path) -> Reading:
+        """Return the state with which the reading of a file begins."""
 
 
 def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -120,8 +155,17 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
     is_own = opens_own_session(reading.prompt)
     for record in iter_records(file, offset):
         given = Given(reason=record.error or OWN_SESSION) if record.error or is_own else reading.give(record.value)
-        drafts = count(reading, given, report, file, record.line, record.quote)
-        yield Read(drafts, record.offset)
+        yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
+
+
+def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
+    """Yield a step for each record of a file that is always read from its start: its drafts and its own offset.
+
+    Each is counted in `report`, as used or as skipped with the reason.
+    """
+    for record in records:
+        given = Given(reason=record.error) if record.error else reading.give(record.value)
+        yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
 
 
 def count(reading: Reading, given: Given, report: ImportReport, file: Path, line: int, quote: str) -> tuple[EventDraft, ...]:

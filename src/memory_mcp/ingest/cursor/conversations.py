@@ -37,9 +37,8 @@ class Conversations:
         """Prepare to read a database, with the editor's lists around it. Raises OSError when the file is missing."""
         self._file, self._tally, self._keep = file, tally, keep_thinking
         self._written = file_time(file)
-        self._workspaces = Workspaces(file.absolute().parent.parent)
-        if file.parent.parent.name == "workspaceStorage":
-            self._workspaces = Workspaces(file.absolute().parent.parent.parent)
+        user = file.absolute().parent.parent
+        self._workspaces = Workspaces(user.parent if file.parent.parent.name == "workspaceStorage" else user)
 
     def read(self, store: Store, position: int) -> Iterator[Read]:
         """Yield what was written after a position, one step per message; the last step, without drafts, has the new position.

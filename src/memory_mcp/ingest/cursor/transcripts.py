@@ -61,15 +61,12 @@ class Transcripts:
         cwd = self._workspaces.folder_of(slug) if slug else ""
         session = Session(AGENT, name, project_of(cwd) if cwd else slug, {"cwd": cwd}, thread, file_time=file_time(file))
         told = session.session_id in self._known() or session.thread in self._known()
-        number = 0
         # A file that became shorter is another one.
         offset = offset if offset <= file.stat().st_size else 0
-        for record in iter_records(file):
-            number += 1
-            if record.offset <= offset:
-                self._drafts(record, session, number, told)
-                continue
+        for number, record in enumerate(iter_records(file), 1):
             drafts, parts, reason = self._drafts(record, session, number, told)
+            if record.offset <= offset:
+                continue
             if reason:
                 tally.skip(reason, record.line, record.quote)
                 yield Read((), record.offset)
