@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mappings, as_text, plain, result_text
 from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, result, said, thought
@@ -48,15 +48,15 @@ class ClaudeAiImporter(ExportImporter):
         name = as_text(value.get("uuid")) or content_id(title, created)
         session = Session(AGENT, name, metadata={"model": as_text(value.get("model"))})
         yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
-        messages = value["chat_messages"]
-        assert isinstance(messages, list)
-        branches = _branches([as_mapping(m) for m in messages], as_text(value.get("current_leaf_message_uuid")))
+        listed = as_list(value["chat_messages"])
+        messages = as_mappings(listed)
+        branches = _branches(messages, as_text(value.get("current_leaf_message_uuid")))
         for number, (message, branch) in enumerate(zip(messages, branches, strict=True)):
             session.thread = branch
-            source_id = as_text(as_mapping(message).get("uuid")) or f"{name}:{number}:{content_id(message)}"
-            parts = list(self._parts(as_mapping(message)))
-            drafts = session.put(parts, source_id, parse_time(as_mapping(message).get("created_at")))
-            yield from tally.took(drafts, parts, record.line, message)
+            source_id = as_text(message.get("uuid")) or f"{name}:{number}:{content_id(listed[number])}"
+            parts = list(self._parts(message))
+            drafts = session.put(parts, source_id, parse_time(message.get("created_at")))
+            yield from tally.took(drafts, parts, record.line, listed[number])
         # It tells all of the conversation, whenever that was: without a time it stands behind the last message, and is
         # known again when the conversation has gone on.
         session.thread, session.last, summary = "", None, as_text(value.get("summary"))
@@ -111,8 +111,8 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
     A long paste is an attachment without a name, and counts as said by the user.
     """
     texts = [plain(block) for block in blocks]
-    attached = [as_mapping(a) for a in as_list(message.get("attachments"))]
-    files = [as_text(as_mapping(f).get("file_name")) for key in ("files", "files_v2") for f in as_list(message.get(key))]
+    attached = as_mappings(message.get("attachments"))
+    files = [as_text(file.get("file_name")) for key in ("files", "files_v2") for file in as_mappings(message.get(key))]
     names = list(dict.fromkeys(filter(None, [*(as_text(a.get("file_name")) for a in attached), *files])))
     words = "\n".join(filter(str.strip, [*texts, *(f"[{name}]" for name in names)]))
     yield said(Role.USER, words, files="\n".join(names))
