@@ -105,24 +105,21 @@ class AmpImporter(WholeImporter):
             yield said(Role.USER, "\n".join(filter(str.strip, words)), files="\n".join(mentioned))
             yield from (_result(block, tools) for block in blocks if block.get("type") == "tool_result")
         elif role == "assistant":
-            yield from (self._answered(block, tools) for block in blocks)
+            for block in blocks:
+                kind, text = as_text(block.get("type")), plain(block)
+                if kind in ("thinking", "redacted_thinking"):
+                    yield thought(as_text(block.get("thinking")), self._settings.include_thinking)
+                elif kind == "tool_use":
+                    tools[as_text(block.get("id"))] = as_text(block.get("name"))
+                    yield call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
+                else:
+                    yield said(Role.ASSISTANT, text) if text or kind == "text" else dropped(f"{kind or 'unknown'} block")
         elif role == "info":
             for block in blocks:
                 recap = as_text(as_mapping(block.get("summary")).get("summary")) if block.get("type") == "summary" else ""
                 yield note(recap, **{RECAP: "true"}) if recap else note(plain(block))
         else:
             yield dropped(f"{role or 'unknown'} message")
-
-    def _answered(self, block: Mapping[str, object], tools: dict[str, str]) -> Part:
-        """Return one block of an answer as a part: thought, call (its name is noted in `tools`), words, or why it is left out."""
-        kind = as_text(block.get("type"))
-        if kind in ("thinking", "redacted_thinking"):
-            return thought(as_text(block.get("thinking")), self._settings.include_thinking)
-        if kind == "tool_use":
-            tools[as_text(block.get("id"))] = as_text(block.get("name"))
-            return call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
-        text = plain(block)
-        return said(Role.ASSISTANT, text) if text or kind == "text" else dropped(f"{kind or 'unknown'} block")
 
 
 def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
@@ -163,7 +160,7 @@ def _result(block: Mapping[str, object], tools: dict[str, str]) -> Part:
         error = run.get("error")
         reason = as_text(as_mapping(error).get("message")) or _readable(error) or _readable(run.get("reason"))
         text = "\n".join(filter(None, (reason, text))) or f"({status})"
-    text = text or result_text(block.get("content"), None)
+    text = text or result_text(block.get("content"))
     code = str(told["exitCode"]) if isinstance(told.get("exitCode"), int) else ""
     is_error = status in _FAILED or block.get("is_error") is True
     return result(tools.get(call_id, ""), call_id, text, is_error, exit_status=code)
@@ -171,4 +168,4 @@ def _result(block: Mapping[str, object], tools: dict[str, str]) -> Part:
 
 def _readable(value: object) -> str:
     """Return a value as readable text: of blocks their text, of anything else as a plain text."""
-    return result_text(value, None) if isinstance(value, list) else as_plain(value)
+    return result_text(value) if isinstance(value, list) else as_plain(value)

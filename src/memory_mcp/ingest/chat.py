@@ -107,7 +107,7 @@ class ChatReading(Reading):
 
         Without `tool` it gets the name of the noted call.
         """
-        text = result_text(content, None)
+        text = result_text(content)
         return result(tool or self.tools.get(call_id, ""), call_id, text, error, exit_status=exit_status)
 
 

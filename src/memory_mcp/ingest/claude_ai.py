@@ -65,7 +65,9 @@ class ClaudeAiImporter(ExportImporter):
     def _parts(self, message: Mapping[str, object]) -> Iterator[Part]:
         """Yield the parts of one message: of the user what was typed and attached, of the model its blocks.
 
-        Without usable blocks its plain text is taken. A sender that is neither human nor assistant is left out.
+        Without usable blocks its plain text is taken. Thinking that is not kept, bookkeeping, unknown blocks without text, and
+        a sender that is neither human nor assistant are left out with the reason. A call of the tool for artifacts has no
+        `command`; a result without a name has its call's.
         """
         role = _ROLES.get(as_text(message.get("sender")))
         if role is None:
@@ -79,30 +81,23 @@ class ClaudeAiImporter(ExportImporter):
             return
         calls: dict[str, str] = {}
         for block in blocks:
-            yield self._answered(block, calls)
-
-    def _answered(self, block: Mapping[str, object], calls: dict[str, str]) -> Part:
-        """Return a block of the model's as a part: thought, call, result or words, else why it is left out.
-
-        `calls` are the names of earlier calls by id, for results that have no name; a call is added. A call of the tool
-        for artifacts has no `command`.
-        """
-        kind = as_text(block.get("type"))
-        if kind in ("thinking", "redacted_thinking", "reasoning"):
-            return thought(as_text(block.get("thinking")) or as_text(block.get("text")), self._settings.include_thinking)
-        if kind == "tool_use":
-            name, call_id = as_text(block.get("name")), as_text(block.get("id"))
-            calls[call_id] = name
-            part = call(name, block.get("input"), call_id, server=as_text(block.get("integration_name")))
-            return Part(part.role, part.type, part.text, {**part.metadata, "command": ""}) if name == _ARTIFACTS else part
-        if kind == "tool_result":
-            call_id = as_text(block.get("tool_use_id"))
-            name = as_text(block.get("name")) or calls.get(call_id, "")
-            return result(name, call_id, result_text(block.get("content"), None), block.get("is_error") is True)
-        if kind in _SILENT:
-            return dropped(kind)
-        text = plain(block)
-        return said(Role.ASSISTANT, text) if text or kind == "text" else dropped(f"{kind or 'unknown'} block")
+            kind, name, text = as_text(block.get("type")), as_text(block.get("name")), plain(block)
+            if kind in ("thinking", "redacted_thinking", "reasoning"):
+                words = as_text(block.get("thinking")) or as_text(block.get("text"))
+                yield thought(words, self._settings.include_thinking)
+            elif kind == "tool_use":
+                call_id = as_text(block.get("id"))
+                calls[call_id] = name
+                usual = {"command": ""} if name == _ARTIFACTS else {}
+                yield call(name, block.get("input"), call_id, server=as_text(block.get("integration_name")), **usual)
+            elif kind == "tool_result":
+                call_id = as_text(block.get("tool_use_id"))
+                content, failed = result_text(block.get("content")), block.get("is_error") is True
+                yield result(name or calls.get(call_id, ""), call_id, content, failed)
+            elif kind in _SILENT:
+                yield dropped(kind)
+            else:
+                yield said(Role.ASSISTANT, text) if text or kind == "text" else dropped(f"{kind or 'unknown'} block")
 
 
 def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:

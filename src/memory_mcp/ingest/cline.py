@@ -21,7 +21,7 @@ from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappi
 from memory_mcp.ingest.cline_text import Words, split_answer, split_prompt
 from memory_mcp.ingest.files import ClientImporter, editor_data
 from memory_mcp.ingest.growing import read_whole
-from memory_mcp.ingest.lines import Record, first_values, iter_records
+from memory_mcp.ingest.lines import NOT_AN_OBJECT, Record, first_values, iter_records
 from memory_mcp.ingest.parts import Part, content_id, file_time, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
@@ -74,24 +74,18 @@ class ClineImporter(ClientImporter):
         """
         del offset
         reading = _Reading(file, self._settings.include_thinking)
-        return read_whole(reading, file, _messages(reading, file), report)
-
-
-def _messages(reading: "_Reading", file: Path) -> Iterator[Record]:
-    """Yield the messages of a file in either form, one by one.
-
-    Of a session's object also its id is taken; items that are no objects, and what cannot be read, come with their error.
-    """
-    for record in iter_records(file):
-        several = record.value.get("messages")
-        if record.error or not isinstance(several, list):
-            yield record
-            continue
-        reading.open_session(record.value)
-        for value in several:
-            mapping = value if isinstance(value, dict) else {}
-            error = "" if isinstance(value, dict) else "not a JSON object"
-            yield Record(mapping, record.line, record.offset, str(value)[:1024], error)
+        session = reading.session
+        for record in iter_records(file):
+            several = record.value.get("messages")
+            if record.error or not isinstance(several, list):
+                yield from read_whole(reading, file, (record,), report)
+                continue
+            if not session.thread:
+                session.session_id = as_text(record.value.get("sessionId")) or session.session_id
+            for value in several:
+                known, error = (value, "") if isinstance(value, dict) else ({}, NOT_AN_OBJECT)
+                message = Record(known, record.line, record.offset, str(value)[:1024], error)
+                yield from read_whole(reading, file, (message,), report)
 
 
 class _Reading(ChatReading):
@@ -124,11 +118,6 @@ class _Reading(ChatReading):
             told = as_mapping(chat.beside(folder / f"{folder.name}.json"))
             self.cwd = as_text(told.get("cwd")) or as_text(told.get("workspace_root"))
             self.model = "" if self.session.thread else as_text(told.get("model"))
-
-    def open_session(self, value: Mapping[str, object]) -> None:
-        """Take over the session's id from the file itself, unless it is a subagent's."""
-        if not self.session.thread:
-            self.session.session_id = as_text(value.get("sessionId")) or self.session.session_id
 
     def convert(self, record: dict[str, object]) -> Outcome:
         """Return what one message gives: the human's words and results, or words, thoughts and calls of the model, or a summary.

@@ -183,7 +183,8 @@ class _Reading(ChatReading):
     def _part(self, user: bool, block: Mapping[str, object], outcome: Outcome) -> Iterator[Part]:
         """Yield the part of one block: call, result, thought, error, or words; none for an empty one.
 
-        Blocks of the client's own give none and are counted in `outcome` as left out.
+        The exit status is read from the last block of a result that is an error. Blocks of the client's own give none and are
+        counted in `outcome` as left out.
         """
         kind, call = as_text(block.get("type")), as_text(block.get("id"))
         if kind == "toolRequest":
@@ -193,7 +194,13 @@ class _Reading(ChatReading):
             given = value.get("arguments") or ({"error": error} if error else {})
             yield self.called(as_text(value.get("name")), given, call)
         elif kind == "toolResponse":
-            yield self._returned(as_mapping(block.get("toolResult")), call)
+            result = as_mapping(block.get("toolResult"))
+            told = result.get("value")
+            failed = result.get("status") == "error" or as_mapping(told).get("isError") is True
+            content = told.get("content") if isinstance(told, Mapping) else told
+            texts = [chat.text_of(inner) for inner in as_blocks(as_text(result.get("error")) if content is None else content)]
+            ended = _EXIT_CODE.search(texts[-1]) if texts and failed else None
+            yield self.returned(texts, call, error=failed, exit_status=ended[1] if ended else "")
         elif kind in ("thinking", "redactedThinking", "reasoning"):
             yield self.thought(as_text(block.get("thinking")) or as_text(block.get("text")))
         elif kind == "error":
@@ -202,13 +209,3 @@ class _Reading(ChatReading):
             outcome.left_out["written by the client"] += 1
         elif text := chat.text_of(block):
             yield self.asked(text) if user else said(Role.ASSISTANT, text)
-
-    def _returned(self, result: Mapping[str, object], call: str) -> Part:
-        """Return a tool's result; the exit status is read from the last block of an error, "" where it has none."""
-        value = result.get("value")
-        error = result.get("status") == "error" or as_mapping(value).get("isError") is True
-        content = as_mapping(value).get("content") if isinstance(value, Mapping) else value
-        words = content if content is not None else as_text(result.get("error"))
-        blocks = [{"type": "text", "text": chat.text_of(block)} for block in as_blocks(words)]
-        ended = _EXIT_CODE.search(str(blocks[-1]["text"])) if blocks and error else None
-        return self.returned(blocks, call, error=error, exit_status=ended[1] if ended else "")

@@ -42,9 +42,13 @@ class QwenImporter(GeminiImporter):
         return (home / "projects", home / "tmp")
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is Qwen Code's: by its records, or in its folder by the older form."""
-        if file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning))):
-            return True
+        """Return whether a file is Qwen Code's: its records name a session and have parts or a payload, or it has the older form.
+
+        The latter only in the client's folder.
+        """
+        for value in first_values(beginning) if file.suffix == ".jsonl" else ():
+            if "sessionId" in value and ("parts" in as_mapping(value.get("message")) or "systemPayload" in value):
+                return True
         return _HOME in file.parts and is_session(file, beginning)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -180,10 +184,3 @@ def _blocks(record: Mapping[str, object]) -> list[Mapping[str, object]]:
 def _text(record: Mapping[str, object]) -> str:
     """Return the words of a record's message; "" for none."""
     return parts_text(as_mapping(record.get("message")).get("parts"))
-
-
-def _is_own(value: Mapping[str, object]) -> bool:
-    """Return whether a record is of Qwen Code's newer form: a session, and message parts or a payload of the system."""
-    if "sessionId" not in value:
-        return False
-    return "parts" in as_mapping(value.get("message")) or "systemPayload" in value

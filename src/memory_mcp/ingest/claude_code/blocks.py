@@ -130,7 +130,7 @@ def call_metadata(name: str, arguments: object) -> dict[str, str]:
     return {"tool": name, "files": files, "command": as_text(given.get("command")) or as_text(given.get("cmd"))}
 
 
-def result_text(content: object, fallback: object) -> str:
+def result_text(content: object, fallback: object = None) -> str:
     """Return a tool result's text: of a string or of blocks, without reminders, colours and the error's tag.
 
     `fallback`, if it is a text, is used when the content has none.

@@ -225,7 +225,7 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
             metadata = call_metadata(name, given) | {"tool_use_id": as_text(block.get("id"))}
             yield _Part(_suffix(number), Said(Role.ASSISTANT, EventType.TOOL_CALL, call_text(name, given)), metadata)
         elif kind in ("web_search_tool_result", "mcp_tool_result", "tool_result"):
-            text = result_text(block.get("content"), None)
+            text = result_text(block.get("content"))
             metadata = {"tool_use_id": as_text(block.get("tool_use_id"))}
             yield _Part(_suffix(number), Said(Role.TOOL, EventType.TOOL_RESULT, text), metadata)
         elif text := plain(block):

@@ -37,7 +37,8 @@ _MOST_FILES = 20
 def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
     """Return the parts of a message in the user's role: the user's words as one, if any, then summaries and what is left out.
 
-    `harness`: for each block whether the client wrote it, if known; blocks that begin as the client's do count too.
+    `harness`: for each block whether the client wrote it, if known; blocks that begin as the client's do count too. A shell
+    command is "! command" with its output below; of a request to the editor's agent, what the editor wrote before it goes.
     Blank blocks give nothing.
     """
     parts, words = [], []
@@ -49,8 +50,12 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
             parts.append(note(recap(text), record="compacted", **{RECAP: "true"}))
         elif (number < len(harness) and harness[number]) or _INJECTED.match(text):
             parts.append(dropped(INJECTED))
+        elif match := _SHELL_COMMAND.match(text):
+            words.append(f"! {match[1]}\n{(match[2] or '').strip()}".strip())
+        elif text.lstrip().startswith(_IDE) and _REQUEST in text:
+            words.append(text.rsplit(_REQUEST, 1)[1].strip())
         else:
-            words.append(_typed(text))
+            words.append(text)
     return [said(Role.USER, "\n".join(words)), *parts] if words else parts
 
 
@@ -105,18 +110,6 @@ def directory_of(content: object) -> str:
 def recap(text: str) -> str:
     """Return a summary of the conversation so far without the client's sentences that introduce it, other text as it is."""
     return text.split(_INTRODUCED, 1)[-1].strip() if text.startswith(_SUMMARY) else text
-
-
-def _typed(text: str) -> str:
-    """Return a user's text as typed: a shell command as "! command" with its output below, or a request to the editor's agent.
-
-    What the editor wrote before the request is left out; any other text comes back as it is.
-    """
-    if match := _SHELL_COMMAND.match(text):
-        return f"! {match[1]}\n{(match[2] or '').strip()}".strip()
-    if text.lstrip().startswith(_IDE) and _REQUEST in text:
-        return text.rsplit(_REQUEST, 1)[1].strip()
-    return text
 
 
 def _block_text(block: Mapping[str, object]) -> str:

@@ -163,9 +163,15 @@ class GeminiReading(Reading):
     def _user(self, message: Mapping[str, object], source_id: str, time: int | None) -> Given:
         """Return what a message in the user's role gives: results of tools, and a prompt, a summary or the client's own context.
 
-        In a subagent's session a prompt is the calling agent's.
+        Results are those whose call no earlier record has, a millisecond apart. In a subagent's session a prompt is the
+        calling agent's.
         """
-        told = list(self._answers(message, source_id, time))
+        told = []
+        for number, answer in enumerate(_parts(message, "functionResponse")):
+            call_id = as_text(answer.get("id"))
+            if call_id not in self._results and call_id not in self.tools:
+                part = result(as_text(answer.get("name")), call_id, response_text(answer))
+                told.append(Told(f"{call_id or source_id}#result", (part,), None if time is None else time + number))
         # As displayed, else as sent, without the contents of named files and additions of hooks.
         text = parts_text(message.get("displayContent")) or parts_text(message.get("content"))
         text = _HOOK.sub("", text.split(_FILES, 1)[0])
@@ -223,14 +229,6 @@ class GeminiReading(Reading):
                 _bound(self._results)
                 failed = as_text(one.get("status")) in _FAILED
                 yield Told(f"{key}#result", (result(name, call_id, _output(one), is_error=failed),), answered)
-
-    def _answers(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        """Yield results in the user's role whose call no earlier record has, a millisecond apart from `time` on."""
-        for number, answer in enumerate(_parts(message, "functionResponse")):
-            call_id = as_text(answer.get("id"))
-            if call_id not in self._results and call_id not in self.tools:
-                part = result(as_text(answer.get("name")), call_id, response_text(answer))
-                yield Told(f"{call_id or source_id}#result", (part,), None if time is None else time + number)
 
 
 def response_text(answer: Mapping[str, object]) -> str:
