@@ -75,34 +75,13 @@ class _Reading(ChatReading):
             self.version = f"wire {record.get('protocol_version')}"
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """Return what one record gives: messages, steps of an answer, summaries; bookkeeping is skipped with the reason.
-
-        The client's reminders are counted as left out.
-        """
+        """Return what one record gives: messages, steps of an answer, summaries; bookkeeping is skipped with the reason."""
         kind = as_text(record.get("type"))
         if kind in ("config.update", "profile.bind", "llm.request"):
             self.model = as_text(record.get("modelAlias")) or as_text(record.get("model")) or self.model
         outcome = Outcome(time=parse_time(record.get("time")))
         if kind == _APPENDED:
-            message = as_mapping(record.get("message"))
-            role = message.get("role")
-            texts: list[str] = []
-            for block in as_blocks(message.get("content")):
-                clean, reminders = _REMINDER.subn("", chat.text_of(block))
-                outcome.left_out[chat.INJECTED] += reminders
-                texts += filter(None, [clean.strip()])
-            if role == "user":
-                self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
-            elif role == "assistant":
-                outcome.parts = [said(Role.ASSISTANT, text) for text in texts]
-                for made in as_mappings(message.get("toolCalls")):
-                    inner = as_mapping(made.get("function")) or made
-                    outcome.parts.append(self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(made.get("id"))))
-            elif role == "tool":
-                call = as_text(message.get("toolCallId"))
-                outcome.parts = [self.returned(texts, call, error=message.get("isError") is True)]
-            else:
-                outcome.reason = "system prompt" if role == "system" else _FOREIGN
+            self._message(as_mapping(record.get("message")), outcome)
         elif kind == _STEP:
             self._step(as_mapping(record.get("event")), outcome)
         elif kind == _COMPACTED:
@@ -113,6 +92,28 @@ class _Reading(ChatReading):
         words = record.get("message") or record.get("event") or record.get("summary")
         outcome.source_id = content_id(self.session.session_id, self.session.thread, kind, record.get("time"), words)
         return outcome
+
+    def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
+        """Give `outcome` the parts of a message by its role, or the reason why there are none; reminders are left out."""
+        role = message.get("role")
+        texts: list[str] = []
+        for block in as_blocks(message.get("content")):
+            clean, reminders = _REMINDER.subn("", chat.text_of(block))
+            outcome.left_out[chat.INJECTED] += reminders
+            if clean.strip():
+                texts.append(clean.strip())
+        if role == "user":
+            self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
+        elif role == "assistant":
+            outcome.parts = [said(Role.ASSISTANT, text) for text in texts]
+            for made in as_mappings(message.get("toolCalls")):
+                inner = as_mapping(made.get("function")) or made
+                outcome.parts.append(self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(made.get("id"))))
+        elif role == "tool":
+            call, failed = as_text(message.get("toolCallId")), message.get("isError") is True
+            outcome.parts = [self.returned(texts, call, error=failed)]
+        else:
+            outcome.reason = "system prompt" if role == "system" else _FOREIGN
 
     def _asked(self, text: str, origin: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` the parts of a user message: typed by the user, or by the author that its origin names.

@@ -156,23 +156,15 @@ class QwenReading(Reading):
         """
         subtype, payload = as_text(record.get("subtype")), as_mapping(record.get("systemPayload"))
         if subtype == "chat_compression":
-            return [note(_summary(payload.get("compressedHistory")), record="compacted", **{RECAP: "true"})], subtype
+            texts = [parts_text(content.get("parts")).strip() for content in as_mappings(payload.get("compressedHistory"))]
+            # All before the model's polite answer to the summary, without one the first text.
+            end = next((number for number, text in enumerate(texts) if text in POLITE), 1)
+            return [note("\n".join(texts[:end]), record="compacted", **{RECAP: "true"})], subtype
         if subtype == "custom_title":
             return [note(as_text(payload.get("customTitle")), record="title")], subtype
         if subtype == "slash_command" and payload.get("phase") == "invocation":
             return [said(Role.USER, as_text(payload.get("rawCommand")))], subtype
         return [], f"system {subtype}" if subtype in _BOOKKEEPING else UNKNOWN
-
-
-def _summary(history: object) -> str:
-    """Return a compression's summary of the conversation, without the model's polite answer to it; "" for none."""
-    texts: list[str] = []
-    for content in as_mappings(history):
-        text = parts_text(content.get("parts")).strip()
-        if text in POLITE:
-            return "\n".join(texts)
-        texts.append(text)
-    return texts[0] if texts else ""
 
 
 def _blocks(record: Mapping[str, object]) -> list[Mapping[str, object]]:

@@ -17,8 +17,9 @@ from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 
-from memory_mcp.errors import InvalidQuery, SourceUnreadable
+from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.jsonl import exported_of
 from memory_mcp.ingest.markdown.exported import is_exported, messages
 from memory_mcp.ingest.markdown.note import DATE_KEYS, Section, day_of, front_matter, sections, time_of
@@ -64,11 +65,7 @@ class MarkdownImporter:
 
         Raises SourceUnreadable when there is nothing at `path`.
         """
-        if path.is_dir():
-            return _below(path)
-        if not path.exists():
-            raise SourceUnreadable(f"there is no file or folder {path}", "Name an existing file or folder.")
-        return iter((path,))
+        return _below(path) if path.is_dir() else find_files(path, _ENDINGS)
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is a note: among notes, or with front matter, links or a date like one.
