@@ -19,7 +19,7 @@ from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import ClientImporter, editor_data
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, count
 from memory_mcp.ingest.lines import first_values, iter_records
-from memory_mcp.ingest.parts import as_plain, call, dropped, parsed, path_of, result, said
+from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 from memory_mcp.model.sentinel import opens_own_session
@@ -108,7 +108,8 @@ class ChatReading(Reading):
             # An answer that is still being written would be known by its id ever after.
             return Given([*told, Told(f"{key}#answer", (dropped(UNFINISHED),), None)])
         outcome = as_mapping(record.get("result"))
-        told += list(self._rounds(as_mapping(outcome.get("metadata")))) or list(self._shown(key, record))
+        rounds = list(self._rounds(as_mapping(outcome.get("metadata"))))
+        told += rounds or [Told(as_text(record.get("responseId")) or f"{key}#answer", (_shown(record),), None)]
         if time is not None:
             took = as_mapping(outcome.get("timings")).get("totalElapsed")
             told = [replace(one, time=time + number) for number, one in enumerate(told)]
@@ -140,20 +141,17 @@ class ChatReading(Reading):
                     texts = [_text(block.get("value")) for block in blocks]
                     yield Told(f"{call_id}#result", (result(name, call_id, "\n".join(filter(None, texts))),), None)
 
-    @staticmethod
-    def _shown(key: str, request: Mapping[str, object]) -> Iterator[Told]:
-        """Yield the displayed answer of a request without rounds as one item without a time.
 
-        References are shown by their names.
-        """
-        texts = []
-        for one in as_mappings(request.get("response")):
-            if one.get("kind") in (None, "markdownContent"):
-                texts.append(as_text(one.get("value")) or as_text(as_mapping(one.get("content")).get("value")))
-            elif one.get("kind") == "inlineReference":
-                target = as_mapping(one.get("inlineReference"))
-                texts.append(as_text(target.get("name")) or as_text(target.get("path")).rsplit("/", 1)[-1])
-        yield Told(as_text(request.get("responseId")) or f"{key}#answer", (said(Role.ASSISTANT, "".join(texts)),), None)
+def _shown(request: Mapping[str, object]) -> Part:
+    """Return the displayed answer of a request as the model's words; references are shown by their names."""
+    texts = []
+    for one in as_mappings(request.get("response")):
+        if one.get("kind") in (None, "markdownContent"):
+            texts.append(as_text(one.get("value")) or as_text(as_mapping(one.get("content")).get("value")))
+        elif one.get("kind") == "inlineReference":
+            target = as_mapping(one.get("inlineReference"))
+            texts.append(as_text(target.get("name")) or as_text(target.get("path")).rsplit("/", 1)[-1])
+    return said(Role.ASSISTANT, "".join(texts))
 
 
 def _text(value: object) -> str:
