@@ -57,6 +57,7 @@ class ChatReading(Reading):
         #: Records without a time follow those that have one.
         self.infers_times = False
         self._task = ""
+        self._seen: Counter[str] = Counter()
 
     def convert(self, record: dict[str, object]) -> Outcome:
         """Return what one record gives: its parts, id and time, or why it gives nothing; raises NotImplementedError here.
@@ -90,6 +91,11 @@ class ChatReading(Reading):
         if self.session.thread:
             with suppress(RecursionError):
                 self.convert(record)
+
+    def numbered(self, name: str) -> str:
+        """Return an id for a record that is known by `name`: that at first, then "<name>~2", "<name>~3" and so on."""
+        self._seen[name] += 1
+        return name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
 
     def asked(self, text: str) -> Part:
         """Return a user message: the human's words, or in a subagent's file those of the calling agent.

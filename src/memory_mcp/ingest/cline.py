@@ -10,7 +10,6 @@ insert messages, so a place in the array means nothing.
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -97,7 +96,6 @@ class _Reading(ChatReading):
         Its agent is "roo" if the path or a history file says so; a session's file of another name than its folder is a
         subagent's. A task has the time at which its file was written. Raises OSError when the task's file is missing.
         """
-        self._seen: Counter[str] = Counter()
         self._first = True
         folder = file.parent
         history = as_mapping(chat.beside(folder / "history_item.json"))
@@ -142,9 +140,7 @@ class _Reading(ChatReading):
             outcome.time = int(self.session.session_id)
         self._first = False
         content = [record.get(key) for key in ("id", "ts", "role", "content")]
-        name = content_id(self.session.session_id, self.session.thread, *content)
-        self._seen[name] += 1
-        outcome.source_id = name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
+        outcome.source_id = self.numbered(content_id(self.session.session_id, self.session.thread, *content))
         return outcome
 
     def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:

@@ -8,7 +8,6 @@ aside (`context_1.jsonl`) when it shortens or takes back; what both hold is told
 import hashlib
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -81,7 +80,6 @@ class _Reading(ChatReading):
                 self.cwd = path
                 break
         self.session.file_time = file_time(file)
-        self._seen: Counter[str] = Counter()
         self._turns = _turns(folder / "wire.jsonl")
         # Without words, a turn can only be found by its place, and only in a session that was never shortened.
         self._by_words = any(words for _, words in self._turns)
@@ -118,9 +116,8 @@ class _Reading(ChatReading):
         # Messages after a prompt get the start of its turn as their time.
         outcome.time = self._turn
         content, calls = record.get("content"), record.get("tool_calls")
-        name = content_id(self.session.session_id, self.session.thread, role, call, content, calls)
-        self._seen[name] += 1
-        outcome.source_id = name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
+        session = self.session
+        outcome.source_id = self.numbered(content_id(session.session_id, session.thread, role, call, content, calls))
         return outcome
 
     def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:

@@ -89,7 +89,12 @@ class CopilotReading(Reading):
             case "user.message":
                 return self._user(data)
             case "assistant.message":
-                return self._assistant(data)
+                self.model = as_text(data.get("model")) or self.model
+                thinking, text = as_text(data.get("reasoningText")), as_text(data.get("content"))
+                parts = [self.thought(thinking)] if thinking.strip() else []
+                parts += [said(Role.ASSISTANT, text)] if text.strip() else []
+                # A call is read when it is carried out.
+                return parts, DUPLICATE if data.get("toolRequests") else EMPTY
             case "tool.execution_start":
                 tool, call_id = as_text(data.get("toolName")), as_text(data.get("toolCallId"))
                 return [self.called(tool, data.get("arguments"), call_id)], ""
@@ -140,19 +145,6 @@ class CopilotReading(Reading):
         if words.reason or _written_by_client(data):
             return [dropped(INJECTED)], INJECTED
         return [Part(words.role, words.type, words.text)], EMPTY
-
-    def _assistant(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return (parts, reason): the model's thought and words; the reason counts only where there are none.
-
-        Its calls come as events of their own.
-        """
-        self.model = as_text(data.get("model")) or self.model
-        thinking = as_text(data.get("reasoningText"))
-        parts = [self.thought(thinking)] if thinking.strip() else []
-        text = as_text(data.get("content"))
-        # A call is read when it is carried out.
-        reason = DUPLICATE if data.get("toolRequests") else EMPTY
-        return [*parts, *([said(Role.ASSISTANT, text)] if text.strip() else [])], reason
 
     def _result(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return ([a tool's result], ""); the exit status is cut from the text.

@@ -7,6 +7,7 @@ behind them every message: a comment with what is told of it, and its text in a 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 #: Key of the front matter that only an export has.
@@ -96,7 +97,8 @@ def escaped(text: str) -> str:
 def messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | None, str]]:
     """Yield the messages of a day as (number of the line it begins on, its form or None when it is broken, that line).
 
-    Lines must end with their line feed alone. Everything else in the page is the reader's own and is passed over.
+    A form is the object in the message's comment, with its text under "text". Lines must end with their line feed alone.
+    Everything else in the page is the reader's own and is passed over.
     """
     each = enumerate(lines, 1)
     for number, line in each:
@@ -111,13 +113,8 @@ def messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | No
                 whole = True
                 break
             kept.append(below)
-        yield number, _form(found[1], "".join(kept)) if whole else None, line
-
-
-def _form(head: str, text: str) -> Mapping[str, Any] | None:
-    """Return the object in a message's comment, with its text under "text"; None where the comment is no JSON object."""
-    try:
-        told = json.loads(head)
-    except ValueError:
-        return None
-    return {**told, "text": text.removesuffix("\n")} if isinstance(told, dict) else None
+        form = None
+        with suppress(ValueError):
+            told = json.loads(found[1]) if whole else None
+            form = {**told, "text": "".join(kept).removesuffix("\n")} if isinstance(told, dict) else None
+        yield number, form, line
