@@ -109,10 +109,7 @@ class ChatReading(Reading):
         return Part(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, text.strip())
 
     def returned(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
-        """Return a tool's result; `content` may have any form that `result_text` takes.
-
-        Without `tool` it gets the name of the noted call.
-        """
+        """Return a tool's result, by default named as the noted call; `content` may have any form that `result_text` takes."""
         text = result_text(content)
         return result(tool or self.tools.get(call_id, ""), call_id, text, error, exit_status=exit_status)
 
@@ -128,10 +125,7 @@ def words_of(content: object) -> str:
 
 
 def text_of(block: Mapping[str, object]) -> str:
-    """Return a block as text (`plain`); an image becomes "[image <media type>]", whatever key states its type.
-
-    "[image]" for an image without one, "" for a block without text.
-    """
+    """Return a block as text (`plain`), of an image "[image <media type>]", or "[image]" without a type; "" for no text."""
     if block.get("type") in ("image", "image_url", "input_image"):
         source = as_mapping(block.get("source"))
         media = as_text(source.get("media_type")) or as_text(block.get("mimeType")) or as_text(block.get("mime_type"))

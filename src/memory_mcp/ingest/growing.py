@@ -124,7 +124,10 @@ class GrowingImporter(ABC, ClientImporter):
         return file.suffix == ".jsonl" and any(map(self.is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Return the steps of the records behind the byte offset, as `read_growing` does."""
+        """Return a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+
+        Records without an event give no drafts and are counted in `report`. Raises OSError when the file cannot be read.
+        """
         return read_growing(self.reading(file), file, offset, report)
 
     @staticmethod
@@ -159,10 +162,7 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
 
 
 def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
-    """Yield a step for each record of a file that is always read from its start: its drafts and its own offset.
-
-    Each is counted in `report`, as used or as skipped with the reason.
-    """
+    """Yield the drafts and the own offset of each record of a file read from its start; `report` counts them, used or skipped."""
     for record in records:
         given = Given(reason=record.error) if record.error else reading.give(record.value)
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)

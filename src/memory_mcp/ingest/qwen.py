@@ -75,7 +75,7 @@ class QwenReading(Reading):
     def give(self, record: dict[str, object]) -> Given:
         """Return what a record gives, after taking over its session, thread, directory, branch, version and model.
 
-        An unknown kind gives only the reason, and nothing is taken over.
+        A call and its result are named by the call's id. An unknown kind gives only the reason, and nothing is taken over.
         """
         readers = {"user": self._user, "assistant": self._assistant, "tool_result": self._results, "system": self._system}
         reader = readers.get(as_text(record.get("type")))

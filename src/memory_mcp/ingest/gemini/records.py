@@ -102,11 +102,17 @@ class GeminiReading(Reading):
     def tell(self, message: Mapping[str, object], again: bool = False) -> Given:
         """Return what one message gives; `again`: all messages so far are repeated, so that one seen before gives nothing.
 
-        Prompts, answers with thoughts and calls, errors; notices and unknown kinds give the reason.
+        Prompts, also those of the log, answers with thoughts and calls, errors; notices and unknown kinds give the reason.
         """
         kind, time = message.get("type"), parse_time(message.get("timestamp"))
         if "messageId" in message and "message" in message:
-            return self._logged(message, time)
+            # A prompt of the log; nothing if its session has a file of its own, or no id.
+            session = as_text(message.get("sessionId"))
+            if not session or session[:8] in self._beside:
+                return Given(reason=DUPLICATE)
+            self.session.session_id = session
+            source_id = f"log:{session}:{as_plain(message.get('messageId'))}"
+            return Given([Told(source_id, (said(Role.USER, as_text(message.get("message"))),), time)])
         source_id = as_text(message.get("id")) or f"content:{content_id(self.session.session_id, message)}"
         if again and source_id in self._first:
             return Given(reason=DUPLICATE)
@@ -150,15 +156,6 @@ class GeminiReading(Reading):
             time = self._first.setdefault(source_id, time)
             _bound(self._first)
         return time
-
-    def _logged(self, entry: Mapping[str, object], time: int | None) -> Given:
-        """Return a prompt of the log; nothing, as told elsewhere, if its session has a file of its own, or no id."""
-        session = as_text(entry.get("sessionId"))
-        if not session or session[:8] in self._beside:
-            return Given(reason=DUPLICATE)
-        self.session.session_id = session
-        source_id = f"log:{session}:{as_plain(entry.get('messageId'))}"
-        return Given([Told(source_id, (said(Role.USER, as_text(entry.get("message"))),), time)])
 
     def _user(self, message: Mapping[str, object], source_id: str, time: int | None) -> Given:
         """Return what a message in the user's role gives: results of tools, and a prompt, a summary or the client's own context.
