@@ -31,7 +31,7 @@ _BOOKKEEPING = frozenset(
 
 
 class QwenImporter(GeminiImporter):
-    """Reads the sessions of every version of Qwen Code that keeps them; older ones have the form of Gemini CLI."""
+    """Reads the sessions of every version of Qwen Code that keeps them."""
 
     name = AGENT
     title = "Qwen Code"

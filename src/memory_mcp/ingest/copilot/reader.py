@@ -22,10 +22,11 @@ _QUOTED = 1024
 
 
 class CopilotImporter(GrowingImporter):
-    """Reads the sessions of every version of Copilot CLI; older ones, one JSON object each, from their start at any offset."""
+    """Reads the sessions of every version of Copilot CLI."""
 
     name = AGENT
     title = "Copilot CLI"
+    #: Older sessions are one JSON object each (`.json`), and read from their start at any offset.
     endings = (".jsonl", ".json")
 
     def default_paths(self) -> tuple[Path, ...]:
