@@ -29,7 +29,6 @@ UNFINISHED = "not finished yet"
 #: Folders of sessions, within a workspace's own and of windows without one.
 _FOLDERS = frozenset({"chatSessions", "emptyWindowChatSessions"})
 _EDITIONS = ("Code", "Code - Insiders", "VSCodium")
-_QUOTED = 1024
 _INITIAL, _SET, _PUSH, _DELETE = range(4)
 
 
@@ -78,7 +77,7 @@ class CopilotChatImporter(ClientImporter):
         is_own = bool(listed) and opens_own_session(as_text(as_mapping(listed[0].get("message")).get("text")))
         for number, request in enumerate(listed, 1):
             given = Given(reason=OWN_SESSION) if is_own else reading.give(dict(request, last=number == len(listed)))
-            yield Read(count(reading, given, report, file, number, as_plain(request)[:_QUOTED]), 0)
+            yield Read(count(reading, given, report, file, number, request), 0)
 
 
 class ChatReading(Reading):

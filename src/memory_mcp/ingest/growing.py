@@ -16,7 +16,7 @@ from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.lines import Record, first_values, iter_records, iter_tail
-from memory_mcp.ingest.parts import EMPTY, Part, Session, call, thought
+from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call, thought
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import opens_own_session
 from memory_mcp.scope import project_of
@@ -168,11 +168,11 @@ def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: 
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
 
 
-def count(reading: Reading, given: Given, report: ImportReport, file: Path, line: int, quote: str) -> tuple[EventDraft, ...]:
+def count(reading: Reading, given: Given, report: ImportReport, file: Path, line: int, quote: object) -> tuple[EventDraft, ...]:
     """Return the drafts of what one record gave, and count it in the report: one line, used, or skipped with its reason.
 
     The reason is that of the first part left out, else `given.reason`; parts left out are counted for a record that is
-    used. `quote` is the record's beginning.
+    used. `quote` is the record, or the beginning of its text.
     """
     drafts = tuple(draft for told in given.told for draft in reading.drafts(told))
     left_out = Counter(part.left_out for told in given.told for part in told.parts if part.left_out)
@@ -181,5 +181,5 @@ def count(reading: Reading, given: Given, report: ImportReport, file: Path, line
         report.lines_used += 1
         report.left_out.update(left_out)
     else:
-        report.skip(next(iter(left_out), given.reason), file, line, quote)
+        report.skip(next(iter(left_out), given.reason), file, line, as_plain(quote))
     return drafts

@@ -11,14 +11,12 @@ from memory_mcp.ingest.copilot.events import AGENT, CopilotReading
 from memory_mcp.ingest.copilot.history import messages_of
 from memory_mcp.ingest.growing import Given, GrowingImporter, count, read_whole
 from memory_mcp.ingest.lines import iter_records
-from memory_mcp.ingest.parts import as_plain
 from memory_mcp.model.sentinel import opens_own_session
 
 #: Where older versions kept one JSON object a session.
 _OLDER = "history-session-state"
 #: `session-state/<id>/events.jsonl`
 _EVENTS = "events.jsonl"
-_QUOTED = 1024
 
 
 class CopilotImporter(GrowingImporter):
@@ -70,5 +68,4 @@ class CopilotImporter(GrowingImporter):
                 continue
             for message, given in messages_of(record.value, reading):
                 told = Given(reason=OWN_SESSION) if opens_own_session(reading.prompt) else given
-                drafts = count(reading, told, report, file, record.line, as_plain(message)[:_QUOTED])
-                yield Read(drafts, record.offset)
+                yield Read(count(reading, told, report, file, record.line, message), record.offset)

@@ -10,12 +10,10 @@ from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.gemini.records import GeminiReading
 from memory_mcp.ingest.growing import Given, count, read_growing, read_whole
 from memory_mcp.ingest.lines import first_values, iter_records
-from memory_mcp.ingest.parts import as_plain
 from memory_mcp.model.sentinel import opens_own_session
 
 AGENT = "gemini"
 LOG = "logs.json"
-_QUOTED = 1024
 
 
 class GeminiImporter(ClientImporter):
@@ -87,8 +85,7 @@ def read_session(reading: GeminiReading, file: Path, offset: int, report: Import
         is_own = opens_own_session(reading.prompt)
         for message in messages:
             given = Given(reason=OWN_SESSION) if is_own else reading.tell(message if isinstance(message, dict) else {})
-            drafts = count(reading, given, report, file, record.line, as_plain(message)[:_QUOTED])
-            yield Read(drafts, record.offset)
+            yield Read(count(reading, given, report, file, record.line, message), record.offset)
 
 
 def _is_own(value: dict[str, object]) -> bool:

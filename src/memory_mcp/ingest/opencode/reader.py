@@ -12,10 +12,7 @@ from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.marks import stamp_of
 from memory_mcp.ingest.opencode.messages import AGENT, UNFINISHED, OpencodeReading
 from memory_mcp.ingest.opencode.stores import HEADER, Stored, iter_database, message_file
-from memory_mcp.ingest.parts import as_plain
 from memory_mcp.model.sentinel import opens_own_session
-
-_QUOTED = 1024
 
 
 class OpencodeImporter(ClientImporter):
@@ -77,5 +74,4 @@ def _read(reading: OpencodeReading, stored: Stored, report: ImportReport, file: 
         given = Given(reason=UNFINISHED)
     else:
         given = reading.message(stored.info, stored.id, stored.parts, stored.whose)
-    quote = as_plain({"id": stored.id, **stored.info})[:_QUOTED]
-    return Read(count(reading, given, report, file, number, quote), stored.position)
+    return Read(count(reading, given, report, file, number, {"id": stored.id, **stored.info}), stored.position)
