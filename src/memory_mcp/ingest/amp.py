@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, plain, result_text
-from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import (
     Part,
@@ -48,6 +47,7 @@ class AmpImporter(WholeImporter):
 
     name = AGENT
     title = "Amp"
+    endings = (".json",)
     key = "messages"
     not_ours = "not an Amp thread"
 
@@ -56,13 +56,9 @@ class AmpImporter(WholeImporter):
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         return (Path(data) / "amp" / "threads",)
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the threads (T-*.json) below a folder, in a fixed order, or `path` itself if it is a file.
-
-        Raises SourceUnreadable when there is no such path.
-        """
-        found = find_files(path, (".json",))
-        return (f for f in found if _THREAD.match(f.stem) or f.is_dir()) if path.is_dir() else found
+    def wants(self, file: Path) -> bool:
+        """Return whether a file is named as a thread (T-*.json)."""
+        return _THREAD.match(file.stem) is not None
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a `.json` file is a thread of Amp: its id begins with T-, in the file's name or near its beginning."""
@@ -109,22 +105,21 @@ class AmpImporter(WholeImporter):
             yield said(Role.USER, "\n".join(filter(str.strip, words)), files="\n".join(mentioned))
             yield from (_result(block, tools) for block in blocks if block.get("type") == "tool_result")
         elif role == "assistant":
-            yield from (self._answered(block, tools) for block in blocks)
+            for block in blocks:
+                kind, text = as_text(block.get("type")), plain(block)
+                if kind in ("thinking", "redacted_thinking"):
+                    yield thought(as_text(block.get("thinking")), self._settings.include_thinking)
+                elif kind == "tool_use":
+                    tools[as_text(block.get("id"))] = as_text(block.get("name"))
+                    yield call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
+                else:
+                    yield said(Role.ASSISTANT, text) if text or kind == "text" else dropped(f"{kind or 'unknown'} block")
         elif role == "info":
-            yield from map(_summary, blocks)
+            for block in blocks:
+                recap = as_text(as_mapping(block.get("summary")).get("summary")) if block.get("type") == "summary" else ""
+                yield note(recap, **{RECAP: "true"}) if recap else note(plain(block))
         else:
             yield dropped(f"{role or 'unknown'} message")
-
-    def _answered(self, block: Mapping[str, object], tools: dict[str, str]) -> Part:
-        """Return one block of an answer as a part: thought, call (its name is noted in `tools`), words, or why it is left out."""
-        kind = as_text(block.get("type"))
-        if kind in ("thinking", "redacted_thinking"):
-            return thought(as_text(block.get("thinking")), self._settings.include_thinking)
-        if kind == "tool_use":
-            tools[as_text(block.get("id"))] = as_text(block.get("name"))
-            return call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
-        text = plain(block)
-        return said(Role.ASSISTANT, text) if text or kind == "text" else dropped(f"{kind or 'unknown'} block")
 
 
 def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
@@ -160,26 +155,17 @@ def _result(block: Mapping[str, object], tools: dict[str, str]) -> Part:
     if status in _RUNNING:
         return dropped(_WRITING)
     told = as_mapping(run.get("result"))
-    exit_code = told.get("exitCode")
     text = next((as_text(told[key]) for key in ("output", "content") if as_text(told.get(key))), _readable(run.get("result")))
     if status in _FAILED:
         error = run.get("error")
         reason = as_text(as_mapping(error).get("message")) or _readable(error) or _readable(run.get("reason"))
         text = "\n".join(filter(None, (reason, text))) or f"({status})"
-    text = text or result_text(block.get("content"), None)
-    code = str(exit_code) if isinstance(exit_code, int) else ""
+    text = text or result_text(block.get("content"))
+    code = str(told["exitCode"]) if isinstance(told.get("exitCode"), int) else ""
     is_error = status in _FAILED or block.get("is_error") is True
     return result(tools.get(call_id, ""), call_id, text, is_error, exit_status=code)
 
 
 def _readable(value: object) -> str:
     """Return a value as readable text: of blocks their text, of anything else as a plain text."""
-    return result_text(value, None) if isinstance(value, list) else as_plain(value)
-
-
-def _summary(block: Mapping[str, object]) -> Part:
-    """Return the client's own summary of the conversation so far as a note marked `RECAP`; another block as a plain note."""
-    told = as_mapping(block.get("summary"))
-    if block.get("type") == "summary" and as_text(told.get("summary")):
-        return note(as_text(told.get("summary")), **{RECAP: "true"})
-    return note(plain(block))
+    return result_text(value) if isinstance(value, list) else as_plain(value)

@@ -5,16 +5,13 @@ lies `transcript.jsonl`, which shortens long texts: it is read only where it is 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
-from memory_mcp.ingest.files import find_files
-from memory_mcp.ingest.growing import read_growing
-from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.growing import GrowingImporter, Reading
 from memory_mcp.ingest.parts import content_id, parsed, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
@@ -42,42 +39,30 @@ _USUAL = {
 _HEADER = re.compile(r"\A(?:(?:Created|Completed) At: [^\n]*\n)+")
 
 
-class AntigravityImporter(ClientImporter):
+class AntigravityImporter(GrowingImporter):
     """Reads the transcripts of Antigravity."""
 
     name = "antigravity"
     title = "Antigravity"
-    growth = Growth.APPENDED
+    endings = (_FULL, _SHORT)
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return the folders `brain` of the command and the editors below ~/.gemini; existing or not."""
         home = Path.home() / ".gemini"
         return tuple(home / name / "brain" for name in ("antigravity-cli", "antigravity", "antigravity-ide"))
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the transcripts below a folder, of the two of a conversation the full one, or `path` itself if it is a file.
+    def wants(self, file: Path) -> bool:
+        """Return whether a transcript is the full one of its conversation, or the short one where there is no full one."""
+        return file.name != _SHORT or not file.with_name(_FULL).exists()
 
-        Raises SourceUnreadable when there is no such path.
-        """
-        if not path.is_dir():
-            return find_files(path, ())
-        found = find_files(path, (_FULL, _SHORT))
-        return (f for f in found if f.name != _SHORT or not f.with_name(_FULL).exists())
+    @staticmethod
+    def is_own(value: Mapping[str, object]) -> bool:
+        """Return whether a record is a step of Antigravity: it has a known source, and content or a number."""
+        return as_text(value.get("source")) in _SOURCES and ("content" in value or "step_index" in value)
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file is Antigravity's: one of its first steps has a known source and content or a number."""
-        if file.suffix != ".jsonl":
-            return False
-        steps = [value for value in first_values(beginning) if as_text(value.get("source")) in _SOURCES]
-        return any("content" in step or "step_index" in step for step in steps)
-
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
-
-        Records without an event give a step without drafts, and are counted in `report` with the reason. Raises OSError
-        when the file cannot be read.
-        """
-        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
+    def reading(self, file: Path) -> Reading:
+        """Return the state with which the reading of a transcript begins."""
+        return _Reading(file, self._settings.include_thinking)
 
 
 class _Reading(ChatReading):

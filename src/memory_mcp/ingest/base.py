@@ -7,7 +7,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft
 
 #: Bytes of a file by which its kind is recognised.
@@ -153,11 +152,3 @@ class Importer(Protocol):
         source of `Growth.REWRITTEN` is always read from 0.
         """
         ...
-
-
-class ClientImporter:
-    """Base of importers: keeps the settings."""
-
-    def __init__(self, settings: IngestSettings) -> None:
-        """Keep the settings, which say whether the model's thinking is read."""
-        self._settings = settings

@@ -1,6 +1,6 @@
 """What several clients' importers need beyond `growing` and `parts`.
 
-Words in the user's place, summaries, files that are read as a whole, and what lies beside them.
+Words in the user's place, summaries, and what lies beside a session's file.
 
 Invariants
 1. A source id depends on what a record says alone, never on the place in the file, unless a client's records have
@@ -10,16 +10,14 @@ Invariants
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from memory_mcp.ingest.base import ImportReport, Read
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text, plain, result_text
-from memory_mcp.ingest.growing import Given, Reading, Told, count
-from memory_mcp.ingest.lines import Record
-from memory_mcp.ingest.parts import EMPTY, Part, call, dropped, note, result, said, thought
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.growing import Given, Reading, Told
+from memory_mcp.ingest.parts import EMPTY, Part, dropped, note, result, said
 from memory_mcp.model.event import RECAP, EventType, Role
 
 #: Bytes of a small file beside a session (its title, directory) that are read.
@@ -54,13 +52,12 @@ class ChatReading(Reading):
     """One read of one session of a chat client."""
 
     def __init__(self, agent: str, session_id: str, thinking: bool, thread: str = "") -> None:
-        """Begin a session; `thread` is the id of a subagent, "" for none. `thinking` keeps the model's thoughts."""
-        super().__init__(agent, session_id)
-        self.session.thread = thread
-        self._thinking = thinking
+        """Begin a session; `thinking` keeps the model's thoughts, `thread` is the id of a subagent, "" for none."""
+        super().__init__(agent, session_id, thinking, thread)
         #: Records without a time follow those that have one.
         self.infers_times = False
         self._task = ""
+        self._seen: Counter[str] = Counter()
 
     def convert(self, record: dict[str, object]) -> Outcome:
         """Return what one record gives: its parts, id and time, or why it gives nothing; raises NotImplementedError here.
@@ -95,6 +92,11 @@ class ChatReading(Reading):
             with suppress(RecursionError):
                 self.convert(record)
 
+    def numbered(self, name: str) -> str:
+        """Return an id for a record that is known by `name`: that at first, then "<name>~2", "<name>~3" and so on."""
+        self._seen[name] += 1
+        return name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
+
     def asked(self, text: str) -> Part:
         """Return a user message: the human's words, or in a subagent's file those of the calling agent.
 
@@ -106,18 +108,9 @@ class ChatReading(Reading):
         begins = text == self._task
         return Part(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, text.strip())
 
-    def thought(self, text: str) -> Part:
-        """Return the model's thinking as a note, marked as left out unless the settings keep thinking."""
-        return thought(text, self._thinking)
-
-    def called(self, tool: str, arguments: object, call_id: str) -> Part:
-        """Return a tool call, and note the name of its tool for its result; `arguments` are an object or its JSON as text."""
-        self.remember(call_id, tool)
-        return call(tool, arguments, call_id)
-
     def returned(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
         """Return a tool's result, by default named as the noted call; `content` may have any form that `result_text` takes."""
-        text = result_text(content, None)
+        text = result_text(content)
         return result(tool or self.tools.get(call_id, ""), call_id, text, error, exit_status=exit_status)
 
 
@@ -126,11 +119,9 @@ def retold(text: str, record: str) -> Part:
     return note(text, record=record, **{RECAP: "true"})
 
 
-def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
-    """Yield the drafts and the own offset of each record of a file read from its start; `report` counts them, used or skipped."""
-    for record in records:
-        given = Given(reason=record.error) if record.error else reading.give(record.value)
-        yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
+def words_of(content: object) -> str:
+    """Return a message's content as text, its blocks (`text_of`) one a line, without those that have none; "" for no text."""
+    return "\n".join(filter(None, map(text_of, as_blocks(content))))
 
 
 def text_of(block: Mapping[str, object]) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mappings, as_text, plain, result_text
 from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, result, said, thought
@@ -48,15 +48,15 @@ class ClaudeAiImporter(ExportImporter):
         name = as_text(value.get("uuid")) or content_id(title, created)
         session = Session(AGENT, name, metadata={"model": as_text(value.get("model"))})
         yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
-        messages = value["chat_messages"]
-        assert isinstance(messages, list)
-        branches = _branches([as_mapping(m) for m in messages], as_text(value.get("current_leaf_message_uuid")))
+        listed = as_list(value["chat_messages"])
+        messages = as_mappings(listed)
+        branches = _branches(messages, as_text(value.get("current_leaf_message_uuid")))
         for number, (message, branch) in enumerate(zip(messages, branches, strict=True)):
             session.thread = branch
-            source_id = as_text(as_mapping(message).get("uuid")) or f"{name}:{number}:{content_id(message)}"
-            parts = list(self._parts(as_mapping(message)))
-            drafts = session.put(parts, source_id, parse_time(as_mapping(message).get("created_at")))
-            yield from tally.took(drafts, parts, record.line, message)
+            source_id = as_text(message.get("uuid")) or f"{name}:{number}:{content_id(listed[number])}"
+            parts = list(self._parts(message))
+            drafts = session.put(parts, source_id, parse_time(message.get("created_at")))
+            yield from tally.took(drafts, parts, record.line, listed[number])
         # It tells all of the conversation, whenever that was: without a time it stands behind the last message, and is
         # known again when the conversation has gone on.
         session.thread, session.last, summary = "", None, as_text(value.get("summary"))
@@ -65,7 +65,9 @@ class ClaudeAiImporter(ExportImporter):
     def _parts(self, message: Mapping[str, object]) -> Iterator[Part]:
         """Yield the parts of one message: of the user what was typed and attached, of the model its blocks.
 
-        Without usable blocks its plain text is taken. A sender that is neither human nor assistant is left out.
+        Without usable blocks its plain text is taken. Thinking that is not kept, bookkeeping, unknown blocks without text, and
+        a sender that is neither human nor assistant are left out with the reason. A call of the tool for artifacts has no
+        `command`; a result without a name has its call's.
         """
         role = _ROLES.get(as_text(message.get("sender")))
         if role is None:
@@ -79,30 +81,23 @@ class ClaudeAiImporter(ExportImporter):
             return
         calls: dict[str, str] = {}
         for block in blocks:
-            yield self._answered(block, calls)
-
-    def _answered(self, block: Mapping[str, object], calls: dict[str, str]) -> Part:
-        """Return a block of the model's as a part: thought, call, result or words, else why it is left out.
-
-        `calls` are the names of earlier calls by id, for results that have no name; a call is added. A call of the tool
-        for artifacts has no `command`.
-        """
-        kind = as_text(block.get("type"))
-        if kind in ("thinking", "redacted_thinking", "reasoning"):
-            return thought(as_text(block.get("thinking")) or as_text(block.get("text")), self._settings.include_thinking)
-        if kind == "tool_use":
-            name, call_id = as_text(block.get("name")), as_text(block.get("id"))
-            calls[call_id] = name
-            part = call(name, block.get("input"), call_id, server=as_text(block.get("integration_name")))
-            return Part(part.role, part.type, part.text, {**part.metadata, "command": ""}) if name == _ARTIFACTS else part
-        if kind == "tool_result":
-            call_id = as_text(block.get("tool_use_id"))
-            name = as_text(block.get("name")) or calls.get(call_id, "")
-            return result(name, call_id, result_text(block.get("content"), None), block.get("is_error") is True)
-        if kind in _SILENT:
-            return dropped(kind)
-        text = plain(block)
-        return said(Role.ASSISTANT, text) if text or kind == "text" else dropped(f"{kind or 'unknown'} block")
+            kind, name, text = as_text(block.get("type")), as_text(block.get("name")), plain(block)
+            if kind in ("thinking", "redacted_thinking", "reasoning"):
+                words = as_text(block.get("thinking")) or as_text(block.get("text"))
+                yield thought(words, self._settings.include_thinking)
+            elif kind == "tool_use":
+                call_id = as_text(block.get("id"))
+                calls[call_id] = name
+                usual = {"command": ""} if name == _ARTIFACTS else {}
+                yield call(name, block.get("input"), call_id, server=as_text(block.get("integration_name")), **usual)
+            elif kind == "tool_result":
+                call_id = as_text(block.get("tool_use_id"))
+                content, failed = result_text(block.get("content")), block.get("is_error") is True
+                yield result(name or calls.get(call_id, ""), call_id, content, failed)
+            elif kind in _SILENT:
+                yield dropped(kind)
+            else:
+                yield said(Role.ASSISTANT, text) if text or kind == "text" else dropped(f"{kind or 'unknown'} block")
 
 
 def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:
@@ -111,8 +106,8 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
     A long paste is an attachment without a name, and counts as said by the user.
     """
     texts = [plain(block) for block in blocks]
-    attached = [as_mapping(a) for a in as_list(message.get("attachments"))]
-    files = [as_text(as_mapping(f).get("file_name")) for key in ("files", "files_v2") for f in as_list(message.get(key))]
+    attached = as_mappings(message.get("attachments"))
+    files = [as_text(file.get("file_name")) for key in ("files", "files_v2") for file in as_mappings(message.get(key))]
     names = list(dict.fromkeys(filter(None, [*(as_text(a.get("file_name")) for a in attached), *files])))
     words = "\n".join(filter(str.strip, [*texts, *(f"[{name}]" for name in names)]))
     yield said(Role.USER, words, files="\n".join(names))

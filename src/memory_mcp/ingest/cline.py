@@ -10,17 +10,17 @@ insert messages, so a place in the array means nothing.
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.cline_text import Words, split_answer, split_prompt
-from memory_mcp.ingest.files import editor_data, find_files
-from memory_mcp.ingest.lines import Record, first_values, iter_records
+from memory_mcp.ingest.files import ClientImporter, editor_data
+from memory_mcp.ingest.growing import read_whole
+from memory_mcp.ingest.lines import NOT_AN_OBJECT, Record, first_values, iter_records
 from memory_mcp.ingest.parts import Part, content_id, file_time, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
@@ -48,6 +48,7 @@ class ClineImporter(ClientImporter):
     name = "cline"
     title = "Cline and Roo Code"
     growth = Growth.REWRITTEN
+    endings = (_TASK, _SESSION)
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return Cline's folders ($CLINE_DIR, else ~/.cline), Roo's and both extensions' in each editor; existing or not."""
@@ -57,10 +58,6 @@ class ClineImporter(ClientImporter):
         for editor in _EDITORS:
             folders += [editor_data() / editor / "User" / "globalStorage" / name / "tasks" for name in _EXTENSIONS]
         return tuple(folders)
-
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the conversations below a folder in a fixed order, or `path` itself; raises SourceUnreadable if missing."""
-        return find_files(path, (_TASK, _SESSION))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is a conversation: it has one of two names, and messages near its beginning."""
@@ -76,24 +73,18 @@ class ClineImporter(ClientImporter):
         """
         del offset
         reading = _Reading(file, self._settings.include_thinking)
-        return chat.read_whole(reading, file, _messages(reading, file), report)
-
-
-def _messages(reading: "_Reading", file: Path) -> Iterator[Record]:
-    """Yield the messages of a file in either form, one by one.
-
-    Of a session's object also its id is taken; items that are no objects, and what cannot be read, come with their error.
-    """
-    for record in iter_records(file):
-        several = record.value.get("messages")
-        if record.error or not isinstance(several, list):
-            yield record
-            continue
-        reading.open_session(record.value)
-        for value in several:
-            mapping = value if isinstance(value, dict) else {}
-            error = "" if isinstance(value, dict) else "not a JSON object"
-            yield Record(mapping, record.line, record.offset, str(value)[:1024], error)
+        session = reading.session
+        for record in iter_records(file):
+            several = record.value.get("messages")
+            if record.error or not isinstance(several, list):
+                yield from read_whole(reading, file, (record,), report)
+                continue
+            if not session.thread:
+                session.session_id = as_text(record.value.get("sessionId")) or session.session_id
+            for value in several:
+                known, error = (value, "") if isinstance(value, dict) else ({}, NOT_AN_OBJECT)
+                message = Record(known, record.line, record.offset, str(value)[:1024], error)
+                yield from read_whole(reading, file, (message,), report)
 
 
 class _Reading(ChatReading):
@@ -103,39 +94,28 @@ class _Reading(ChatReading):
         """Begin a conversation, and read directory and model from the small files beside it.
 
         Its agent is "roo" if the path or a history file says so; a session's file of another name than its folder is a
-        subagent's.
+        subagent's. A task has the time at which its file was written. Raises OSError when the task's file is missing.
         """
-        self._file = file
-        self._seen: Counter[str] = Counter()
         self._first = True
         folder = file.parent
-        self._history = as_mapping(chat.beside(folder / "history_item.json"))
-        roo = bool(self._history) or not _ROO.isdisjoint(file.parts)
+        history = as_mapping(chat.beside(folder / "history_item.json"))
+        roo = bool(history) or not _ROO.isdisjoint(file.parts)
         super().__init__("roo" if roo else "cline", folder.name, thinking)
         self.infers_times = True
         if file.name == _TASK:
-            self._open_task(folder)
+            # The directory is in the task's history, its own or that of all tasks.
+            if not history:
+                tasks = as_mappings(chat.beside(folder.parent.parent / "state" / "taskHistory.json"))
+                history = next((task for task in tasks if task.get("id") == folder.name), {})
+            self.cwd = as_text(history.get("workspace")) or as_text(history.get("cwdOnTaskInitialization"))
+            self.session.file_time = file_time(file)
         else:
             # The manifest gives directory and model; a file of another name belongs to a subagent.
-            stem = self._file.name.removesuffix(_SESSION)
+            stem = file.name.removesuffix(_SESSION)
             self.session.thread = "" if stem == folder.name else stem
             told = as_mapping(chat.beside(folder / f"{folder.name}.json"))
             self.cwd = as_text(told.get("cwd")) or as_text(told.get("workspace_root"))
             self.model = "" if self.session.thread else as_text(told.get("model"))
-
-    def _open_task(self, folder: Path) -> None:
-        """Set the task's directory from its history, of its own or of all tasks, and the time at which its file was written."""
-        told = self._history
-        if not told:
-            tasks = as_mappings(chat.beside(folder.parent.parent / "state" / "taskHistory.json"))
-            told = next((task for task in tasks if task.get("id") == folder.name), {})
-        self.cwd = as_text(told.get("workspace")) or as_text(told.get("cwdOnTaskInitialization"))
-        self.session.file_time = file_time(self._file)
-
-    def open_session(self, value: Mapping[str, object]) -> None:
-        """Take over the session's id from the file itself, unless it is a subagent's."""
-        if not self.session.thread:
-            self.session.session_id = as_text(value.get("sessionId")) or self.session.session_id
 
     def convert(self, record: dict[str, object]) -> Outcome:
         """Return what one message gives: the human's words and results, or words, thoughts and calls of the model, or a summary.
@@ -144,11 +124,12 @@ class _Reading(ChatReading):
         the task's name.
         """
         role = record.get("role")
-        outcome = Outcome(time=parse_time(record.get("ts")), metadata={"model": _model(record) if role == "assistant" else ""})
+        told = as_mapping(record.get("modelInfo")) if role == "assistant" else {}
+        model = as_text(told.get("id")) or as_text(told.get("modelId"))
+        outcome = Outcome(time=parse_time(record.get("ts")), metadata={"model": model})
         blocks = as_blocks(record.get("content"))
         if record.get("isSummary") is True:
-            texts = [chat.text_of(block) for block in blocks]
-            outcome.parts = [chat.retold("\n".join(filter(None, texts)), "summary")]
+            outcome.parts = [chat.retold(chat.words_of(record.get("content")), "summary")]
         elif role == "user":
             self._user(blocks, outcome)
         elif role == "assistant":
@@ -158,10 +139,8 @@ class _Reading(ChatReading):
         if outcome.time is None and self._first and _MOMENT.match(self.session.session_id):
             outcome.time = int(self.session.session_id)
         self._first = False
-        session, told = self.session, [record.get(key) for key in ("id", "ts", "role", "content")]
-        name = content_id(session.session_id, session.thread, *told)
-        self._seen[name] += 1
-        outcome.source_id = name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
+        content = [record.get(key) for key in ("id", "ts", "role", "content")]
+        outcome.source_id = self.numbered(content_id(self.session.session_id, self.session.thread, *content))
         return outcome
 
     def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
@@ -227,9 +206,3 @@ class _Reading(ChatReading):
             self.remember(call, tool)
             return said(Role.ASSISTANT, words)
         return self.called(tool, arguments, call)
-
-
-def _model(record: Mapping[str, object]) -> str:
-    """Return the id, else `modelId`, of the model that wrote a message; "" if it is not stated."""
-    told = as_mapping(record.get("modelInfo"))
-    return as_text(told.get("id")) or as_text(told.get("modelId"))

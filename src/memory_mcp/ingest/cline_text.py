@@ -76,15 +76,12 @@ def split_prompt(text: str, words: Words) -> None:
         words.left_out[INJECTED] += 1
         text = inner[0] if (inner := _RESUMED.search(text)) else ""
     if heading := _RESULT.match(text):
-        words.results.append((heading[1], ""))
         rest = text[heading.end() :]
-        asked = _ASKED.match(rest)
-        if asked:
-            words.results.pop()
-            rest = asked[2]
+        if asked := _ASKED.match(rest):
             words.asked = True
-            words.texts.append(rest.strip())
+            words.texts.append(asked[2].strip())
         else:
+            words.results.append((heading[1], ""))
             words.add(rest)
         return
     text, files = _ATTACHED.subn(_name_of, text)
@@ -130,22 +127,21 @@ def _name_of(match: re.Match[str]) -> str:
 
 
 def _environment(text: str, words: Words) -> None:
-    """Set directory and time of `words` from the client's own details, where they state them."""
+    """Set directory and time (UTC ms) of `words` from the client's own details, where they state them.
+
+    The time is None for an impossible one.
+    """
     if found := _CWD.search(text):
         words.cwd = found[1]
     if found := _UTC.search(text):
         words.time = parse_time(found[1])
     elif found := _LOCAL.search(text):
-        words.time = _local_time(found)
-
-
-def _local_time(found: re.Match[str]) -> int | None:
-    """Return a time written as in the United States with its offset, UTC milliseconds; None for an impossible one."""
-    month, day, year, hour, minute, second, offset = (int(found[n]) for n in (1, 2, 3, 4, 5, 6, 8))
-    hour = hour % 12 + (12 if found[7] == "PM" else 0)
-    minutes = abs(offset) * 60 + int(found[9])
-    try:
-        zone = dt.timezone(dt.timedelta(minutes=-minutes if found[8].startswith("-") else minutes))
-        return int(dt.datetime(year, month, day, hour, minute, second, tzinfo=zone).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        return None
+        # As written in the United States, with its offset.
+        month, day, year, hour, minute, second, offset = (int(found[n]) for n in (1, 2, 3, 4, 5, 6, 8))
+        hour = hour % 12 + (12 if found[7] == "PM" else 0)
+        minutes = abs(offset) * 60 + int(found[9])
+        try:
+            zone = dt.timezone(dt.timedelta(minutes=-minutes if found[8].startswith("-") else minutes))
+            words.time = int(dt.datetime(year, month, day, hour, minute, second, tzinfo=zone).timestamp() * 1000)
+        except (ValueError, OverflowError):
+            words.time = None

@@ -7,12 +7,12 @@ with @continuedev/cli 1.5.47, and their older forms in the history of its reposi
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_text, plain
-from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_mappings, as_text, plain
 from memory_mcp.ingest.lines import Record, iter_records
 from memory_mcp.ingest.parts import (
     Part,
@@ -48,6 +48,7 @@ class ContinueImporter(WholeImporter):
 
     name = AGENT
     title = "Continue"
+    endings = (".json",)
     key = "history"
     not_ours = "not a Continue session"
 
@@ -55,12 +56,9 @@ class ContinueImporter(WholeImporter):
         """Return the folder `sessions` in $CONTINUE_GLOBAL_DIR, else in ~/.continue; existing or not."""
         return (Path(os.environ.get("CONTINUE_GLOBAL_DIR") or Path.home() / ".continue") / "sessions",)
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the session files below a folder in a fixed order, without the list of sessions, or `path` itself.
-
-        Raises SourceUnreadable when there is no such path.
-        """
-        return (f for f in find_files(path, (".json",)) if f.name != _LIST or not path.is_dir())
+    def wants(self, file: Path) -> bool:
+        """Return whether a file is a session, not the list of sessions."""
+        return file.name != _LIST
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a `.json` file is a session of Continue: no other client keeps a history with a workspace directory."""
@@ -76,7 +74,10 @@ class ContinueImporter(WholeImporter):
         value = record.value
         name, cwd = as_text(value.get("sessionId")) or file.stem, path_of(value.get("workspaceDirectory"))
         session = Session(AGENT, name, project_of(cwd), {"cwd": cwd}, file_time=file_time(file))
-        created = parse_time(_created(file.parent / _LIST).get(name)) or parse_time(value.get("dateCreated"))
+        listed, began = file.parent / _LIST, ""
+        with suppress(OSError):
+            began = _listed(listed, listed.stat().st_mtime_ns).get(name, "")
+        created = parse_time(began) or parse_time(value.get("dateCreated"))
         title = as_text(value.get("title"))
         yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
         items = [as_mapping(item) for item in value["history"]]  # type: ignore[attr-defined]
@@ -87,7 +88,9 @@ class ContinueImporter(WholeImporter):
             parts = list(self._parts(item, message, tools, answered))
             source_id = f"{name}:{number}:{content_id(message.get('role'), message.get('content'), message.get('toolCalls'))}"
             own = parse_time(as_mapping(item.get("reasoning")).get("startAt"))
-            drafts = session.put(parts, source_id, own, {"model": _model(item)})
+            # The model is named in the first log of a prompt.
+            log = next(iter(as_mappings(item.get("promptLogs"))), {})
+            drafts = session.put(parts, source_id, own, {"model": as_text(log.get("modelTitle"))})
             yield from tally.took(drafts, parts, record.line, item)
 
     def _parts(
@@ -95,14 +98,17 @@ class ContinueImporter(WholeImporter):
     ) -> Iterator[Part]:
         """Yield the parts of an entry, then its summary of the conversation if it has one.
 
-        `tools` are the names of earlier calls, `answered` the calls whose result is a message. Context items, system
-        prompts and unknown roles are left out with the reason.
+        `tools` are the names of earlier calls, `answered` the calls whose result is a message. A prompt has the paths of at
+        most 20 attached files. Context items, system prompts and unknown roles are left out with the reason.
         """
-        role, text = as_text(message.get("role")), _text(message.get("content"))
+        role, blocks = as_text(message.get("role")), as_blocks(message.get("content"))
+        text = "\n".join(filter(None, ("[image]" if b.get("type") == "imageUrl" else plain(b) for b in blocks)))
         keep, summary = self._settings.include_thinking, as_text(item.get("conversationSummary"))
         if role == "user":
-            context = as_list(item.get("contextItems"))
-            yield said(Role.USER, text, files="\n".join(_files(context)))
+            context = as_mappings(item.get("contextItems"))
+            uris = [as_mapping(one.get("uri")) for one in context]
+            files = [path_of(uri.get("value")) for uri in uris if uri.get("type") == "file"][:20]
+            yield said(Role.USER, text, files="\n".join(files))
             yield from (dropped(CONTEXT) for _ in context)
         elif role == "thinking":
             yield thought(text, keep)
@@ -150,24 +156,6 @@ def _calls(
         yield result(tools[call_id], call_id, text or f"({status})", status != "done")
 
 
-def _text(content: object) -> str:
-    """Return a message's text, of its blocks one a line; a picture is shown as "[image]". "" for no text."""
-    blocks = as_blocks(content)
-    return "\n".join(filter(None, ("[image]" if b.get("type") == "imageUrl" else plain(b) for b in blocks)))
-
-
-def _files(context: Sequence[object]) -> list[str]:
-    """Return the paths, at most 20, of the files that were attached to a prompt."""
-    uris = [as_mapping(as_mapping(c).get("uri")) for c in context]
-    return [path_of(u.get("value")) for u in uris if u.get("type") == "file"][:20]
-
-
-def _model(item: Mapping[str, object]) -> str:
-    """Return the title of the model that wrote an entry, from its first log of a prompt; "" if none is logged."""
-    logs = as_list(item.get("promptLogs"))
-    return as_text(as_mapping(logs[0] if logs else None).get("modelTitle"))
-
-
 @lru_cache(maxsize=4)
 def _listed(file: Path, mtime_ns: int) -> Mapping[str, str]:
     """Return the time at which each session of a list began, by its id, as the list has it; cached until the file changes.
@@ -177,11 +165,3 @@ def _listed(file: Path, mtime_ns: int) -> Mapping[str, str]:
     del mtime_ns  # tells another version of the list
     values = (record.value for record in iter_records(file) if not record.error)
     return {as_text(v.get("sessionId")): as_plain(v.get("dateCreated")) for v in values}
-
-
-def _created(file: Path) -> Mapping[str, str]:
-    """Return when each session of the list began, by id, as the list has it now; {} if it cannot be read."""
-    try:
-        return _listed(file, file.stat().st_mtime_ns)
-    except OSError:
-        return {}

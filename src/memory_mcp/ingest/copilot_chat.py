@@ -10,15 +10,16 @@ a millisecond behind the other, and the last words at the time that the whole to
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
-from memory_mcp.ingest.files import editor_data, find_files
+from memory_mcp.ingest.files import ClientImporter, editor_data
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, count
 from memory_mcp.ingest.lines import first_values, iter_records
-from memory_mcp.ingest.parts import as_plain, call, dropped, parsed, path_of, result, said, thought
+from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 from memory_mcp.model.sentinel import opens_own_session
@@ -28,7 +29,6 @@ UNFINISHED = "not finished yet"
 #: Folders of sessions, within a workspace's own and of windows without one.
 _FOLDERS = frozenset({"chatSessions", "emptyWindowChatSessions"})
 _EDITIONS = ("Code", "Code - Insiders", "VSCodium")
-_QUOTED = 1024
 _INITIAL, _SET, _PUSH, _DELETE = range(4)
 
 
@@ -38,19 +38,16 @@ class CopilotChatImporter(ClientImporter):
     name = AGENT
     title = "Copilot Chat (VS Code)"
     growth = Growth.REWRITTEN
+    endings = (".json", ".jsonl")
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return the storage folders of VS Code, its Insiders and VSCodium, of workspaces and global; existing or not."""
         storages = ("workspaceStorage", "globalStorage")
         return tuple(editor_data() / edition / "User" / storage for edition in _EDITIONS for storage in storages)
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the session files below `path` in a fixed order, or `path` itself.
-
-        Raises SourceUnreadable without such a path.
-        """
-        found = find_files(path, (".json", ".jsonl"))
-        return (f for f in found if f.is_dir() or f.parent.name in _FOLDERS) if path.is_dir() else found
+    def wants(self, file: Path) -> bool:
+        """Return whether a file is in a folder of sessions."""
+        return file.parent.name in _FOLDERS
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is a session of Copilot Chat: its object, or a log of changes to one."""
@@ -80,7 +77,7 @@ class CopilotChatImporter(ClientImporter):
         is_own = bool(listed) and opens_own_session(as_text(as_mapping(listed[0].get("message")).get("text")))
         for number, request in enumerate(listed, 1):
             given = Given(reason=OWN_SESSION) if is_own else reading.give(dict(request, last=number == len(listed)))
-            yield Read(count(reading, given, report, file, number, as_plain(request)[:_QUOTED]), 0)
+            yield Read(count(reading, given, report, file, number, request), 0)
 
 
 class ChatReading(Reading):
@@ -88,16 +85,16 @@ class ChatReading(Reading):
 
     def __init__(self, file: Path, session: Mapping[str, object], include_thinking: bool) -> None:
         """Begin the session; its directory is that of the workspace in whose storage the file is, "" for none."""
-        super().__init__(AGENT, as_text(session.get("sessionId")) or file.stem)
-        self._include_thinking = include_thinking
+        super().__init__(AGENT, as_text(session.get("sessionId")) or file.stem, include_thinking)
         beside = file.parent.parent / "workspace.json"
         place = next((r.value for r in iter_records(beside)), {}) if beside.is_file() else {}
         self.cwd = path_of(place.get("folder")) or str(Path(path_of(place.get("workspace"))).parent).strip(".")
 
     def give(self, record: dict[str, object]) -> Given:
-        """Return the words, answer and calls of one request, with times.
+        """Return the words, answer and calls of one request, a millisecond apart, the last at the time that the answer took.
 
-        An answer still being written, the last one without a result, is left out for now.
+        Without a time where the request has none. An answer still being written, the last one without a result, is left
+        out for now.
         """
         self.model = as_text(record.get("modelId")).rsplit("/", 1)[-1]
         self.version = as_text(as_mapping(record.get("agent")).get("extensionVersion"))
@@ -110,8 +107,14 @@ class ChatReading(Reading):
             # An answer that is still being written would be known by its id ever after.
             return Given([*told, Told(f"{key}#answer", (dropped(UNFINISHED),), None)])
         outcome = as_mapping(record.get("result"))
-        told += list(self._rounds(as_mapping(outcome.get("metadata")))) or list(self._shown(key, record))
-        return Given(_timed(told, time, as_mapping(outcome.get("timings")).get("totalElapsed")))
+        rounds = list(self._rounds(as_mapping(outcome.get("metadata"))))
+        told += rounds or [Told(as_text(record.get("responseId")) or f"{key}#answer", (_shown(record),), None)]
+        if time is not None:
+            took = as_mapping(outcome.get("timings")).get("totalElapsed")
+            told = [replace(one, time=time + number) for number, one in enumerate(told)]
+            if len(told) > 1 and isinstance(took, int) and took >= len(told):
+                told[-1] = replace(told[-1], time=time + took)
+        return Given(told)
 
     def _rounds(self, metadata: Mapping[str, object]) -> Iterator[Told]:
         """Yield the model's thoughts, words, calls and results, round by round, without times.
@@ -123,49 +126,31 @@ class ChatReading(Reading):
             key = as_text(one.get("id"))
             thinking = as_plain(as_mapping(one.get("thinking")).get("text"))
             if thinking.strip():
-                yield Told(f"{key}#t", (thought(thinking, self._include_thinking),), None)
+                yield Told(f"{key}#t", (self.thought(thinking),), None)
             if (words := as_text(one.get("response"))).strip():
                 yield Told(key, (said(Role.ASSISTANT, words),), None)
-            calls = one.get("toolCalls")
-            for made in as_mappings(calls):
+            for made in as_mappings(one.get("toolCalls")):
                 name, call_id = as_text(made.get("name")), as_text(made.get("id"))
                 given = parsed(made.get("arguments"))
                 if isinstance(given, Mapping):
                     given = {"file_path" if k == "filePath" else k: v for k, v in given.items()}
                 yield Told(call_id, (call(name, given, call_id),), None)
                 if call_id in results:
-                    told = results[call_id]
-                    texts = [_text(block.get("value")) for block in as_mappings(as_mapping(told).get("content"))]
+                    blocks = as_mappings(as_mapping(results[call_id]).get("content"))
+                    texts = [_text(block.get("value")) for block in blocks]
                     yield Told(f"{call_id}#result", (result(name, call_id, "\n".join(filter(None, texts))),), None)
 
-    @staticmethod
-    def _shown(key: str, request: Mapping[str, object]) -> Iterator[Told]:
-        """Yield the displayed answer of a request without rounds as one item without a time.
 
-        References are shown by their names.
-        """
-        listed = request.get("response")
-        texts = []
-        for one in as_mappings(listed):
-            if one.get("kind") in (None, "markdownContent"):
-                texts.append(as_text(one.get("value")) or as_text(as_mapping(one.get("content")).get("value")))
-            elif one.get("kind") == "inlineReference":
-                target = as_mapping(one.get("inlineReference"))
-                texts.append(as_text(target.get("name")) or as_text(target.get("path")).rsplit("/", 1)[-1])
-        yield Told(as_text(request.get("responseId")) or f"{key}#answer", (said(Role.ASSISTANT, "".join(texts)),), None)
-
-
-def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
-    """Return the items with times: one millisecond apart from `time`, the last at the time that the whole answer took.
-
-    Unchanged where `time` is None; `took` (ms) is ignored if it is no number or too short.
-    """
-    if time is None:
-        return told
-    timed = [Told(one.source_id, one.parts, time + number) for number, one in enumerate(told)]
-    if len(timed) > 1 and isinstance(took, int) and took >= len(timed):
-        timed[-1] = Told(timed[-1].source_id, timed[-1].parts, time + took)
-    return timed
+def _shown(request: Mapping[str, object]) -> Part:
+    """Return the displayed answer of a request as the model's words; references are shown by their names."""
+    texts = []
+    for one in as_mappings(request.get("response")):
+        if one.get("kind") in (None, "markdownContent"):
+            texts.append(as_text(one.get("value")) or as_text(as_mapping(one.get("content")).get("value")))
+        elif one.get("kind") == "inlineReference":
+            target = as_mapping(one.get("inlineReference"))
+            texts.append(as_text(target.get("name")) or as_text(target.get("path")).rsplit("/", 1)[-1])
+    return said(Role.ASSISTANT, "".join(texts))
 
 
 def _text(value: object) -> str:

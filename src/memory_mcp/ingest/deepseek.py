@@ -11,12 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
-from memory_mcp.ingest.files import find_files
-from memory_mcp.ingest.growing import read_growing
-from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.growing import GrowingImporter, Reading
 from memory_mcp.ingest.parts import Part, content_id, note, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
@@ -27,50 +24,31 @@ _CHUNKS = frozenset({"text-chunks", "reasoning-chunks", "tool-call-chunks"})
 _SHORTENED = "shortened result"
 
 
-class DeepseekImporter(ClientImporter):
+class DeepseekImporter(GrowingImporter):
     """Reads the session logs of the DeepSeek Harness."""
 
     name = "deepseek"
     title = "DeepSeek Harness"
-    growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return the folder `sessions` in $DSH_HOME, else in ~/.dsh; existing or not."""
         return (Path(os.environ.get("DSH_HOME") or Path.home() / ".dsh").expanduser() / "sessions",)
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the logs below a folder, of the generations of a session the newest, or `path` itself if it is a file.
+    def wants(self, file: Path) -> bool:
+        """Return whether a file is the log of its session's newest generation, the one with the highest number."""
+        found = [(int(m[1] or 0), f) for f in file.parent.glob("session*.jsonl") if (m := _FILE.match(f.name))]
+        return _FILE.match(file.name) is not None and file == max(found, default=(0, None))[1]
 
-        Raises SourceUnreadable when there is no such path.
-        """
-        if not path.is_dir():
-            return find_files(path, ())
-        return (f for f in find_files(path, (".jsonl",)) if f.is_dir() or (_FILE.match(f.name) and f == _newest(f.parent)))
+    @staticmethod
+    def is_own(value: Mapping[str, object]) -> bool:
+        """Return whether a record is one of this client: a header with the delegation depth, or a numbered event with data."""
+        if value.get("type") == "session":
+            return "delegationDepth" in value
+        return isinstance(value.get("seq"), int) and isinstance(value.get("data"), Mapping) and "/" in as_text(value.get("type"))
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file is this client's: by a header with the delegation depth, or by numbered events."""
-        return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
-
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
-
-        Records without an event give a step without drafts, and are counted in `report` with the reason. Raises OSError
-        when the file cannot be read.
-        """
-        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
-
-
-def _newest(folder: Path) -> Path | None:
-    """Return the file of the newest generation of the session in a folder, that with the highest number; None for none."""
-    found = [(int(m[1] or 0), f) for f in folder.glob("session*.jsonl") if (m := _FILE.match(f.name))]
-    return max(found)[1] if found else None
-
-
-def _is_own(value: Mapping[str, object]) -> bool:
-    """Return whether a record is one of this client: a header with the delegation depth, or a numbered event with data."""
-    if value.get("type") == "session":
-        return "delegationDepth" in value
-    return isinstance(value.get("seq"), int) and isinstance(value.get("data"), Mapping) and "/" in as_text(value.get("type"))
+    def reading(self, file: Path) -> Reading:
+        """Return the state with which the reading of a log begins."""
+        return _Reading(file, self._settings.include_thinking)
 
 
 class _Reading(ChatReading):
@@ -111,7 +89,7 @@ class _Reading(ChatReading):
         replaces = isinstance(record.get("surfaceOp"), Mapping)
         if kind == "user/message":
             # Only a message whose source is "user" was typed by a person.
-            text = "\n".join(filter(None, map(chat.text_of, as_blocks(data.get("content")))))
+            text = chat.words_of(data.get("content"))
             if replaces:
                 outcome.parts = [chat.retold(text, "compaction")]
             elif as_mapping(data.get("source")).get("kind") != "user":
@@ -130,7 +108,8 @@ class _Reading(ChatReading):
         elif kind == "session/title":
             outcome.parts = [note(as_text(data.get("title")), record="title")]
         else:
-            return skipped("chunks" if kind in _CHUNKS else "bookkeeping" if kind == "session" or _is_own(record) else _FOREIGN)
+            known = kind == "session" or DeepseekImporter.is_own(record)
+            return skipped("chunks" if kind in _CHUNKS else "bookkeeping" if known else _FOREIGN)
         return outcome
 
     def _returned(self, block: Mapping[str, object], data: Mapping[str, object]) -> Part:

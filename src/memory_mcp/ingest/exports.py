@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
-from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import Record, iter_records
 from memory_mcp.ingest.whole import WholeImporter
 
@@ -27,48 +26,6 @@ _HEADER = b"PK\x03\x04"
 _HEADER_SIZE = 30
 _STREAMED = 0x08
 _DEFLATED = 8
-
-
-def export_files(path: Path) -> Iterator[Path]:
-    """Return `path` itself when it is a file, else the exports below it: conversations.json and its parts, and archives of them.
-
-    Raises SourceUnreadable when there is nothing at `path`.
-    """
-    found = find_files(path, (".json", ".zip"))
-    if not path.is_dir():
-        return found
-    return (f for f in found if f.is_dir() or _NAME.match(f.name) or (f.suffix == ".zip" and _holds_export(f)))
-
-
-def iter_conversations(file: Path) -> Iterator[Record]:
-    """Yield the conversations of an export, of an archive member by member; `reached` is in bytes of the file itself.
-
-    Members of an archive are unpacked into a temporary folder one by one. Raises OSError when the file cannot be read,
-    an archive holds no conversations, or there is no room to unpack.
-    """
-    if not zipfile.is_zipfile(file):
-        yield from iter_records(file)
-        return
-    with tempfile.TemporaryDirectory(prefix="memory-mcp-") as private:
-        members = _members(file)
-        for number, name in enumerate(members):
-            # Unpack the member to a file of its own.
-            loose = Path(private) / f"{number}.json"
-            try:
-                with zipfile.ZipFile(file) as archive:
-                    size = archive.getinfo(name).file_size
-                    if size > shutil.disk_usage(private).free:
-                        raise OSError(f"there is no room to unpack {name} ({size} bytes) in {tempfile.gettempdir()}")
-                    with archive.open(name) as packed, loose.open("wb") as unpacked:
-                        shutil.copyfileobj(packed, unpacked, 1024 * 1024)
-            except _CANNOT_READ as error:
-                raise OSError(f"the archive cannot be read: {error}") from None
-
-            whole = max(1, loose.stat().st_size)
-            for record in iter_records(loose):
-                part = (number + record.reached / whole) / len(members)
-                yield replace(record, reached=int(part * file.stat().st_size))
-            loose.unlink()
 
 
 def beginning_of(beginning: bytes) -> bytes:
@@ -107,14 +64,6 @@ def _inflated(packed: bytes) -> tuple[bytes, bytes]:
     return b"", b""
 
 
-def _holds_export(file: Path) -> bool:
-    """Return whether an archive has conversations in it; False where it cannot be read."""
-    try:
-        return bool(_members(file))
-    except OSError:
-        return False
-
-
 def _members(file: Path) -> list[str]:
     """Return the names of an archive's members with conversations, sorted.
 
@@ -134,19 +83,51 @@ class ExportImporter(WholeImporter):
     """Base of importers of such exports; `own` matches the beginning of one, unpacked."""
 
     own: ClassVar[re.Pattern[bytes]]
+    endings = (".json", ".zip")
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return no path: an export may be downloaded anywhere."""
         return ()
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return `path` itself when it is a file, else the exports below it; raises SourceUnreadable if it is missing."""
-        return export_files(path)
+    def wants(self, file: Path) -> bool:
+        """Return whether a file is named as an export's, or is an archive with one; False for one that cannot be read."""
+        with suppress(OSError):
+            return bool(_members(file)) if file.suffix == ".zip" else _NAME.match(file.name) is not None
+        return False
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a `.json` or `.zip` file begins as an export of this service does, once unpacked."""
         return file.suffix in (".json", ".zip") and self.own.match(beginning_of(beginning)) is not None
 
     def records(self, file: Path) -> Iterator[Record]:
-        """Yield the conversations of an export; `offset` is in bytes of the file itself, also within an archive."""
-        return (replace(record, offset=record.reached) for record in iter_conversations(file))
+        """Yield the conversations of an export, of an archive member by member; `offset` is in bytes of the file itself.
+
+        Members of an archive are unpacked into a temporary folder one by one. Raises OSError when the file cannot be read,
+        an archive holds no conversations, or there is no room to unpack.
+        """
+        if not zipfile.is_zipfile(file):
+            yield from (replace(record, offset=record.reached) for record in iter_records(file))
+            return
+        with tempfile.TemporaryDirectory(prefix="memory-mcp-") as private:
+            members = _members(file)
+            for number, name in enumerate(members):
+                loose = Path(private) / f"{number}.json"
+                _unpack(file, name, loose)
+                whole = max(1, loose.stat().st_size)
+                for record in iter_records(loose):
+                    reached = int((number + record.reached / whole) / len(members) * file.stat().st_size)
+                    yield replace(record, reached=reached, offset=reached)
+                loose.unlink()
+
+
+def _unpack(file: Path, name: str, loose: Path) -> None:
+    """Write a member of an archive to a file of its own. Raises OSError when it cannot be read, or there is no room for it."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            size = archive.getinfo(name).file_size
+            if size > shutil.disk_usage(loose.parent).free:
+                raise OSError(f"there is no room to unpack {name} ({size} bytes) in {tempfile.gettempdir()}")
+            with archive.open(name) as packed, loose.open("wb") as unpacked:
+                shutil.copyfileobj(packed, unpacked, 1024 * 1024)
+    except _CANNOT_READ as error:
+        raise OSError(f"the archive cannot be read: {error}") from None

@@ -1,11 +1,13 @@
-"""List the files to read below a path, in a fixed order."""
+"""List the files to read below a path, in a fixed order; base of the importers of clients' files."""
 
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 from memory_mcp.errors import SourceUnreadable
+from memory_mcp.ingest.settings import IngestSettings
 
 
 def find_files(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
@@ -46,3 +48,27 @@ def editor_data() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+
+
+class ClientImporter:
+    """Base of importers: keeps the settings, and finds files by their names."""
+
+    #: How the names of the client's files end.
+    endings: ClassVar[tuple[str, ...]] = (".jsonl",)
+
+    def __init__(self, settings: IngestSettings) -> None:
+        """Keep the settings, which say whether the model's thinking is read."""
+        self._settings = settings
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """Return the files below a folder with one of `endings` that `wants` takes, in a fixed order, or `path` itself if a file.
+
+        A folder that cannot be listed is returned as well. Raises SourceUnreadable when there is nothing at `path`.
+        """
+        found = find_files(path, self.endings)
+        return (f for f in found if f.is_dir() or self.wants(f)) if path.is_dir() else found
+
+    def wants(self, file: Path) -> bool:
+        """Return whether a file with one of `endings` is the client's, by its name and place: any, unless overridden."""
+        del file
+        return True

@@ -14,15 +14,17 @@ from contextlib import closing
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
-from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.files import ClientImporter
+from memory_mcp.ingest.growing import read_whole
 from memory_mcp.ingest.lines import Record, first_values, iter_records
 from memory_mcp.ingest.parts import Part, content_id, note, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
+AGENT = "goose"
 _DATABASE = "sessions.db"
 _SQLITE = b"SQLite format 3\0"
 _FOREIGN = "not a Goose message"
@@ -40,10 +42,11 @@ _EXIT_CODE = re.compile(r"\bexit (?:code|status):? (-?\d{1,5})\b")
 class GooseImporter(ClientImporter):
     """Reads the sessions of Goose."""
 
-    name = "goose"
+    name = AGENT
     title = "Goose"
     #: A file of lines is small: a changed one is read again as a whole.
     growth = Growth.DATABASE
+    endings = (_DATABASE, ".jsonl")
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return the folders of Goose's data for this platform, or in $GOOSE_PATH_ROOT if it is set; existing or not."""
@@ -57,13 +60,6 @@ class GooseImporter(ClientImporter):
             roaming = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
             return (roaming / "Block" / "goose" / "data" / "sessions",)
         return (Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "goose" / "sessions",)
-
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the databases `sessions.db` and files of lines below a folder in a fixed order, or `path` itself.
-
-        Raises SourceUnreadable when there is no such path.
-        """
-        return find_files(path, (_DATABASE, ".jsonl"))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is Goose's: the database by its name, a file of lines by its header or its messages."""
@@ -82,16 +78,16 @@ class GooseImporter(ClientImporter):
         if database:
             yield from self._rows(file, offset, report)
             return
-        reading = _Reading(file.stem, self._settings.include_thinking)
+        reading = _Reading(AGENT, file.stem, self._settings.include_thinking)
         for record in iter_records(file):
             reading.learn(record.value)
-            for read in chat.read_whole(reading, file, (record,), report):
+            for read in read_whole(reading, file, (record,), report):
                 yield Read(read.drafts, 0)
 
     def _rows(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """Yield a step for each message of a database after the row `offset`, each session's state read up to there first.
 
-        Raises OSError when it cannot be read.
+        A message's row is its line and its offset. Raises OSError when it cannot be read.
         """
         readings: dict[str, _Reading] = {}
         try:
@@ -100,8 +96,8 @@ class GooseImporter(ClientImporter):
                 for row, session, record in _messages(base, "m.id > ? ORDER BY m.id", offset):
                     if session not in readings:
                         readings[session] = _resumed(base, session, offset, self._settings.include_thinking)
-                    records, reading = (_record(row, record),), readings[session]
-                    yield from chat.read_whole(reading, file, records, report)
+                    quote = json.dumps(record, ensure_ascii=False, default=str)[:1024]
+                    yield from read_whole(readings[session], file, (Record(record, row, row, quote),), report)
         except sqlite3.Error as error:
             raise OSError(f"the database cannot be read: {error}") from error
 
@@ -135,14 +131,6 @@ def _json(text: object) -> object:
         return None
 
 
-def _record(row: int, record: dict[str, object]) -> Record:
-    """Return a message of a row as a record of the importers.
-
-    Its row is line and offset; the quote is the first 1,024 characters of its JSON.
-    """
-    return Record(record, row, row, json.dumps(record, ensure_ascii=False, default=str)[:1024])
-
-
 def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool) -> "_Reading":
     """Return the reading state of a session of a database after its rows up to `offset`, of which the last 50 are read.
 
@@ -153,7 +141,7 @@ def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool
     found = base.execute(f"SELECT {', '.join(wanted)} FROM sessions WHERE id = ?", (session,)).fetchone()
     cwd, kind, parent = (str(value or "") for value in found or ("", "", ""))
     helps = kind == "sub_agent"
-    reading = _Reading(parent or session if helps else session, thinking, session if helps else "")
+    reading = _Reading(AGENT, parent or session if helps else session, thinking, session if helps else "")
     reading.cwd = cwd
     last = list(_messages(base, "m.session_id = ? AND m.id <= ? ORDER BY m.id DESC LIMIT ?", session, offset, _LOOK_BACK))
     for _, _, record in reversed(last):
@@ -164,10 +152,6 @@ def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool
 
 class _Reading(ChatReading):
     """State of reading one session."""
-
-    def __init__(self, session_id: str, thinking: bool, thread: str = "") -> None:
-        """Begin a session; `thread` is the id of a subagent, "" for none, and `thinking` keeps the model's thoughts."""
-        super().__init__("goose", session_id, thinking, thread)
 
     def learn(self, record: dict[str, object]) -> None:
         """Learn directory and session id from the header, a record with `working_dir`; other records say nothing."""
@@ -186,7 +170,7 @@ class _Reading(ChatReading):
         outcome = Outcome(time=parse_time(record.get("created")))
         blocks = as_blocks(record.get("content"))
         if as_mapping(metadata.get("usage")).get("isCompaction") is True:
-            outcome.parts = [chat.retold("\n".join(filter(None, map(chat.text_of, blocks))), "compaction")]
+            outcome.parts = [chat.retold(chat.words_of(record.get("content")), "compaction")]
         elif metadata.get("userVisible") is False:
             outcome.left_out[chat.INJECTED] += 1
         else:
@@ -199,7 +183,8 @@ class _Reading(ChatReading):
     def _part(self, user: bool, block: Mapping[str, object], outcome: Outcome) -> Iterator[Part]:
         """Yield the part of one block: call, result, thought, error, or words; none for an empty one.
 
-        Blocks of the client's own give none and are counted in `outcome` as left out.
+        The exit status is read from the last block of a result that is an error. Blocks of the client's own give none and are
+        counted in `outcome` as left out.
         """
         kind, call = as_text(block.get("type")), as_text(block.get("id"))
         if kind == "toolRequest":
@@ -209,7 +194,13 @@ class _Reading(ChatReading):
             given = value.get("arguments") or ({"error": error} if error else {})
             yield self.called(as_text(value.get("name")), given, call)
         elif kind == "toolResponse":
-            yield self._returned(as_mapping(block.get("toolResult")), call)
+            result = as_mapping(block.get("toolResult"))
+            told = result.get("value")
+            failed = result.get("status") == "error" or as_mapping(told).get("isError") is True
+            content = told.get("content") if isinstance(told, Mapping) else told
+            texts = [chat.text_of(inner) for inner in as_blocks(as_text(result.get("error")) if content is None else content)]
+            ended = _EXIT_CODE.search(texts[-1]) if texts and failed else None
+            yield self.returned(texts, call, error=failed, exit_status=ended[1] if ended else "")
         elif kind in ("thinking", "redactedThinking", "reasoning"):
             yield self.thought(as_text(block.get("thinking")) or as_text(block.get("text")))
         elif kind == "error":
@@ -218,13 +209,3 @@ class _Reading(ChatReading):
             outcome.left_out["written by the client"] += 1
         elif text := chat.text_of(block):
             yield self.asked(text) if user else said(Role.ASSISTANT, text)
-
-    def _returned(self, result: Mapping[str, object], call: str) -> Part:
-        """Return a tool's result; the exit status is read from the last block of an error, "" where it has none."""
-        value = result.get("value")
-        error = result.get("status") == "error" or as_mapping(value).get("isError") is True
-        content = as_mapping(value).get("content") if isinstance(value, Mapping) else value
-        words = content if content is not None else as_text(result.get("error"))
-        blocks = [{"type": "text", "text": chat.text_of(block)} for block in as_blocks(words)]
-        ended = _EXIT_CODE.search(str(blocks[-1]["text"])) if blocks and error else None
-        return self.returned(blocks, call, error=error, exit_status=ended[1] if ended else "")

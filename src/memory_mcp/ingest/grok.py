@@ -8,21 +8,17 @@ yet.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
-from memory_mcp.ingest.files import find_files
-from memory_mcp.ingest.growing import read_growing
-from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.growing import GrowingImporter, Reading
 from memory_mcp.ingest.parts import Part, content_id, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
-_CHUNKS = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"})
 _BOOKKEEPING = frozenset(
     "turn_completed turn_started plan available_commands_update current_mode_update usage_update session_info_update"
     " subagent_spawned subagent_finished tool_call_progress hook_execution config_option_update".split()
@@ -31,32 +27,25 @@ _FOREIGN = "not a Grok update"
 _ENDED = frozenset({"completed", "failed"})
 
 
-class GrokImporter(ClientImporter):
+class GrokImporter(GrowingImporter):
     """Reads the sessions of Grok."""
 
     name = "grok"
     title = "Grok"
-    growth = Growth.APPENDED
+    endings = ("updates.jsonl",)
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return the folder `sessions` in $GROK_HOME, else in ~/.grok; existing or not."""
         return (Path(os.environ.get("GROK_HOME") or Path.home() / ".grok").expanduser() / "sessions",)
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the files `updates.jsonl` below `path`, or `path` itself; raises SourceUnreadable without such a path."""
-        return find_files(path, ("updates.jsonl",))
+    @staticmethod
+    def is_own(value: Mapping[str, object]) -> bool:
+        """Return whether a record is an update of a session."""
+        return "sessionUpdate" in _update(value)
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file is a session of Grok: a record at its beginning is an update of a session."""
-        return file.suffix == ".jsonl" and any("sessionUpdate" in _update(value) for value in first_values(beginning))
-
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
-
-        Records without an event give a step without drafts, and are counted in `report` with the reason. Raises OSError
-        when the file cannot be read.
-        """
-        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
+    def reading(self, file: Path) -> Reading:
+        """Return the state with which the reading of a session begins."""
+        return _Reading(file, self._settings.include_thinking)
 
 
 def _update(value: Mapping[str, object]) -> Mapping[str, object]:
@@ -86,7 +75,8 @@ class _Reading(ChatReading):
     def convert(self, record: dict[str, object]) -> Outcome:
         """Return what one update gives: words, thoughts, calls, their outcome, recaps.
 
-        A call that already ended gives both; progress, bookkeeping and foreign records are skipped with the reason.
+        A call that already ended gives both; a user's words hidden from the screen are counted as left out. Progress,
+        bookkeeping and foreign records are skipped with the reason.
         """
         params, update = as_mapping(record.get("params")), _update(record)
         self.model = as_text(as_mapping(update.get("_meta")).get("modelId")) or self.model
@@ -95,16 +85,21 @@ class _Reading(ChatReading):
         outcome = Outcome(time=parse_time(meta.get("agentTimestampMs")) or parse_time(record.get("timestamp")))
         event = as_text(meta.get("eventId"))
         outcome.source_id = event or content_id(self.session.session_id, record.get("timestamp"), update)
-        if kind in _CHUNKS:
-            outcome.parts = self._said(kind, _text(update), update, outcome)
+        if kind == "agent_thought_chunk":
+            outcome.parts = [self.thought(_text(update))]
+        elif kind == "agent_message_chunk":
+            outcome.parts = [said(Role.ASSISTANT, _text(update))]
+        elif kind == "user_message_chunk" and as_mapping(update.get("_meta")).get("hideFromScrollback") is True:
+            outcome.left_out[chat.INJECTED] += 1
+        elif kind == "user_message_chunk":
+            outcome.parts = [said(Role.USER, _text(update))]
         elif kind == "tool_call":
             call = as_text(update.get("toolCallId"))
             own = as_mapping(as_mapping(update.get("_meta")).get("x.ai/tool"))
             tool = as_text(own.get("name")) or as_text(update.get("title")) or as_text(update.get("kind"))
-            parts = [self.called(tool, update.get("rawInput") or {}, call)]
+            outcome.parts = [self.called(tool, update.get("rawInput") or {}, call)]
             if as_text(update.get("status")) in _ENDED:
-                parts.append(self._returned(update))
-            outcome.parts = parts
+                outcome.parts.append(self._returned(update))
         elif kind == "tool_call_update":
             if as_text(update.get("status")) not in _ENDED:
                 return skipped("tool progress")
@@ -116,28 +111,16 @@ class _Reading(ChatReading):
             return skipped(kind if kind in _BOOKKEEPING else _FOREIGN)
         return outcome
 
-    def _said(self, kind: str, text: str, update: Mapping[str, object], outcome: Outcome) -> list[Part]:
-        """Return the thought or words of a chunk as a part; a user's words hidden from the screen are counted as left out."""
-        if kind == "agent_thought_chunk":
-            return [self.thought(text)]
-        if kind == "agent_message_chunk":
-            return [said(Role.ASSISTANT, text)]
-        if as_mapping(update.get("_meta")).get("hideFromScrollback") is True:
-            outcome.left_out[chat.INJECTED] += 1
-            return []
-        return [said(Role.USER, text)]
-
     def _returned(self, update: Mapping[str, object]) -> Part:
-        """Return a tool's outcome, of its content or else its raw output, as an error where the update's status is failed."""
-        texts = [_outcome_text(block) for block in as_blocks(update.get("content"))]
+        """Return a tool's outcome, of its content or else its raw output, as an error where the update's status is failed.
+
+        A change of a file is shown as "[changed <path>]".
+        """
+        texts = []
+        for block in as_blocks(update.get("content")):
+            inner = as_mapping(block.get("content")) if block.get("type") == "content" else block
+            texts.append(f"[changed {as_text(block.get('path'))}]" if block.get("type") == "diff" else chat.text_of(inner))
         raw = update.get("rawOutput")
         text = "\n".join(filter(None, texts)) or (raw if isinstance(raw, str) else as_text(as_mapping(raw).get("output")))
         error = update.get("status") == "failed"
         return self.returned(text, as_text(update.get("toolCallId")), error=error)
-
-
-def _outcome_text(block: Mapping[str, object]) -> str:
-    """Return one block of a call's outcome as text: its content, or "[changed <path>]" for a change of a file."""
-    if block.get("type") == "diff":
-        return f"[changed {as_text(block.get('path'))}]"
-    return chat.text_of(as_mapping(block.get("content")) if block.get("type") == "content" else block)

@@ -5,16 +5,18 @@ Invariants
 2. What a read needs of the part before its offset comes from the head of the file and a bounded look back.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from memory_mcp.ingest.base import ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
-from memory_mcp.ingest.lines import iter_records, iter_tail
-from memory_mcp.ingest.parts import EMPTY, Part, Session
+from memory_mcp.ingest.files import ClientImporter
+from memory_mcp.ingest.lines import Record, first_values, iter_records, iter_tail
+from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call, thought
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import opens_own_session
 from memory_mcp.scope import project_of
@@ -50,9 +52,10 @@ class Given:
 class Reading:
     """State of reading one session; each client's subclass converts its records."""
 
-    def __init__(self, agent: str, session_id: str) -> None:
-        """Begin a session with nothing known of it but the client and an id."""
-        self.session = Session(agent, session_id)
+    def __init__(self, agent: str, session_id: str, thinking: bool, thread: str = "") -> None:
+        """Begin a session; `thinking` keeps the model's thoughts, `thread` is the id of a subagent, "" for none."""
+        self.session = Session(agent, session_id, thread=thread)
+        self._thinking = thinking
         self.cwd = self.remote = self.branch = self.version = self.model = ""
         #: Names of tools by the id of their call.
         self.tools: OrderedDict[str, str] = OrderedDict()
@@ -79,12 +82,21 @@ class Reading:
         self._last = time if time is not None else self._last
         return time
 
-    def remember(self, call: str, tool: str) -> None:
+    def remember(self, call_id: str, tool: str) -> None:
         """Note which tool a call is of, for its result; the last 20,000 are kept. Does nothing where either is ""."""
-        if call and tool:
-            self.tools[call] = tool
+        if call_id and tool:
+            self.tools[call_id] = tool
             if len(self.tools) > _REMEMBERED:
                 self.tools.popitem(last=False)
+
+    def thought(self, text: str) -> Part:
+        """Return the model's thinking as a note, marked as left out unless the settings keep thinking."""
+        return thought(text, self._thinking)
+
+    def called(self, tool: str, arguments: object, call_id: str) -> Part:
+        """Return a tool call, and note the name of its tool for its result; `arguments` are an object or its JSON as text."""
+        self.remember(call_id, tool)
+        return call(tool, arguments, call_id)
 
     def drafts(self, told: Told) -> list[EventDraft]:
         """Return the drafts of one item, with the session's directory, branch, version, project and, for the model's, model.
@@ -100,6 +112,32 @@ class Reading:
         drafts = self.session.put(told.parts, told.source_id, told.time, common)
         self._last = max(self._last or 0, self.session.last) if self.session.last is not None else self._last
         return drafts
+
+
+class GrowingImporter(ABC, ClientImporter):
+    """Base of importers of files of lines that grow, known by their records."""
+
+    growth = Growth.APPENDED
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """Return whether a `.jsonl` file is this client's: one of its first 20 records is."""
+        return file.suffix == ".jsonl" and any(map(self.is_own, first_values(beginning)))
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """Return a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+
+        Records without an event give no drafts and are counted in `report`. Raises OSError when the file cannot be read.
+        """
+        return read_growing(self.reading(file), file, offset, report)
+
+    @staticmethod
+    @abstractmethod
+    def is_own(value: Mapping[str, object]) -> bool:
+        """Return whether a record has this client's form, which no other client's record has."""
+
+    @abstractmethod
+    def reading(self, file: Path) -> Reading:
+        """Return the state with which the reading of a file begins."""
 
 
 def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -120,15 +158,21 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
     is_own = opens_own_session(reading.prompt)
     for record in iter_records(file, offset):
         given = Given(reason=record.error or OWN_SESSION) if record.error or is_own else reading.give(record.value)
-        drafts = count(reading, given, report, file, record.line, record.quote)
-        yield Read(drafts, record.offset)
+        yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
 
 
-def count(reading: Reading, given: Given, report: ImportReport, file: Path, line: int, quote: str) -> tuple[EventDraft, ...]:
+def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
+    """Yield the drafts and the own offset of each record of a file read from its start; `report` counts them, used or skipped."""
+    for record in records:
+        given = Given(reason=record.error) if record.error else reading.give(record.value)
+        yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
+
+
+def count(reading: Reading, given: Given, report: ImportReport, file: Path, line: int, quote: object) -> tuple[EventDraft, ...]:
     """Return the drafts of what one record gave, and count it in the report: one line, used, or skipped with its reason.
 
     The reason is that of the first part left out, else `given.reason`; parts left out are counted for a record that is
-    used. `quote` is the record's beginning.
+    used. `quote` is the record, or the beginning of its text.
     """
     drafts = tuple(draft for told in given.told for draft in reading.drafts(told))
     left_out = Counter(part.left_out for told in given.told for part in told.parts if part.left_out)
@@ -137,5 +181,5 @@ def count(reading: Reading, given: Given, report: ImportReport, file: Path, line
         report.lines_used += 1
         report.left_out.update(left_out)
     else:
-        report.skip(next(iter(left_out), given.reason), file, line, quote)
+        report.skip(next(iter(left_out), given.reason), file, line, as_plain(quote))
     return drafts

@@ -6,38 +6,21 @@ by its origin.
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text
-from memory_mcp.ingest.files import find_files
-from memory_mcp.ingest.growing import read_growing
-from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.growing import GrowingImporter, Reading
 from memory_mcp.ingest.parts import Part, content_id, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventType, Role
 
 #: How the records of a wire begin, the header apart.
-_FAMILIES = (
-    "config",
-    "context",
-    "cron",
-    "file_history",
-    "full_compaction",
-    "goal",
-    "llm",
-    "mcp",
-    "micro_compaction",
-    "permission",
-    "plan_mode",
-    "profile",
-    "swarm_mode",
-    "tools",
-    "turn",
-    "usage",
+_FAMILIES = tuple(
+    "config context cron file_history full_compaction goal llm mcp micro_compaction permission plan_mode profile swarm_mode"
+    " tools turn usage".split()
 )
 _APPENDED, _STEP, _COMPACTED = "context.append_message", "context.append_loop_event", "context.apply_compaction"
 _STEPS = frozenset("step.begin step.end step.retry llm.request llm.response".split())
@@ -45,47 +28,32 @@ _FOREIGN = "not a Kimi Code record"
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.S)
 
 
-class KimiImporter(ClientImporter):
+class KimiImporter(GrowingImporter):
     """Reads the sessions of Kimi Code."""
 
     name = "kimi"
     title = "Kimi Code"
-    growth = Growth.APPENDED
+    endings = ("wire.jsonl",)
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return the folder `sessions` in $KIMI_CODE_HOME, else in ~/.kimi-code; existing or not."""
         return (Path(os.environ.get("KIMI_CODE_HOME") or Path.home() / ".kimi-code").expanduser() / "sessions",)
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the wires below a folder (.../agents/<agent>/wire.jsonl), or `path` itself if it is a file.
+    def wants(self, file: Path) -> bool:
+        """Return whether a wire is an agent's (agents/<agent>/wire.jsonl), none of the older client's, which add nothing."""
+        return file.parent.parent.name == "agents"
 
-        The older client's wires are elsewhere and add nothing to its context files. Raises SourceUnreadable without such
-        a path.
-        """
-        if not path.is_dir():
-            return find_files(path, ())
-        found = find_files(path, ("wire.jsonl",))
-        return (f for f in found if f.is_dir() or f.parent.parent.name == "agents")
+    @staticmethod
+    def is_own(value: Mapping[str, object]) -> bool:
+        """Return whether a record is a wire's header or one of its families with a time."""
+        kind = as_text(value.get("type"))
+        if kind == "metadata":
+            return "protocol_version" in value
+        return kind.startswith(_FAMILIES) and "." in kind and "time" in value
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file is a wire: a record at its beginning is of one of the wire's families."""
-        return file.suffix == ".jsonl" and any(_is_own(value) for value in first_values(beginning))
-
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
-
-        Records without an event give a step without drafts, and are counted in `report` with the reason. Raises OSError
-        when the file cannot be read.
-        """
-        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
-
-
-def _is_own(value: Mapping[str, object]) -> bool:
-    """Return whether a record is a wire's header or one of its families with a time."""
-    kind = as_text(value.get("type"))
-    if kind == "metadata":
-        return "protocol_version" in value
-    return kind.startswith(_FAMILIES) and "." in kind and "time" in value
+    def reading(self, file: Path) -> Reading:
+        """Return the state with which the reading of a wire begins."""
+        return _Reading(file, self._settings.include_thinking)
 
 
 class _Reading(ChatReading):
@@ -113,34 +81,39 @@ class _Reading(ChatReading):
             self.model = as_text(record.get("modelAlias")) or as_text(record.get("model")) or self.model
         outcome = Outcome(time=parse_time(record.get("time")))
         if kind == _APPENDED:
-            message = as_mapping(record.get("message"))
-            role = message.get("role")
-            texts = [text for block in as_blocks(message.get("content")) if (text := self._clean(chat.text_of(block), outcome))]
-            if role == "user":
-                self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
-            elif role == "assistant":
-                outcome.parts = [said(Role.ASSISTANT, text) for text in texts]
-                outcome.parts += map(self._called, as_mappings(message.get("toolCalls")))
-            elif role == "tool":
-                call = as_text(message.get("toolCallId"))
-                outcome.parts = [self.returned(texts, call, error=message.get("isError") is True)]
-            else:
-                outcome.reason = "system prompt" if role == "system" else _FOREIGN
+            self._message(as_mapping(record.get("message")), outcome)
         elif kind == _STEP:
             self._step(as_mapping(record.get("event")), outcome)
         elif kind == _COMPACTED:
             outcome.parts = [chat.retold(as_text(record.get("summary")), "compaction")]
         else:
-            return skipped("bookkeeping" if kind == "forked" or kind.startswith(_FAMILIES) or _is_own(record) else _FOREIGN)
+            known = kind == "forked" or kind.startswith(_FAMILIES) or KimiImporter.is_own(record)
+            return skipped("bookkeeping" if known else _FOREIGN)
         words = record.get("message") or record.get("event") or record.get("summary")
         outcome.source_id = content_id(self.session.session_id, self.session.thread, kind, record.get("time"), words)
         return outcome
 
-    def _clean(self, text: str, outcome: Outcome) -> str:
-        """Return a text without the client's reminders, which are counted as left out."""
-        clean, reminders = _REMINDER.subn("", text)
-        outcome.left_out[chat.INJECTED] += reminders
-        return clean.strip()
+    def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
+        """Give `outcome` the parts of a message by its role, or the reason why there are none; reminders are left out."""
+        role = message.get("role")
+        texts: list[str] = []
+        for block in as_blocks(message.get("content")):
+            clean, reminders = _REMINDER.subn("", chat.text_of(block))
+            outcome.left_out[chat.INJECTED] += reminders
+            if clean.strip():
+                texts.append(clean.strip())
+        if role == "user":
+            self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
+        elif role == "assistant":
+            outcome.parts = [said(Role.ASSISTANT, text) for text in texts]
+            for made in as_mappings(message.get("toolCalls")):
+                inner = as_mapping(made.get("function")) or made
+                outcome.parts.append(self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(made.get("id"))))
+        elif role == "tool":
+            call, failed = as_text(message.get("toolCallId")), message.get("isError") is True
+            outcome.parts = [self.returned(texts, call, error=failed)]
+        else:
+            outcome.reason = "system prompt" if role == "system" else _FOREIGN
 
     def _asked(self, text: str, origin: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` the parts of a user message: typed by the user, or by the author that its origin names.
@@ -163,11 +136,6 @@ class _Reading(ChatReading):
         else:
             outcome.parts = [self.asked(text)]
 
-    def _called(self, call: Mapping[str, object]) -> Part:
-        """Return a call of a message, and note its tool's name for the result."""
-        inner = as_mapping(call.get("function")) or call
-        return self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(call.get("id")))
-
     def _step(self, event: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` what one step of an answer is: thought, words, call or result; or the reason why it gives nothing."""
         kind, call = as_text(event.get("type")), as_text(event.get("toolCallId"))
@@ -181,7 +149,6 @@ class _Reading(ChatReading):
             outcome.parts = [self.called(as_text(event.get("name")), event.get("args") or {}, call)]
         elif kind == "tool.result":
             result = as_mapping(event.get("result"))
-            error = result.get("isError") is True
-            outcome.parts = [self.returned(result.get("output"), call, error=error)]
+            outcome.parts = [self.returned(result.get("output"), call, error=result.get("isError") is True)]
         else:
             outcome.reason = "bookkeeping" if kind in _STEPS else _FOREIGN

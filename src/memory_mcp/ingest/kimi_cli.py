@@ -8,15 +8,15 @@ aside (`context_1.jsonl`) when it shortens or takes back; what both hold is told
 import hashlib
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text
-from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.files import ClientImporter
+from memory_mcp.ingest.growing import read_whole
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.parts import content_id, file_time, said
 from memory_mcp.ingest.times import parse_time
@@ -40,11 +40,9 @@ class KimiCliImporter(ClientImporter):
         """Return the folder `sessions` in $KIMI_SHARE_DIR, else in ~/.kimi; existing or not."""
         return (Path(os.environ.get("KIMI_SHARE_DIR") or Path.home() / ".kimi").expanduser() / "sessions",)
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the context files below a folder, those set aside too, or `path` itself; raises SourceUnreadable without it."""
-        if not path.is_dir():
-            return find_files(path, ())
-        return (f for f in find_files(path, (".jsonl",)) if f.is_dir() or _FILE.match(f.name))
+    def wants(self, file: Path) -> bool:
+        """Return whether a file is a context by its name, in use or set aside."""
+        return _FILE.match(file.name) is not None
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a `.jsonl` file is a context: it has the client's own records, or a user's message under its name."""
@@ -60,7 +58,7 @@ class KimiCliImporter(ClientImporter):
         cannot be read.
         """
         del offset
-        return chat.read_whole(_Reading(file, self._settings.include_thinking), file, iter_records(file), report)
+        return read_whole(_Reading(file, self._settings.include_thinking), file, iter_records(file), report)
 
 
 class _Reading(ChatReading):
@@ -75,14 +73,17 @@ class _Reading(ChatReading):
         helps = folder.parent.name == "subagents"
         main = folder.parent.parent if helps else folder
         super().__init__("kimi-cli", main.name, thinking, folder.name if helps else "")
-        self.cwd = _directory(main.parent.name, main.parent.parent.parent / "kimi.json")
+        for item in as_mappings(as_mapping(chat.beside(main.parent.parent.parent / "kimi.json")).get("work_dirs")):
+            path = as_text(item.get("path"))
+            # A folder of sessions is named by the hash of their directory.
+            if hashlib.md5(path.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest() == main.parent.name:
+                self.cwd = path
+                break
         self.session.file_time = file_time(file)
-        self._seen: Counter[str] = Counter()
         self._turns = _turns(folder / "wire.jsonl")
-        rotated = any(folder.glob("context_*.jsonl"))
         # Without words, a turn can only be found by its place, and only in a session that was never shortened.
         self._by_words = any(words for _, words in self._turns)
-        if rotated and not self._by_words:
+        if not self._by_words and any(folder.glob("context_*.jsonl")):
             self._turns = []
         self._turn: int | None = None
 
@@ -101,21 +102,29 @@ class _Reading(ChatReading):
         if role == "user":
             self._user(blocks, outcome)
         elif role == "assistant":
-            self._assistant(record, blocks, outcome)
+            for block in blocks:
+                thinks = block.get("type") == "think"
+                part = self.thought(as_text(block.get("think"))) if thinks else said(Role.ASSISTANT, chat.text_of(block))
+                outcome.parts.append(part)
+            for made in as_mappings(record.get("tool_calls")):
+                inner = as_mapping(made.get("function"))
+                outcome.parts.append(self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(made.get("id"))))
         else:
             texts = [_SYSTEM.sub(r"\2", chat.text_of(block)) for block in blocks]
             error = texts[:1] == ["ERROR"] or any(text.startswith("ERROR: ") for text in texts[:1])
             outcome.parts = [self.returned(texts, call, error=error)]
         # Messages after a prompt get the start of its turn as their time.
         outcome.time = self._turn
-        told = [record.get(key) for key in ("content", "tool_calls")]
-        name = content_id(self.session.session_id, self.session.thread, role, call, *told)
-        self._seen[name] += 1
-        outcome.source_id = name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
+        content, calls = record.get("content"), record.get("tool_calls")
+        session = self.session
+        outcome.source_id = self.numbered(content_id(session.session_id, session.thread, role, call, content, calls))
         return outcome
 
     def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
-        """Give `outcome` a prompt's words, or the summary that replaced the conversation; the client's additions are left out."""
+        """Give `outcome` a prompt's words, or the summary that replaced the conversation; the client's additions are left out.
+
+        A prompt begins the turn whose time it and what follows have; the last time stays where no turn is found.
+        """
         texts = []
         for block in blocks:
             text = chat.text_of(block)
@@ -129,33 +138,12 @@ class _Reading(ChatReading):
         words = "\n".join(filter(None, texts))
         if not words:
             return
-        if not self.session.thread:
-            self._begin_turn(words)
-        outcome.parts = [self.asked(words)]
-
-    def _begin_turn(self, words: str) -> None:
-        """Find when the turn of a prompt began, and use up the turns before it.
-
-        It is the next one with the prompt's words, or the next one where none has any; the last time stays if none is
-        found.
-        """
-        for number, (time_ms, told) in enumerate(self._turns):
+        # The next turn with the prompt's words, or where none has any the next one; those before it are used up.
+        for number, (time_ms, told) in enumerate(self._turns if not self.session.thread else ()):
             if not self._by_words or told == words:
-                self._turn = time_ms
-                self._turns = self._turns[number + 1 :]
-                return
-
-    def _assistant(self, record: Mapping[str, object], blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
-        """Add the thoughts, words and calls of an answer to the parts of `outcome`: calls after all its blocks."""
-        for block in blocks:
-            if block.get("type") == "think":
-                outcome.parts.append(self.thought(as_text(block.get("think"))))
-            else:
-                outcome.parts.append(said(Role.ASSISTANT, chat.text_of(block)))
-        for call in as_mappings(record.get("tool_calls")):
-            inner = as_mapping(call.get("function"))
-            name = as_text(inner.get("name"))
-            outcome.parts.append(self.called(name, inner.get("arguments"), as_text(call.get("id"))))
+                self._turn, self._turns = time_ms, self._turns[number + 1 :]
+                break
+        outcome.parts = [self.asked(words)]
 
 
 def _turns(wire: Path) -> list[tuple[int | None, str]]:
@@ -170,12 +158,3 @@ def _turns(wire: Path) -> list[tuple[int | None, str]]:
             words = "\n".join(filter(None, (chat.text_of(block).strip() for block in blocks)))
             found.append((parse_time(record.value.get("timestamp")), words))
     return found
-
-
-def _directory(folder: str, index: Path) -> str:
-    """Return the directory whose hash names a folder of sessions, from the client's index; "" for none."""
-    for item in as_mappings(as_mapping(chat.beside(index)).get("work_dirs")):
-        path = as_text(item.get("path"))
-        if hashlib.md5(path.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest() == folder:
-            return path
-    return ""

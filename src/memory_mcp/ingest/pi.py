@@ -14,12 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.claude_code.wrappers import without_ansi
-from memory_mcp.ingest.files import find_files
-from memory_mcp.ingest.growing import read_growing
+from memory_mcp.ingest.growing import GrowingImporter, Reading
 from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Part, content_id, note, said
 from memory_mcp.ingest.times import parse_time
@@ -52,12 +50,13 @@ _EXIT_CODE = re.compile(r"\bCommand exited with code (\d{1,5})\s*\Z")
 _ATTACHED = re.compile(r'<file name="([^"\n]{1,4096})">.*?</file>', re.S)
 
 
-class PiImporter(ClientImporter):
+class PiImporter(GrowingImporter):
     """Reads the sessions of pi, Oh My Pi and OpenClaw."""
 
     name = "pi"
     title = "pi"
-    growth = Growth.APPENDED
+    #: The names of archives end with a time.
+    endings = ("",)
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return the folders of sessions of pi, then its forks: by environment variables, else in the home; existing or not."""
@@ -67,44 +66,35 @@ class PiImporter(ClientImporter):
         openclaw = Path(os.environ.get("OPENCLAW_STATE_DIR") or home / ".openclaw").expanduser()
         return (own, home / ".omp" / "agent" / "sessions", openclaw / "agents")
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the sessions below a folder, also ended and deleted ones of OpenClaw, or `path` itself if it is a file.
-
-        Copies of a session at a point in time are left out. Raises SourceUnreadable without such a path.
-        """
-        if not path.is_dir():
-            return find_files(path, (".jsonl",))
-        found = find_files(path, ("",))
-        return (f for f in found if (f.suffix == ".jsonl" and not _is_copy(f)) or _ARCHIVE.search(f.name) or f.is_dir())
+    def wants(self, file: Path) -> bool:
+        """Return whether a file is a session, also one that OpenClaw ended or deleted, and no copy of one at a point in time."""
+        return (file.suffix == ".jsonl" and not _is_copy(file)) or _ARCHIVE.search(file.name) is not None
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a .jsonl file or archive is a session of pi or a fork: by its header, or messages with own times."""
         if (file.suffix != ".jsonl" and not _ARCHIVE.search(file.name)) or _is_copy(file):
             return False
-        return any(map(_is_own, first_values(beginning)))
+        return any(map(self.is_own, first_values(beginning)))
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+    @staticmethod
+    def is_own(value: Mapping[str, object]) -> bool:
+        """Return whether a record is a session's header of this form, or a message with a role and time of this form."""
+        message = value.get("message")
+        if value.get("type") == "session":
+            stated = isinstance(value.get("id"), str) and isinstance(value.get("timestamp"), str)
+            return stated and "delegationDepth" not in value
+        if value.get("type") != "message" or not isinstance(message, Mapping) or "sessionId" in value:
+            return False
+        return as_text(message.get("role")) in _ROLES and isinstance(message.get("timestamp"), int | float)
 
-        Records without an event give a step without drafts, and are counted in `report` with the reason. Raises OSError
-        when the file cannot be read.
-        """
-        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
+    def reading(self, file: Path) -> Reading:
+        """Return the state with which the reading of a session begins."""
+        return _Reading(file, self._settings.include_thinking)
 
 
 def _is_copy(file: Path) -> bool:
     """Return whether a file is OpenClaw's copy of a session or a trace of it."""
     return any(mark in file.name for mark in _COPIES)
-
-
-def _is_own(value: Mapping[str, object]) -> bool:
-    """Return whether a record is a session's header of this form, or a message with a role and time of this form."""
-    if value.get("type") == "session":
-        return isinstance(value.get("id"), str) and isinstance(value.get("timestamp"), str) and "delegationDepth" not in value
-    message = value.get("message")
-    if value.get("type") != "message" or not isinstance(message, Mapping) or "sessionId" in value:
-        return False
-    return as_text(message.get("role")) in _ROLES and isinstance(message.get("timestamp"), int | float)
 
 
 class _Reading(ChatReading):
@@ -117,7 +107,10 @@ class _Reading(ChatReading):
         """
         archived = _ARCHIVE.sub("", file.name)
         own = file.stem if archived == file.name else archived
-        main = _main_of(file)
+        # A subagent's file is in a folder named after its caller's file.
+        main, above = file, file.parent
+        while above.name and above != above.parent and (caller := above.with_name(f"{above.name}.jsonl")).is_file():
+            main, above = caller, caller.parent
         stem = own if main == file else main.stem
         super().__init__("pi", stem.rpartition("_")[2] or stem, thinking, "" if main == file else file.stem)
         self._agent_file = main != file
@@ -128,10 +121,7 @@ class _Reading(ChatReading):
         self._entry = ""
 
     def learn(self, record: dict[str, object]) -> None:
-        """Learn session, directory and format from the header, and which of the clients wrote the file.
-
-        A subagent's file keeps the session of the file beside it.
-        """
+        """Learn session, directory and format from the header, and which of the clients wrote the file."""
         entry = self._entry
         super().learn(record)
         self._entry = entry
@@ -149,7 +139,10 @@ class _Reading(ChatReading):
             self.session.agent = "omp"
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """Return what one entry gives: messages, summaries, extensions' words, titles; bookkeeping is skipped with the reason."""
+        """Return what one entry gives: messages, summaries, extensions' words, titles; bookkeeping is skipped with the reason.
+
+        An entry that does not go on from the last one names the one it goes on from as metadata `branches_from`.
+        """
         kind = as_text(record.get("type"))
         message = as_mapping(record.get("message"))
         outcome = Outcome()
@@ -164,17 +157,9 @@ class _Reading(ChatReading):
         else:
             self._entry = as_text(record.get("id")) if kind != "session" else self._entry
             return skipped(kind if kind in _BOOKKEEPING else _FOREIGN)
-        self._place(record, message, outcome)
-        self._entry = as_text(record.get("id")) or self._entry
-        return outcome
-
-    def _place(self, record: Mapping[str, object], message: Mapping[str, object], outcome: Outcome) -> None:
-        """Give `outcome` time and id of an entry with content, and the entry it goes on from, if that is not the last one.
-
-        The id follows from content and times alone, so that copies in other files have the same.
-        """
         when = record.get("timestamp") or record.get("updatedAt") or message.get("timestamp")
         outcome.time = parse_time(when)
+        # From content and times alone, so that copies in other files have the same id.
         outcome.source_id = content_id(
             record.get("type"),
             when,
@@ -184,22 +169,29 @@ class _Reading(ChatReading):
         parent = as_text(record.get("parentId"))
         if self._entry and record.get("id") and parent != self._entry:
             outcome.metadata["branches_from"] = parent or "the beginning"
+        self._entry = as_text(record.get("id")) or self._entry
+        return outcome
 
     def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` the parts of a message, by its role: user, model, tool, command run by the user, extension, summary.
 
-        Copies of an answer, system prompts and unknown roles give only the reason.
+        An answer that ended with an error has that as a note, an aborted one a mark. Copies of an answer, system prompts
+        and unknown roles give only the reason.
         """
         role = as_text(message.get("role"))
         blocks = as_blocks(message.get("content"))
         if role == "user":
-            self._user(message, "\n".join(filter(None, map(chat.text_of, blocks))), outcome)
+            self._user(message, outcome)
         elif role == "assistant" and message.get("model") == _MIRROR:
             outcome.reason = "copy of an answer"
         elif role == "assistant":
             self.model = as_text(message.get("model"))
             outcome.parts = [part for block in blocks for part in self._spoken(block)]
-            self._ended(message, outcome)
+            if message.get("stopReason") == "error":
+                outcome.parts.append(note(as_text(message.get("errorMessage")), record="api error"))
+            elif message.get("stopReason") == "aborted":
+                outcome.metadata["record"] = "aborted"
+                outcome.reason = "aborted before a word"
         elif role == "toolResult":
             call, tool = as_text(message.get("toolCallId")), as_text(message.get("toolName"))
             content = [{"type": "text", "text": chat.text_of(block)} for block in blocks]
@@ -215,11 +207,12 @@ class _Reading(ChatReading):
         else:
             outcome.reason = "system prompt" if role in ("system", "developer") else _FOREIGN
 
-    def _user(self, message: Mapping[str, object], text: str, outcome: Outcome) -> None:
+    def _user(self, message: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` what the human typed, without the skills and files that pi substitutes.
 
         Written by the client or, in a subagent's file, by the caller, it is not the human's.
         """
+        text = chat.words_of(message.get("content"))
         if match := _SKILL.match(text):
             outcome.left_out["skill text"] += 1
             text = f"/skill:{match[1]} {match[2] or ''}"
@@ -244,22 +237,13 @@ class _Reading(ChatReading):
         elif text := chat.text_of(block):
             yield said(Role.ASSISTANT, text)
 
-    def _ended(self, message: Mapping[str, object], outcome: Outcome) -> None:
-        """Add to the outcome how an answer ended that was not completed: an error as a note, an abort as a mark."""
-        reason = as_text(message.get("stopReason"))
-        if reason == "error":
-            outcome.parts.append(note(as_text(message.get("errorMessage")), record="api error"))
-        elif reason == "aborted":
-            outcome.metadata["record"] = "aborted"
-            outcome.reason = "aborted before a word"
-
     def _extension(self, told: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` what an extension added to the conversation; counted as left out if the human did not see it."""
         if told.get("display") is False:
             outcome.left_out[chat.INJECTED] += 1
             return
-        text = "\n".join(filter(None, map(chat.text_of, as_blocks(told.get("content")))))
-        outcome.parts = [note(text, record=f"extension {as_text(told.get('customType'))}".strip())]
+        record = f"extension {as_text(told.get('customType'))}".strip()
+        outcome.parts = [note(chat.words_of(told.get("content")), record=record)]
 
 
 def _executed(message: Mapping[str, object]) -> list[Part]:
@@ -270,11 +254,3 @@ def _executed(message: Mapping[str, object]) -> list[Part]:
     sign = "!" if message.get("role") == "bashExecution" else "$"
     printed = without_ansi(as_text(message.get("output"))).strip()
     return [said(Role.USER, f"{sign} {command}"), Part(Role.TOOL, EventType.NOTE, printed, metadata)]
-
-
-def _main_of(file: Path) -> Path:
-    """Return the session's own file; a subagent's is in a folder named after its caller's file. Any other file is its own."""
-    main, above = file, file.parent
-    while above.name and above != above.parent and (caller := above.with_name(f"{above.name}.jsonl")).is_file():
-        main, above = caller, caller.parent
-    return main

@@ -8,17 +8,17 @@ has its own id, and that with `#result` for its result.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
+from memory_mcp.ingest.base import ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap
-from memory_mcp.ingest.gemini.reader import is_session, read_session, session_files
+from memory_mcp.ingest.gemini.reader import GeminiImporter, is_session, read_session
 from memory_mcp.ingest.gemini.records import POLITE, GeminiReading, parts_text, response_text
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, read_growing
 from memory_mcp.ingest.lines import first_values
-from memory_mcp.ingest.parts import Part, call, content_id, dropped, note, result, said, thought
+from memory_mcp.ingest.parts import Part, content_id, dropped, note, result, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
@@ -26,31 +26,29 @@ AGENT = "qwen"
 #: The client's folder, by which its older sessions differ from those of the client it was forked from.
 _HOME = ".qwen"
 _BOOKKEEPING = frozenset(
-    {"ui_telemetry", "attribution_snapshot", "file_history_snapshot", "at_command", "rewind", "slash_command", "session_artifact"}
+    "ui_telemetry attribution_snapshot file_history_snapshot at_command rewind slash_command session_artifact".split()
 )
 
 
-class QwenImporter(ClientImporter):
+class QwenImporter(GeminiImporter):
     """Reads the sessions of every version of Qwen Code that keeps them."""
 
     name = AGENT
     title = "Qwen Code"
-    #: As for Gemini CLI, whose form the older sessions have.
-    growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return the folders projects and tmp in $QWEN_RUNTIME_DIR, $QWEN_HOME or ~/.qwen; existing or not."""
         home = Path(os.environ.get("QWEN_RUNTIME_DIR") or os.environ.get("QWEN_HOME") or Path.home() / _HOME)
         return (home / "projects", home / "tmp")
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the session files below `path`, or `path` itself; raises SourceUnreadable without such a path."""
-        return session_files(path)
-
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is Qwen Code's: by its records, or in its folder by the older form."""
-        if file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning))):
-            return True
+        """Return whether a file is Qwen Code's: its records name a session and have parts or a payload, or it has the older form.
+
+        The latter only in the client's folder.
+        """
+        for value in first_values(beginning) if file.suffix == ".jsonl" else ():
+            if "sessionId" in value and ("parts" in as_mapping(value.get("message")) or "systemPayload" in value):
+                return True
         return _HOME in file.parts and is_session(file, beginning)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -62,22 +60,11 @@ class QwenImporter(ClientImporter):
         thinking = self._settings.include_thinking
         if file.suffix == ".json" or (file.parent.name == "chats" and file.name.startswith("session-")):
             return read_session(GeminiReading(file, AGENT, thinking), file, offset, report)
-        return read_growing(QwenReading(file.stem, thinking), file, offset, report)
+        return read_growing(QwenReading(AGENT, file.stem, thinking), file, offset, report)
 
 
 class QwenReading(Reading):
     """One read of one session of the newer form."""
-
-    def __init__(self, session_id: str, include_thinking: bool) -> None:
-        """Begin a session named `session_id`, until a record names it."""
-        super().__init__(AGENT, session_id)
-        self._include_thinking = include_thinking
-        self._readers: dict[str, Callable[[Mapping[str, object]], tuple[list[Part], str]]] = {
-            "user": self._user,
-            "assistant": self._assistant,
-            "tool_result": self._results,
-            "system": self._system,
-        }
 
     def learn(self, record: dict[str, object]) -> None:
         """Learn directory (the first one named) and first prompt from a record."""
@@ -88,9 +75,10 @@ class QwenReading(Reading):
     def give(self, record: dict[str, object]) -> Given:
         """Return what a record gives, after taking over its session, thread, directory, branch, version and model.
 
-        An unknown kind gives only the reason, and nothing is taken over.
+        A call and its result are named by the call's id. An unknown kind gives only the reason, and nothing is taken over.
         """
-        reader = self._readers.get(as_text(record.get("type")))
+        readers = {"user": self._user, "assistant": self._assistant, "tool_result": self._results, "system": self._system}
+        reader = readers.get(as_text(record.get("type")))
         if reader is None:
             return Given(reason=UNKNOWN)
         for name, key in (("cwd", "cwd"), ("branch", "gitBranch"), ("version", "version"), ("model", "model")):
@@ -99,24 +87,19 @@ class QwenReading(Reading):
         self.session.thread = as_text(record.get("agentId")) if record.get("isSidechain") is True else ""
         parts, reason = reader(record)
         source_id = as_text(record.get("uuid")) or f"content:{content_id(record)}"
-        return Given(list(self._told(parts, source_id, parse_time(record.get("timestamp")))), reason)
-
-    def _told(self, parts: list[Part], source_id: str, time: int | None) -> Iterator[Told]:
-        """Yield parts under their ids, in order of time.
-
-        A call and its result are named by the call's id; thoughts are numbered separately, so that ids do not depend on
-        whether they are kept.
-        """
+        given = Given(reason=reason)
+        # Thoughts are numbered separately, so that ids do not depend on whether they are kept.
         numbers = {"": 0, "#t": 0}
         for part in parts:
-            when = self.ordered(time)
             if key := part.metadata.get("tool_use_id", ""):
-                yield Told(f"{key}#result" if part.type is EventType.TOOL_RESULT else key, (part,), when)
-                continue
-            kind = "#t" if part.metadata.get("record") == "thinking" else ""
-            number = numbers[kind]
-            numbers[kind] += 1
-            yield Told(f"{source_id}{kind or '#'}{number}" if kind or number else source_id, (part,), when)
+                key = f"{key}#result" if part.type is EventType.TOOL_RESULT else key
+            else:
+                kind = "#t" if part.metadata.get("record") == "thinking" else ""
+                number = numbers[kind]
+                numbers[kind] += 1
+                key = f"{source_id}{kind or '#'}{number}" if kind or number else source_id
+            given.told.append(Told(key, (part,), self.ordered(parse_time(record.get("timestamp")))))
+        return given
 
     def _user(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return (parts, reason) of a record in the user's role; the reason counts only where no part is kept.
@@ -143,11 +126,9 @@ class QwenReading(Reading):
         for block in _blocks(record):
             if "functionCall" in block:
                 given = as_mapping(block["functionCall"])
-                name, call_id = as_text(given.get("name")), as_text(given.get("id"))
-                self.remember(call_id, name)
-                parts.append(call(name, given.get("args"), call_id))
+                parts.append(self.called(as_text(given.get("name")), given.get("args"), as_text(given.get("id"))))
             elif block.get("thought") is True:
-                parts.append(thought(as_text(block.get("text")), self._include_thinking))
+                parts.append(self.thought(as_text(block.get("text"))))
             else:
                 parts.append(said(Role.ASSISTANT, parts_text([block])))
         return parts, Given().reason
@@ -175,23 +156,15 @@ class QwenReading(Reading):
         """
         subtype, payload = as_text(record.get("subtype")), as_mapping(record.get("systemPayload"))
         if subtype == "chat_compression":
-            return [note(_summary(payload.get("compressedHistory")), record="compacted", **{RECAP: "true"})], subtype
+            texts = [parts_text(content.get("parts")).strip() for content in as_mappings(payload.get("compressedHistory"))]
+            # All before the model's polite answer to the summary, without one the first text.
+            end = next((number for number, text in enumerate(texts) if text in POLITE), 1)
+            return [note("\n".join(texts[:end]), record="compacted", **{RECAP: "true"})], subtype
         if subtype == "custom_title":
             return [note(as_text(payload.get("customTitle")), record="title")], subtype
         if subtype == "slash_command" and payload.get("phase") == "invocation":
             return [said(Role.USER, as_text(payload.get("rawCommand")))], subtype
         return [], f"system {subtype}" if subtype in _BOOKKEEPING else UNKNOWN
-
-
-def _summary(history: object) -> str:
-    """Return a compression's summary of the conversation, without the model's polite answer to it; "" for none."""
-    texts: list[str] = []
-    for content in as_mappings(history):
-        text = parts_text(content.get("parts")).strip()
-        if text in POLITE:
-            return "\n".join(texts)
-        texts.append(text)
-    return texts[0] if texts else ""
 
 
 def _blocks(record: Mapping[str, object]) -> list[Mapping[str, object]]:
@@ -203,10 +176,3 @@ def _blocks(record: Mapping[str, object]) -> list[Mapping[str, object]]:
 def _text(record: Mapping[str, object]) -> str:
     """Return the words of a record's message; "" for none."""
     return parts_text(as_mapping(record.get("message")).get("parts"))
-
-
-def _is_own(value: Mapping[str, object]) -> bool:
-    """Return whether a record is of Qwen Code's newer form: a session, and message parts or a payload of the system."""
-    if "sessionId" not in value:
-        return False
-    return "parts" in as_mapping(value.get("message")) or "systemPayload" in value

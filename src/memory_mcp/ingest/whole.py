@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.lines import Record, iter_records
 from memory_mcp.ingest.parts import Tally
 from memory_mcp.model.event import EventDraft

@@ -61,11 +61,8 @@ def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -
     if kind == "code" and not text.startswith("{"):
         language = as_text(content.get("language"))
         return call(recipient, {"code": text, "language": "" if language == "unknown" else language}, "")
-    part = call(recipient, text, "")
-    if recipient.startswith(_CANVAS):
-        # A canvas is a document that both write; its name is what it is found by.
-        return Part(part.role, part.type, part.text, {**part.metadata, "record": "canvas"})
-    return part
+    # A canvas is a document that both write; its name is what it is found by.
+    return call(recipient, text, "", **({"record": "canvas"} if recipient.startswith(_CANVAS) else {}))
 
 
 def text_of(content: Mapping[str, object]) -> str:

@@ -6,7 +6,7 @@ so on, loose or in the archive that the account is sent.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from memory_mcp.ingest.chatgpt.contents import parts_of
@@ -48,14 +48,9 @@ class ChatGptImporter(ExportImporter):
         for node in nodes_of(as_mapping(value["mapping"]), as_text(value.get("current_node"))):
             session.last, session.thread = ends.get(node.parent, ends[""]), node.branch
             if node.message:
-                yield from self._message(node.message, session, f"{name}:{node.id}", tally, record.line)
+                parts = parts_of(node.message, self._settings.include_thinking)
+                source_id, own = as_text(node.message.get("id")), parse_time(node.message.get("create_time"))
+                model = as_text(as_mapping(node.message.get("metadata")).get("model_slug"))
+                drafts = session.put(parts, source_id or f"{name}:{node.id}", own, {"model": model})
+                yield from tally.took(drafts, parts, record.line, node.message)
             ends[node.id] = session.last
-
-    def _message(
-        self, message: Mapping[str, object], session: Session, node_id: str, tally: Tally, line: int
-    ) -> tuple[EventDraft, ...]:
-        """Return the drafts of one message, counted in `tally` and placed in `session`; `node_id` is used where it has no id."""
-        parts = parts_of(message, self._settings.include_thinking)
-        metadata = {"model": as_text(as_mapping(message.get("metadata")).get("model_slug"))}
-        drafts = session.put(parts, as_text(message.get("id")) or node_id, parse_time(message.get("create_time")), metadata)
-        return tally.took(drafts, parts, line, message)

@@ -26,12 +26,14 @@ class Node:
 def nodes_of(mapping: Mapping[str, object], current: str) -> Iterator[Node]:
     """Yield a conversation's nodes depth first, each after its parent, children in the order that the parent names.
 
-    The branch that ends at `current`, else at the last message, is the one shown and is named ""; any other is
+    The branch that ends at `current`, else at the last node whose path leads to a root, is the one shown, named ""; any other is
     "branch:<id of its first message>", and a first child outside the shown branch stays in its parent's. Nodes of a
     circle come last, each as a branch of its own.
     """
-    shown = _path(mapping, current if current in mapping else _last(mapping))
-    children = _children(mapping)
+    if current not in mapping:
+        ends = (k for k in reversed(list(mapping)) if any(_parent(mapping, above) not in mapping for above in _path(mapping, k)))
+        current = next(ends, "")
+    shown, children = _path(mapping, current), _children(mapping)
     seen: set[str] = set()
     roots = [key for key in mapping if _parent(mapping, key) not in mapping]
     waiting = [(key, "" if key in shown else f"branch:{key}") for key in reversed(roots)]
@@ -55,12 +57,6 @@ def _path(mapping: Mapping[str, object], leaf: str) -> set[str]:
         path.add(leaf)
         leaf = _parent(mapping, leaf)
     return path
-
-
-def _last(mapping: Mapping[str, object]) -> str:
-    """Return the id of the last node, in the mapping's order, whose path leads to a root; "" for none."""
-    found = (key for key in reversed(list(mapping)) if any(_parent(mapping, k) not in mapping for k in _path(mapping, key)))
-    return next(found, "")
 
 
 def _parent(mapping: Mapping[str, object], key: str) -> str:

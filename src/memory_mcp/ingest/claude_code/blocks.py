@@ -28,26 +28,10 @@ _KEYS = {
     "ToolSearch": "query",
 }
 _USUAL_KEYS = (
-    "command",
-    "cmd",
-    "file_path",
-    "path",
-    "target_file",
-    "targetFile",
-    "relativeWorkspacePath",
-    "filepath",
-    "query",
-    "q",
-    "url",
-    "pattern",
-    "title",
-    "name",
-    "id",
-    "description",
-    "prompt",
-    "code",
+    "command cmd file_path path target_file targetFile relativeWorkspacePath filepath query q url pattern title name id"
+    " description prompt code".split()
 )
-_FILE_KEYS = ("file_path", "notebook_path", "path", "target_file", "targetFile", "relativeWorkspacePath", "filepath")
+_FILE_KEYS = "file_path notebook_path path target_file targetFile relativeWorkspacePath filepath".split()
 #: Arguments whose usual values say nothing.
 _SILENT = {"timeout", "activeForm"}
 _WIDTH = 8192
@@ -56,6 +40,8 @@ _MARKS = {"completed": "x", "in_progress": "~"}
 AGENT_TOOLS = frozenset({"Task", "Agent"})
 
 _EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (-?\d{1,5})\b")
+#: Details of a shell whose end is unclear.
+_TROUBLES = ("interrupted", "backgroundTaskId", "returnCodeInterpretation", "status")
 _ERROR_OPEN, _ERROR_CLOSE = "<tool_use_error>", "</tool_use_error>"
 
 
@@ -115,6 +101,11 @@ def plain(block: Mapping[str, object]) -> str:
     return as_text(block.get("text"))
 
 
+def words_of(content: object) -> str:
+    """Return message content as text: its blocks (`plain`) one a line, without those that have none; "" for no text."""
+    return "\n".join(filter(None, map(plain, as_blocks(content))))
+
+
 def call_text(name: str, arguments: object) -> str:
     """Return a tool call for people: `Bash: go test ./...`, then the other arguments, one a line; of TodoWrite the tasks.
 
@@ -139,14 +130,12 @@ def call_metadata(name: str, arguments: object) -> dict[str, str]:
     return {"tool": name, "files": files, "command": as_text(given.get("command")) or as_text(given.get("cmd"))}
 
 
-def result_text(content: object, fallback: object) -> str:
+def result_text(content: object, fallback: object = None) -> str:
     """Return a tool result's text: of a string or of blocks, without reminders, colours and the error's tag.
 
     `fallback`, if it is a text, is used when the content has none.
     """
-    parts = [plain(block) for block in as_blocks(content)]
-    text = "\n".join(part for part in parts if part) or as_text(fallback)
-    text = without_ansi(without_reminders(text))
+    text = without_ansi(without_reminders(words_of(content) or as_text(fallback)))
     if text.lstrip().startswith(_ERROR_OPEN):
         text = text.strip().removeprefix(_ERROR_OPEN).removesuffix(_ERROR_CLOSE)
     return text.strip("\n").rstrip()
@@ -155,31 +144,21 @@ def result_text(content: object, fallback: object) -> str:
 def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str]:
     """Return the texts `is_error` ("true" or ""), `exit_status` and `files` (one a line) of a result, as a dict.
 
-    They are as the text or the client's details state them, "" where unknown. A shell's result without an error counts as
-    status 0.
+    They are as the text or the client's details state them, "" where unknown; of listed files the first 20. A shell's
+    result that shows no trouble counts as status 0.
     """
     told = as_mapping(details)
-    found = {"is_error": "true" if is_error else "", "exit_status": "", "files": _files(told)}
+    path = as_text(told.get("filePath")) or as_text(as_mapping(told.get("file")).get("filePath"))
+    listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
+    found = {"is_error": "true" if is_error else "", "exit_status": "", "files": path or "\n".join(listed[:20])}
     if match := _EXIT_CODE.match(text):
         found["exit_status"] = match[1]
     elif isinstance(told.get("exitCode"), int):
         found["exit_status"] = str(told["exitCode"])
-    elif _ended_well(told) and not is_error:
+    elif not is_error and {"stdout", "interrupted"} <= told.keys() and not any(told.get(k) for k in _TROUBLES):
+        # The client reports every other status as an error.
         found["exit_status"] = "0"
     return found
-
-
-def _ended_well(told: Mapping[str, object]) -> bool:
-    """Return whether details are a shell's and show no trouble; the client reports every other status as an error."""
-    unclear = ("interrupted", "backgroundTaskId", "returnCodeInterpretation", "status")
-    return "stdout" in told and "interrupted" in told and not any(told.get(k) for k in unclear)
-
-
-def _files(told: Mapping[str, object]) -> str:
-    """Return the paths in a result's details, one a line; "" for none. They are the one file's, else the first 20 listed ones."""
-    path = as_text(told.get("filePath")) or as_text(as_mapping(told.get("file")).get("filePath"))
-    listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
-    return "\n".join([path] if path else listed[:20])
 
 
 def _todo(item: object) -> str:

@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_text
-from memory_mcp.ingest.claude_code.records import AGENT, convert
+from memory_mcp.ingest.claude_code.records import AGENT, Outcome, convert
 from memory_mcp.ingest.claude_code.state import State
-from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.lines import first_values, iter_records
 
 #: Keys that no other client's records have, and kinds that need no message.
@@ -29,10 +29,6 @@ class ClaudeCodeImporter(ClientImporter):
         """Return the folder `projects` in $CLAUDE_CONFIG_DIR, else in ~/.claude; existing or not."""
         return (Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects",)
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the `.jsonl` files below a folder in a fixed order, or `path` itself; raises SourceUnreadable if missing."""
-        return find_files(path, (".jsonl",))
-
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a `.jsonl` file is Claude Code's: one of its first 20 records has this client's form."""
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
@@ -47,15 +43,9 @@ class ClaudeCodeImporter(ClientImporter):
         state.recover(offset)
         for record in iter_records(file, offset):
             report.lines += 1
-            if state.is_own:
-                report.skip(OWN_SESSION, file, record.line, record.quote)
-                yield Read((), record.offset)
-                continue
-            if record.error:
-                report.skip(record.error, file, record.line, record.quote)
-                yield Read((), record.offset)
-                continue
-            outcome = convert(record.value, state, self._settings.include_thinking)
+            outcome = Outcome(reason=OWN_SESSION if state.is_own else record.error)
+            if not outcome.reason:
+                outcome = convert(record.value, state, self._settings.include_thinking)
             if outcome.drafts:
                 report.lines_used += 1
                 report.left_out.update(+outcome.left_out)

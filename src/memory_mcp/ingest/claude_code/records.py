@@ -32,38 +32,12 @@ AGENT = "claude-code"
 
 #: The client's bookkeeping: nothing that anyone said or did.
 _BOOKKEEPING = frozenset(
-    {
-        "progress",
-        "file-history-snapshot",
-        "last-prompt",
-        "attachment",
-        "tools-used",
-        "api-request",
-        "cost-state",
-        "queue-operation",
-        "permission-mode",
-        "agent-setting",
-        "agent-name",
-        "agent-color",
-        "tag",
-        "mode",
-        "worktree-state",
-        "attribution-snapshot",
-        "content-replacement",
-    }
+    "progress file-history-snapshot last-prompt attachment tools-used api-request cost-state queue-operation permission-mode"
+    " agent-setting agent-name agent-color tag mode worktree-state attribution-snapshot content-replacement".split()
 )
 _SYSTEM_NOISE = frozenset(
-    {
-        "api_error",
-        "stop_hook_summary",
-        "turn_duration",
-        "microcompact_boundary",
-        "thinking",
-        "attribution_snapshot",
-        "ui_telemetry",
-        "bridge_status",
-        "informational",
-    }
+    "api_error stop_hook_summary turn_duration microcompact_boundary thinking attribution_snapshot ui_telemetry bridge_status"
+    " informational".split()
 )
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
 _NOT_OURS = "not a Claude Code record"
@@ -126,15 +100,20 @@ def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list
     """Return a draft per part, with the record's session, time, project and thread; its id is the record's and the suffix."""
     if not parts:
         return []
-    cwd = as_text(record.get("cwd"))
+    cwd, message = as_text(record.get("cwd")), as_mapping(record.get("message"))
     common = {
         "branch": as_text(record.get("gitBranch")),
         "cwd": cwd,
         "version": as_text(record.get("version")),
-        "model": as_text(as_mapping(record.get("message")).get("model")).replace(_CLIENT, ""),
+        "model": as_text(message.get("model")).replace(_CLIENT, ""),
         FILE_TIME: "" if record.get("timestamp") else state.file_time,
     }
-    source_id = as_text(record.get("uuid")) or _content_id(record)
+    source_id = as_text(record.get("uuid"))
+    if not source_id:
+        # The same in every file.
+        content = {k: v for k, v in record.items() if k not in ("message", "parentUuid", "requestId", "cwd", "version")}
+        text = json.dumps([content, message.get("content")], sort_keys=True, ensure_ascii=False, default=str)
+        source_id = "content:" + encode(digest("record", as_text(message.get("id")), text), 16)
     session, time_ms = as_text(record.get("sessionId")) or state.session, parse_time(record.get("timestamp"))
     project, thread = state.project(cwd or state.first_cwd, common["branch"]), state.thread_of(record)
     return [
@@ -152,14 +131,6 @@ def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list
         )
         for part in parts
     ]
-
-
-def _content_id(record: Mapping[str, object]) -> str:
-    """Return "content:" and 16 characters of a hash of a record's content: its id where it has none, the same in every file."""
-    message = as_mapping(record.get("message"))
-    content = {k: v for k, v in record.items() if k not in ("message", "parentUuid", "requestId", "cwd", "version")}
-    text = json.dumps([content, message.get("content")], sort_keys=True, ensure_ascii=False, default=str)
-    return "content:" + encode(digest("record", as_text(message.get("id")), text), 16)
 
 
 def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
@@ -254,7 +225,7 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
             metadata = call_metadata(name, given) | {"tool_use_id": as_text(block.get("id"))}
             yield _Part(_suffix(number), Said(Role.ASSISTANT, EventType.TOOL_CALL, call_text(name, given)), metadata)
         elif kind in ("web_search_tool_result", "mcp_tool_result", "tool_result"):
-            text = result_text(block.get("content"), None)
+            text = result_text(block.get("content"))
             metadata = {"tool_use_id": as_text(block.get("tool_use_id"))}
             yield _Part(_suffix(number), Said(Role.TOOL, EventType.TOOL_RESULT, text), metadata)
         elif text := plain(block):
@@ -268,27 +239,22 @@ def _suffix(number: int) -> str:
     return f"#{number}" if number else ""
 
 
-def _summary(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield the summary of a session as a note, its metadata `record` = summary and `leaf`, the id of the last message."""
+def _noted(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    """Yield a summary, a title or a pull request as a note, its kind as metadata `record`.
+
+    A summary has the id of the last message as `leaf`, a pull request its address as `url`; one without gives no text.
+    """
     del state, outcome
-    text = as_text(record.get("summary"))
-    yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"record": "summary", "leaf": as_text(record.get("leafUuid"))})
-
-
-def _title(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield the title of a session as a note with the metadata `record` = title."""
-    del state, outcome
-    text = as_text(record.get(_TITLES[_kind(record)]))
-    yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"record": "title"})
-
-
-def _link(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield a note with a pull request's address and number, its metadata `record` = pull request and `url`, if there is one."""
-    del state, outcome
-    url, number = as_text(record.get("prUrl")), record.get("prNumber")
-    if url:
-        text = f"Pull request #{number}: {url}" if isinstance(number, int) else f"Pull request: {url}"
-        yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"record": "pull request", "url": url})
+    kind = _kind(record)
+    if kind == "summary":
+        text, metadata = as_text(record.get("summary")), {"record": "summary", "leaf": as_text(record.get("leafUuid"))}
+    elif kind in _TITLES:
+        text, metadata = as_text(record.get(_TITLES[kind])), {"record": "title"}
+    else:
+        url, number = as_text(record.get("prUrl")), record.get("prNumber")
+        name = f"Pull request #{number}" if isinstance(number, int) else "Pull request"
+        text, metadata = f"{name}: {url}" if url else "", {"record": "pull request", "url": url}
+    yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), metadata)
 
 
 def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
@@ -315,20 +281,15 @@ def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterat
     yield _Part("", said, {"record": subtype})
 
 
-def _slipped_in(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield a prompt slipped into a running turn that has no record of its own, marked `queued`; else nothing."""
-    outcome.reason = _kind(record)
+def _other(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    """Yield a prompt slipped into a running turn that has no record of its own, marked `queued`; else nothing.
+
+    The reason in `outcome` is the kind of a known record of bookkeeping, else that it is not Claude Code's.
+    """
+    kind = _kind(record)
+    outcome.reason = kind if kind in _BOOKKEEPING or kind.startswith("api-request") else _NOT_OURS
     if text := state.slipped_in(record):
         yield _Part("", unwrap(text), {"queued": "true"})
-
-
-def _other(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield nothing, and give the reason: the kind of a known record of bookkeeping, else that it is not Claude Code's."""
-    del state
-    kind = _kind(record)
-    known = kind in _BOOKKEEPING or kind.startswith("api-request")
-    outcome.reason = kind if known else _NOT_OURS
-    yield from ()
 
 
 _Reader = Callable[[dict[str, object], State, Outcome], Iterator[_Part]]
@@ -336,9 +297,5 @@ _READERS: dict[str, _Reader] = {
     "user": _user,
     "assistant": _assistant,
     "system": _system,
-    "summary": _summary,
-    "pr-link": _link,
-    "queue-operation": _slipped_in,
-    "attachment": _slipped_in,
-    **dict.fromkeys(_TITLES, _title),
+    **dict.fromkeys(("summary", "pr-link", *_TITLES), _noted),
 }

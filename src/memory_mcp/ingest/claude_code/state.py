@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from itertools import islice
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_of
 from memory_mcp.ingest.lines import iter_records, iter_tail
 from memory_mcp.model.sentinel import opens_own_session
 from memory_mcp.scope import is_gone, project_of
@@ -59,10 +59,12 @@ class State:
         session = prompt = ""
         timed = offset > 0
         for record in islice(iter_records(self._file), _HEAD_RECORDS):
-            timed = timed or "timestamp" in record.value
-            session = session or as_text(record.value.get("sessionId"))
-            self.first_cwd = self.first_cwd or as_text(record.value.get("cwd"))
-            prompt = prompt or _prompt(record.value)
+            value = record.value
+            timed = timed or "timestamp" in value
+            session = session or as_text(value.get("sessionId"))
+            self.first_cwd = self.first_cwd or as_text(value.get("cwd"))
+            if not prompt and value.get("type") == "user" and value.get("isMeta") is not True:
+                prompt = words_of(as_mapping(value.get("message")).get("content"))
             if session and self.first_cwd and prompt:
                 break
         self.is_own = opens_own_session(prompt)
@@ -107,22 +109,24 @@ class State:
         elif record.get("type") == "attachment":
             inner = as_mapping(record.get("attachment"))
             if inner.get("type") == "queued_command":
-                text = "\n".join(filter(None, map(plain, as_blocks(inner.get("prompt")))))
+                text = words_of(inner.get("prompt"))
         return "" if text in self.delivered else text
 
     def thread_of(self, record: dict[str, object]) -> str:
         """Return the subagent a record belongs to: its id, else the id of the record its chain began with; "" outside.
 
-        In a resumed read of an old client's file this may read the file from its start, once.
+        In a resumed read of an old client's file this may read the file from its start, once; OSError when that fails.
         """
-        agent = as_text(record.get("agentId"))
-        if record.get("isSidechain") is not True:
-            return agent or self.file_agent
-        if agent or self.file_agent:
-            return agent or self.file_agent
+        agent = as_text(record.get("agentId")) or self.file_agent
+        if agent or record.get("isSidechain") is not True:
+            return agent
         own, parent = as_text(record.get("uuid")), as_text(record.get("parentUuid"))
         if parent and parent not in self._roots and self._resumed:
-            self._recover_chains()
+            # Old clients keep subagents inside the session's own file: every chain is followed from its start, once.
+            self._resumed = False
+            for earlier in iter_records(self._file):
+                if earlier.value.get("isSidechain") is True:
+                    self.thread_of(earlier.value)
         root = self._roots.get(parent, parent or own)
         _remember(self._roots, own, root)
         return root
@@ -132,28 +136,12 @@ class State:
 
         `branch` helps to find the repository of a worktree that is gone.
         """
-        first = self.first_cwd
-        inside = cwd != first and first and not Path(cwd).is_dir() and _inside(cwd, first)
+        first, inside = self.first_cwd, False
+        if first and cwd != first and not Path(cwd).is_dir():
+            inside = f"{os.path.normpath(cwd)}{os.sep}".startswith(os.path.normpath(first).rstrip(os.sep) + os.sep)
         # Another branch is another key of what is remembered, and only of what is gone does it tell anything.
         found = project_of(first if inside else cwd)
         return project_of(first if inside else cwd, branch=branch) if branch and is_gone(found) else found
-
-    def _recover_chains(self) -> None:
-        """Follow every subagent's chain from the start of the file, once.
-
-        Old clients keep subagents inside the session's own file. Raises OSError when the file cannot be read.
-        """
-        self._resumed = False
-        for record in iter_records(self._file):
-            if record.value.get("isSidechain") is True:
-                self.thread_of(record.value)
-
-
-def _prompt(record: dict[str, object]) -> str:
-    """Return what a record's user typed, without tools' results; "" for any other record and for the client's own (`isMeta`)."""
-    if record.get("type") != "user" or record.get("isMeta") is True:
-        return ""
-    return "\n".join(filter(None, map(plain, as_blocks(as_mapping(record.get("message")).get("content")))))
 
 
 def _remember(where: OrderedDict[str, str], key: str, value: str) -> None:
@@ -162,9 +150,3 @@ def _remember(where: OrderedDict[str, str], key: str, value: str) -> None:
         where[key] = value
         if len(where) > _REMEMBERED:
             where.popitem(last=False)
-
-
-def _inside(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or is below it, by the texts alone."""
-    path, folder = os.path.normpath(path), os.path.normpath(folder)
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

@@ -7,72 +7,33 @@ Ids: `session_id` is the client's own (a subagent's is its root's, with its own 
 for a call, that with `#result` for its result, else the item's id, else one that follows from its content and time.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_of
 from memory_mcp.ingest.claude_code.wrappers import INJECTED
-from memory_mcp.ingest.codex.texts import directory_of, recap, spoken, summary_of, tool_call, tool_result
+from memory_mcp.ingest.codex.texts import directory_of, recap, spoken, tool_call, tool_result
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
-from memory_mcp.ingest.parts import Part, content_id, dropped, note, said, thought
+from memory_mcp.ingest.parts import Part, content_id, dropped, note, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
 AGENT = "codex"
 ITEMS = frozenset(
-    {
-        "message",
-        "reasoning",
-        "function_call",
-        "function_call_output",
-        "custom_tool_call",
-        "custom_tool_call_output",
-        "local_shell_call",
-        "local_shell_call_output",
-        "web_search_call",
-        "image_generation_call",
-        "tool_search_call",
-        "tool_search_output",
-    }
+    "message reasoning function_call function_call_output custom_tool_call custom_tool_call_output local_shell_call"
+    " local_shell_call_output web_search_call image_generation_call tool_search_call tool_search_output".split()
 )
+#: Calls with an action in place of arguments.
+_ACTIONS = frozenset({"local_shell_call", "web_search_call", "image_generation_call"})
 _BOOKKEEPING = frozenset(
-    {
-        "turn_context",
-        "session_meta",
-        "world_state",
-        "token_usage_record",
-        "ghost_snapshot",
-        "inter_agent_communication_metadata",
-        "security_risk_score",
-        "realtime_item",
-        "dynamic_tools_updated",
-    }
+    "turn_context session_meta world_state token_usage_record ghost_snapshot inter_agent_communication_metadata"
+    " security_risk_score realtime_item dynamic_tools_updated".split()
 )
 _SCREEN = frozenset(
-    {
-        "user_message",
-        "agent_message",
-        "agent_reasoning",
-        "agent_reasoning_raw_content",
-        "item_completed",
-        "item_started",
-        "context_compacted",
-        "exec_command_begin",
-        "exec_command_end",
-        "patch_apply_begin",
-        "patch_apply_end",
-        "mcp_tool_call_begin",
-        "mcp_tool_call_end",
-        "web_search_begin",
-        "web_search_end",
-        "view_image_tool_call",
-        "plan_update",
-        "image_generation_end",
-        "dynamic_tool_call_request",
-        "dynamic_tool_call_response",
-    }
+    "user_message agent_message agent_reasoning agent_reasoning_raw_content item_completed item_started context_compacted"
+    " exec_command_begin exec_command_end patch_apply_begin patch_apply_end mcp_tool_call_begin mcp_tool_call_end"
+    " web_search_begin web_search_end view_image_tool_call plan_update image_generation_end dynamic_tool_call_request"
+    " dynamic_tool_call_response".split()
 )
-
-
 #: A fork begins with the records of its ancestor, written within this many milliseconds.
 _COPYING = 1000
 
@@ -107,25 +68,10 @@ class CodexReading(Reading):
 
     def __init__(self, session_id: str, include_thinking: bool) -> None:
         """Begin a rollout named `session_id`, until its head names the session."""
-        super().__init__(AGENT, session_id)
-        self._include_thinking = include_thinking
+        super().__init__(AGENT, session_id, include_thinking)
         self._met = self._subagent = self._prompted = False
         #: Of the head that is learned from, and of what is read.
         self._head, self._fork = _Fork(), _Fork()
-        self._items: dict[str, Callable[[Mapping[str, object], str], list[Part]]] = {
-            "message": self._message,
-            "reasoning": self._reasoning,
-            "function_call": self._call,
-            "custom_tool_call": self._call,
-            "tool_search_call": self._call,
-            "local_shell_call": self._action,
-            "web_search_call": self._action,
-            "image_generation_call": self._action,
-            "function_call_output": self._result,
-            "custom_tool_call_output": self._result,
-            "local_shell_call_output": self._result,
-            "tool_search_output": self._result,
-        }
 
     def learn(self, record: dict[str, object]) -> None:
         """Learn the file's own session from its first head, then directory, model and first prompt.
@@ -167,12 +113,12 @@ class CodexReading(Reading):
         kind, told = _opened(record)
         if self._fork.holds(kind, told, parse_time(record.get("timestamp"))):
             return Given(reason=DUPLICATE)
-        if kind in self._items:
+        if kind in ITEMS:
             time = parse_time(record.get("timestamp"))
             if kind == "message" and told.get("role") not in ("user", "assistant"):
                 return Given([Told("", (dropped(INJECTED),), None)])
             call_id = as_text(told.get("call_id"))
-            parts = tuple(self._items[kind](told, call_id))
+            parts = tuple(self._item(kind, told, call_id))
             if call_id:
                 source_id = f"{call_id}#result" if kind.endswith("_output") else call_id
             else:
@@ -204,11 +150,34 @@ class CodexReading(Reading):
         source_id = f"content:{content_id(self.session.session_id, str(time), kind, text)}"
         return Given([Told(source_id, (note(text, record=kind, **marks),), self.ordered(time))])
 
-    def _message(self, item: Mapping[str, object], call_id: str) -> list[Part]:
+    def _item(self, kind: str, item: Mapping[str, object], call_id: str) -> list[Part]:
+        """Return the parts of an item of a kind in `ITEMS`: message, thinking, call or result; a call's name is noted.
+
+        A call with an action has that, or an image's prompt, as arguments; a name has its namespace before it.
+        """
+        if kind == "message":
+            return self._message(item)
+        if kind == "reasoning":
+            blocks = [*as_blocks(item.get("summary")), *as_blocks(item.get("content"))]
+            return [self.thought("\n".join(filter(None, (as_text(block.get("text")) for block in blocks))))]
+        if kind.endswith("_output"):
+            output = item.get("output") if "output" in item else item.get("tools")
+            return [tool_result(self.tools.get(call_id, ""), output, call_id)]
+        name, given = kind.removesuffix("_call"), item.get("input") if "input" in item else item.get("arguments")
+        if kind in _ACTIONS:
+            action = {k: v for k, v in as_mapping(item.get("action")).items() if k != "type"}
+            given = action or {"prompt": item.get("revised_prompt")}
+        else:
+            name = as_text(item.get("name")) or name
+            if space := as_text(item.get("namespace")):
+                name = f"{space}{name}" if space.endswith("__") else f"{space}.{name}"
+        self.remember(call_id, name)
+        return [tool_call(name, given, call_id)]
+
+    def _message(self, item: Mapping[str, object]) -> list[Part]:
         """Return the parts of a message; in a subagent's rollout the user's words are another agent's: its task, or a note."""
-        del call_id
         if item.get("role") == "assistant":
-            return [said(Role.ASSISTANT, "\n".join(filter(None, map(plain, as_blocks(item.get("content"))))))]
+            return [said(Role.ASSISTANT, words_of(item.get("content")))]
         parts = self._user(item)
         if not self._subagent:
             return parts
@@ -225,35 +194,8 @@ class CodexReading(Reading):
         Blocks that its metadata says the client ("harness") wrote are the client's; others as `spoken` finds.
         """
         passed = as_mapping(item.get("internal_chat_message_metadata_passthrough")).get("content_item_metadata")
-        sources = (
-            [as_mapping(as_mapping(one).get("provenance")).get("type") for one in passed] if isinstance(passed, list) else []
-        )
+        sources = [as_mapping(one.get("provenance")).get("type") for one in as_mappings(passed)]
         return spoken(item.get("content"), [source == "harness" for source in sources])
-
-    def _reasoning(self, item: Mapping[str, object], call_id: str) -> list[Part]:
-        """Return the readable part of the model's thinking as one part, marked as left out unless the settings keep it."""
-        del call_id
-        return [thought(summary_of(item), self._include_thinking)]
-
-    def _call(self, item: Mapping[str, object], call_id: str) -> list[Part]:
-        """Return a call of a function or tool as one part, and note its name, with its namespace, for its result."""
-        name = as_text(item.get("name")) or as_text(item.get("type")).removesuffix("_call")
-        if space := as_text(item.get("namespace")):
-            name = f"{space}{name}" if space.endswith("__") else f"{space}.{name}"
-        self.remember(call_id, name)
-        return [tool_call(name, item.get("input") if "input" in item else item.get("arguments"), call_id)]
-
-    def _action(self, item: Mapping[str, object], call_id: str) -> list[Part]:
-        """Return a call with an action (shell, search) or an image's prompt as arguments, as one part, and note its name."""
-        name = as_text(item.get("type")).removesuffix("_call")
-        self.remember(call_id, name)
-        given = {k: v for k, v in as_mapping(item.get("action")).items() if k != "type"} or {"prompt": item.get("revised_prompt")}
-        return [tool_call(name, given, call_id)]
-
-    def _result(self, item: Mapping[str, object], call_id: str) -> list[Part]:
-        """Return a call's output as one part, a tool's result with the name noted for the call; "" if none was."""
-        output = item.get("output") if "output" in item else item.get("tools")
-        return [tool_result(self.tools.get(call_id, ""), output, call_id)]
 
 
 def _opened(record: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:

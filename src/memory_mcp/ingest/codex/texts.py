@@ -37,7 +37,8 @@ _MOST_FILES = 20
 def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
     """Return the parts of a message in the user's role: the user's words as one, if any, then summaries and what is left out.
 
-    `harness`: for each block whether the client wrote it, if known; blocks that begin as the client's do count too.
+    `harness`: for each block whether the client wrote it, if known; blocks that begin as the client's do count too. A shell
+    command is "! command" with its output below; of a request to the editor's agent, what the editor wrote before it goes.
     Blank blocks give nothing.
     """
     parts, words = [], []
@@ -49,22 +50,35 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
             parts.append(note(recap(text), record="compacted", **{RECAP: "true"}))
         elif (number < len(harness) and harness[number]) or _INJECTED.match(text):
             parts.append(dropped(INJECTED))
+        elif match := _SHELL_COMMAND.match(text):
+            words.append(f"! {match[1]}\n{(match[2] or '').strip()}".strip())
+        elif text.lstrip().startswith(_IDE) and _REQUEST in text:
+            words.append(text.rsplit(_REQUEST, 1)[1].strip())
         else:
-            words.append(_typed(text))
+            words.append(text)
     return [said(Role.USER, "\n".join(words)), *parts] if words else parts
 
 
 def tool_call(name: str, arguments: object, call_id: str) -> Part:
     """Return a call with its most informative argument first; of a patch those are the files it changes.
 
-    `arguments` may be an object, its JSON, or a text, which is taken as a patch or else a command.
+    `arguments` may be an object, its JSON, or a text, which is taken as a patch or else a command. They get the names that
+    other clients use: `path` (a patch's files, at most 20, one a line), `command` (as typed), `plan` (steps as lines).
     """
     given = parsed(arguments)
     if isinstance(given, str):
         files = _PATCHED.findall(given)[:_MOST_FILES]
         given = {"path": "\n".join(files), "patch": given} if files else {"command": given}
     elif isinstance(given, Mapping):
-        given = _readable(given)
+        readable = dict(given)
+        command = readable.pop("cmd" if "cmd" in readable else "command", None)
+        if command is not None:
+            readable = {"command": _command(command), **readable}
+        if files := _PATCHED.findall(as_text(given.get("patch")) or as_text(given.get("input")))[:_MOST_FILES]:
+            readable = {"path": "\n".join(files), **readable}
+        if isinstance(given.get("plan"), list):
+            readable["plan"] = "".join(f"\n{_step(step)}" for step in given["plan"])
+        given = readable
     return call(name, given, call_id)
 
 
@@ -74,17 +88,17 @@ def tool_result(name: str, output: object, call_id: str) -> Part:
     The client's head lines and colours are taken off; the exit status is read from them.
     """
     told = parsed(output)
-    status = error = ""
+    status, failed = "", False
     if isinstance(told, Mapping) and ("output" in told or "content" in told):
         code = as_mapping(told.get("metadata")).get("exit_code")
         status = str(code) if isinstance(code, int) else ""
-        error = "true" if told.get("success") is False else ""
+        failed = told.get("success") is False
         output = told["output"] if "output" in told else told["content"]
     text = output if isinstance(output, str) else "\n".join(filter(None, map(_block_text, as_blocks(output))))
     if head := _HEAD.match(text):
         found = _EXIT.search(head[0])
         status, text = found[1] if found else status, text[head.end() :]
-    return result(name, call_id, without_ansi(text), is_error=bool(error), exit_status=status)
+    return result(name, call_id, without_ansi(text), is_error=failed, exit_status=status)
 
 
 def directory_of(content: object) -> str:
@@ -98,45 +112,9 @@ def recap(text: str) -> str:
     return text.split(_INTRODUCED, 1)[-1].strip() if text.startswith(_SUMMARY) else text
 
 
-def summary_of(item: Mapping[str, object]) -> str:
-    """Return the readable part of a reasoning item: its summary, then its content, "" for none."""
-    blocks = [*as_blocks(item.get("summary")), *as_blocks(item.get("content"))]
-    return "\n".join(filter(None, (as_text(block.get("text")) for block in blocks)))
-
-
-def _typed(text: str) -> str:
-    """Return a user's text as typed: a shell command as "! command" with its output below, or a request to the editor's agent.
-
-    What the editor wrote before the request is left out; any other text comes back as it is.
-    """
-    if match := _SHELL_COMMAND.match(text):
-        return f"! {match[1]}\n{(match[2] or '').strip()}".strip()
-    if text.lstrip().startswith(_IDE) and _REQUEST in text:
-        return text.rsplit(_REQUEST, 1)[1].strip()
-    return text
-
-
 def _block_text(block: Mapping[str, object]) -> str:
     """Return a block as text; an image becomes "[image]"."""
     return "[image]" if block.get("type") == "input_image" else plain(block)
-
-
-def _readable(given: Mapping[str, object]) -> dict[str, object]:
-    """Return a copy of a call's arguments, by the names that other clients use.
-
-    `path` (a patch's files, at most 20, one a line) and `command` (as typed) come first, `plan` is a list of steps as
-    lines; the others stay.
-    """
-    readable = dict(given)
-    command = readable.pop("cmd", None) if "cmd" in readable else readable.pop("command", None)
-    if command is not None:
-        readable = {"command": _command(command), **readable}
-    patch = as_text(given.get("patch")) or as_text(given.get("input"))
-    if files := _PATCHED.findall(patch)[:_MOST_FILES]:
-        readable = {"path": "\n".join(files), **readable}
-    if isinstance(given.get("plan"), list):
-        readable["plan"] = "".join(f"\n{_step(step)}" for step in given["plan"])  # type: ignore[attr-defined]
-    return readable
 
 
 def _command(value: object) -> str:

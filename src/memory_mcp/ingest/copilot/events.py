@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text, words_of
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap, without_ansi
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
-from memory_mcp.ingest.parts import EMPTY, Part, call, content_id, dropped, note, result, said, thought
+from memory_mcp.ingest.parts import EMPTY, Part, content_id, dropped, note, result, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
@@ -47,11 +47,6 @@ _SOURCES = ("skill-", "agent-", "system", "autopilot", "hook", "mcp-", "schedule
 
 class CopilotReading(Reading):
     """One read of one session."""
-
-    def __init__(self, session_id: str, include_thinking: bool) -> None:
-        """Begin a session with an id that its start may replace; `include_thinking` keeps the model's thoughts."""
-        super().__init__(AGENT, session_id)
-        self._include_thinking = include_thinking
 
     def learn(self, record: dict[str, object]) -> None:
         """Learn the session from its start, and the prompt that the user typed first; other records say nothing."""
@@ -94,11 +89,15 @@ class CopilotReading(Reading):
             case "user.message":
                 return self._user(data)
             case "assistant.message":
-                return self._assistant(data)
+                self.model = as_text(data.get("model")) or self.model
+                thinking, text = as_text(data.get("reasoningText")), as_text(data.get("content"))
+                parts = [self.thought(thinking)] if thinking.strip() else []
+                parts += [said(Role.ASSISTANT, text)] if text.strip() else []
+                # A call is read when it is carried out.
+                return parts, DUPLICATE if data.get("toolRequests") else EMPTY
             case "tool.execution_start":
-                name, call_id = as_text(data.get("toolName")), as_text(data.get("toolCallId"))
-                self.remember(call_id, name)
-                return [call(name, data.get("arguments"), call_id)], ""
+                tool, call_id = as_text(data.get("toolName")), as_text(data.get("toolCallId"))
+                return [self.called(tool, data.get("arguments"), call_id)], ""
             case "tool.execution_complete":
                 return self._result(data)
             case "session.error":
@@ -142,25 +141,10 @@ class CopilotReading(Reading):
         text = as_text(data.get("content"))
         if self.session.thread:
             return [Part(Role.ASSISTANT, EventType.SUBAGENT_START, text.strip())], ""
-        if _written_by_client(data):
-            return [dropped(INJECTED)], INJECTED
         words = unwrap(text)
-        if words.reason:
+        if words.reason or _written_by_client(data):
             return [dropped(INJECTED)], INJECTED
         return [Part(words.role, words.type, words.text)], EMPTY
-
-    def _assistant(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return (parts, reason): the model's thought and words; the reason counts only where there are none.
-
-        Its calls come as events of their own.
-        """
-        self.model = as_text(data.get("model")) or self.model
-        thinking = as_text(data.get("reasoningText"))
-        parts = [thought(thinking, self._include_thinking)] if thinking.strip() else []
-        text = as_text(data.get("content"))
-        # A call is read when it is carried out.
-        reason = DUPLICATE if data.get("toolRequests") else EMPTY
-        return [*parts, *([said(Role.ASSISTANT, text)] if text.strip() else [])], reason
 
     def _result(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return ([a tool's result], ""); the exit status is cut from the text.
@@ -168,15 +152,13 @@ class CopilotReading(Reading):
         What a subagent brought back is the end of that subagent.
         """
         call_id, told = as_text(data.get("toolCallId")), as_mapping(data.get("result"))
-        blocks = "\n".join(filter(None, map(plain, as_blocks(told.get("contents")))))
-        text = as_text(told.get("content")) or as_text(told.get("detailedContent")) or blocks
+        text = as_text(told.get("content")) or as_text(told.get("detailedContent")) or words_of(told.get("contents"))
         text = without_ansi(text or as_text(as_mapping(data.get("error")).get("message")))
         status = ""
         if match := _EXIT.search(text):
             status, text = match[1], text[: match.start()]
-        failed = data.get("success") is False
         tool = self.tools.get(call_id, "")
-        part = result(tool, call_id, text, is_error=failed, exit_status=status)
+        part = result(tool, call_id, text, is_error=data.get("success") is False, exit_status=status)
         return [replace(part, type=EventType.SUBAGENT_STOP) if tool == _AGENT_TOOL else part], ""
 
 

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, plain
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_of
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap, without_ansi
 from memory_mcp.ingest.copilot.events import CopilotReading
 from memory_mcp.ingest.growing import UNKNOWN, Given, Told
-from memory_mcp.ingest.parts import Part, call, dropped, result, said
+from memory_mcp.ingest.parts import Part, dropped, result, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -39,7 +39,7 @@ def _parts(message: Mapping[str, object], reading: CopilotReading) -> Iterator[P
 
     Names of called tools, and the first prompt, are noted in `reading`.
     """
-    role, text = message.get("role"), "\n".join(filter(None, map(plain, as_blocks(message.get("content")))))
+    role, text = message.get("role"), words_of(message.get("content"))
     if role in ("system", "developer"):
         yield dropped(INJECTED)
     elif role == "user":
@@ -54,8 +54,7 @@ def _parts(message: Mapping[str, object], reading: CopilotReading) -> Iterator[P
             yield said(Role.ASSISTANT, text)
         for one in as_mappings(message.get("tool_calls")):
             function, call_id = as_mapping(one.get("function")), as_text(one.get("id"))
-            reading.remember(call_id, as_text(function.get("name")))
-            yield call(as_text(function.get("name")), function.get("arguments"), call_id)
+            yield reading.called(as_text(function.get("name")), function.get("arguments"), call_id)
 
 
 class _Times:

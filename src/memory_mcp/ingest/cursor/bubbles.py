@@ -18,6 +18,8 @@ _RUNNING = frozenset({"loading", "pending", "running", "generating", "in_progres
 _REFUSED = frozenset({"cancelled", "rejected", "skipped"})
 #: Where tools put what they give back, the readable one first.
 _OUTPUTS = ("output", "contents", "content", "result", "answer", "message")
+#: Where an error has its words, those for the model first.
+_ERRORS = ("modelVisibleErrorMessage", "clientVisibleErrorMessage", "message")
 
 
 def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) -> Sequence[Part]:
@@ -49,44 +51,26 @@ def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) 
 def _tool(told: Mapping[str, object]) -> Sequence[Part]:
     """Return a call and its result, which Cursor keeps in one record; no part for a record without a tool's name.
 
-    A call that still runs has its result left out; a refused or failed one gives an error.
+    A call that still runs has its result left out; a refused or failed one gives an error, its words before the output.
+    Without readable words an output or an error is its JSON.
     """
     name, call_id = as_text(told.get("name")), as_text(told.get("toolCallId"))
     if not name:
         return []
-    arguments = parsed(told.get("rawArgs")) or parsed(told.get("params"))
-    made = call(name, arguments, call_id)
+    made = call(name, parsed(told.get("rawArgs")) or parsed(told.get("params")), call_id)
     status, outcome = as_text(told.get("status")), parsed(told.get("result"))
     details, additional = as_mapping(outcome), as_mapping(told.get("additionalData"))
-    error = _error(told.get("error"))
     if status in _RUNNING:
         return [made, dropped(WRITING)]
     code = details.get("exitCode") if isinstance(details.get("exitCode"), int) else details.get("exitCodeV2")
     # No single field says whether a call succeeded: a refused command is "completed", too.
     refused = status in _REFUSED or additional.get("status") == "rejected" or details.get("rejected") is True
     failed = refused or status == "error" or additional.get("status") == "error" or (isinstance(code, int) and code != 0)
-    text = "\n".join(filter(None, (error, _output(outcome, details))))
+    error = as_mapping(parsed(told.get("error")))
+    problem = next(filter(None, (as_text(error.get(key)) for key in _ERRORS)), "" if error else as_plain(told.get("error")))
+    output = next((as_text(details[key]) for key in _OUTPUTS if as_text(details.get(key)).strip()), as_plain(outcome))
+    text = "\n".join(filter(None, (problem, output)))
     if not text and not failed and not status:
         return [made]
     exit_status = str(code) if isinstance(code, int) else ""
     return [made, result(name, call_id, text or ("(rejected)" if refused else ""), failed, exit_status=exit_status)]
-
-
-def _output(outcome: object, details: Mapping[str, object]) -> str:
-    """Return a tool's output as text: its first readable field with words, else all of it as plain text.
-
-    Those fields are output, contents, content, result, answer and message, in this order.
-    """
-    if not details:
-        return as_plain(outcome)
-    return next((as_text(details[key]) for key in _OUTPUTS if as_text(details.get(key)).strip()), as_plain(outcome))
-
-
-def _error(error: object) -> str:
-    """Return the words of an error: the message for the model, else for the user, else its own; "" for an object without them.
-
-    An error that is no object is returned as plain text.
-    """
-    told = as_mapping(parsed(error))
-    named = as_text(told.get("modelVisibleErrorMessage")) or as_text(told.get("clientVisibleErrorMessage"))
-    return named or as_text(told.get("message")) or ("" if told else as_plain(error))

@@ -37,9 +37,8 @@ class Conversations:
         """Prepare to read a database, with the editor's lists around it. Raises OSError when the file is missing."""
         self._file, self._tally, self._keep = file, tally, keep_thinking
         self._written = file_time(file)
-        self._workspaces = Workspaces(file.absolute().parent.parent)
-        if file.parent.parent.name == "workspaceStorage":
-            self._workspaces = Workspaces(file.absolute().parent.parent.parent)
+        user = file.absolute().parent.parent
+        self._workspaces = Workspaces(user.parent if file.parent.parent.name == "workspaceStorage" else user)
 
     def read(self, store: Store, position: int) -> Iterator[Read]:
         """Yield what was written after a position, one step per message; the last step, without drafts, has the new position.
@@ -67,7 +66,7 @@ class Conversations:
     ) -> Iterator[tuple[EventDraft, ...]]:
         """Yield the drafts of a conversation's new messages, one step for each; the first step has its title.
 
-        Messages that the conversation no longer lists are counted as skipped.
+        Messages whose row is gone, with (), and those that the conversation no longer lists are counted as skipped.
         """
         fresh = store.bubbles(name, position)
         place = self._workspaces.place(name, data, store)
@@ -79,24 +78,19 @@ class Conversations:
                 yield tuple(session.put([note(place.title, record="title")], f"{name}:title:{content_id(place.title)}", created))
             began = after(own, session.last)
             if bubble is not None:
-                yield self._message(bubble, f"{name}:{bubble_id}", own, session, bool(place.parent))
+                parts, source_id = parts_of(bubble, bool(place.parent), self._keep), f"{name}:{bubble_id}"
+                model = as_text(as_mapping(bubble.get("modelInfo")).get("modelName"))
+                drafts = session.put(parts, source_id, own, {"model": model} if model not in ("", "default") else None)
+                if bubble:
+                    yield self._tally.took(drafts, parts, 0, bubble)
+                else:
+                    self._tally.skip(GONE, 0, source_id)
+                    yield ()
                 fresh.discard(bubble_id)
             # Room for as many parts as there can be: how many there were is not known of what was read before.
             session.last = None if began is None else began + MOST_PARTS - 1
         for bubble_id in sorted(fresh):
             self._tally.skip(NO_LONGER, 0, bubble_id)
-
-    def _message(
-        self, bubble: Mapping[str, object], source_id: str, own: int | None, session: Session, subagent: bool
-    ) -> tuple[EventDraft, ...]:
-        """Return the drafts of one message; () for one without drafts or whose row is gone, which is counted as skipped."""
-        parts = parts_of(bubble, subagent, self._keep)
-        model = as_text(as_mapping(bubble.get("modelInfo")).get("modelName"))
-        drafts = session.put(parts, source_id, own, {"model": model} if model not in ("", "default") else None)
-        if not bubble:
-            self._tally.skip(GONE, 0, source_id)
-            return ()
-        return self._tally.took(drafts, parts, 0, bubble)
 
     def _session(self, name: str, data: Mapping[str, object], place: Place, bubble: Mapping[str, object]) -> Session:
         """Return the session of a conversation with its place; a subagent is a thread of its parent's session."""

@@ -15,22 +15,23 @@ from memory_mcp.ingest.cursor.conversations import AGENT, Conversations
 from memory_mcp.ingest.cursor.store import CHATS, MAGIC, open_store
 from memory_mcp.ingest.cursor.transcripts import FOLDER, Transcripts
 from memory_mcp.ingest.cursor.workspaces import DATABASE, user_folder
-from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Tally
 from memory_mcp.ingest.settings import IngestSettings
 
 
-class CursorImporter:
+class CursorImporter(ClientImporter):
     """Reads the conversations that Cursor keeps on this machine, of its editor and of its agents."""
 
     name = AGENT
     title = "Cursor"
     growth = Growth.DATABASE
+    endings = (DATABASE, ".jsonl")
 
     def __init__(self, settings: IngestSettings) -> None:
-        """Keep whether thinking is read; nothing is opened yet."""
-        self._keep_thinking = settings.include_thinking
+        """Keep the settings; nothing is opened yet."""
+        super().__init__(settings)
         self._transcripts = Transcripts(user_folder(), settings.include_thinking)
 
     def default_paths(self) -> tuple[Path, ...]:
@@ -38,13 +39,9 @@ class CursorImporter:
         user = user_folder()
         return (user / "globalStorage", user / "workspaceStorage", Path.home() / ".cursor" / "projects")
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the databases and transcripts below `path` in a fixed order, or `path` itself.
-
-        Raises SourceUnreadable without such a path.
-        """
-        found = find_files(path, (DATABASE, ".jsonl"))
-        return (f for f in found if f.suffix != ".jsonl" or FOLDER in f.absolute().parts) if path.is_dir() else found
+    def wants(self, file: Path) -> bool:
+        """Return whether a file below a folder is a database, or a transcript by its folder."""
+        return file.suffix != ".jsonl" or FOLDER in file.absolute().parts
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is Cursor's.
@@ -69,4 +66,4 @@ class CursorImporter:
             yield from self._transcripts.read(file, offset, tally)
             return
         with open_store(file) as store:
-            yield from Conversations(file, tally, self._keep_thinking).read(store, offset)
+            yield from Conversations(file, tally, self._settings.include_thinking).read(store, offset)

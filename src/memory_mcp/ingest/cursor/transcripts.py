@@ -61,15 +61,12 @@ class Transcripts:
         cwd = self._workspaces.folder_of(slug) if slug else ""
         session = Session(AGENT, name, project_of(cwd) if cwd else slug, {"cwd": cwd}, thread, file_time=file_time(file))
         told = session.session_id in self._known() or session.thread in self._known()
-        number = 0
         # A file that became shorter is another one.
         offset = offset if offset <= file.stat().st_size else 0
-        for record in iter_records(file):
-            number += 1
-            if record.offset <= offset:
-                self._drafts(record, session, number, told)
-                continue
+        for number, record in enumerate(iter_records(file), 1):
             drafts, parts, reason = self._drafts(record, session, number, told)
+            if record.offset <= offset:
+                continue
             if reason:
                 tally.skip(reason, record.line, record.quote)
                 yield Read((), record.offset)
@@ -79,7 +76,7 @@ class Transcripts:
     def _drafts(self, record: Record, session: Session, number: int, told: bool) -> tuple[list[EventDraft], list[Part], str]:
         """Return a record's drafts, its parts, and the reason why it has none ("" if it may have some).
 
-        `told`: the database holds the conversation.
+        `told`: the database holds the conversation. What the client put around a prompt is left out.
         """
         value = record.value
         message = as_mapping(value.get("message")) or value
@@ -88,17 +85,16 @@ class Transcripts:
             return [], [], record.error or (IN_DATABASE if told else as_text(value.get("type")) or _UNKNOWN)
         blocks = as_blocks(message.get("content"))
         words = "\n".join(filter(str.strip, map(plain, blocks)))
-        parts = list(self._asked(words, session)) if role == "user" else [self._part(b) for b in blocks]
+        if role == "user":
+            found = _QUERY.findall(words)
+            asked = said(Role.USER, "\n".join(found) if found else words)
+            # In a subagent's file the model asks.
+            parts = [Part(Role.ASSISTANT, EventType.SUBAGENT_START, asked.text) if session.thread else asked]
+            parts += [dropped(CONTEXT)] if found and _QUERY.sub("", words).strip() else []
+        else:
+            parts = [self._part(block) for block in blocks]
         source_id = f"{session.session_id}:{session.thread}:{number}:{content_id(role, message.get('content'))}"
         return session.put(parts, source_id, _time_of(words) if role == "user" else None), parts, ""
-
-    def _asked(self, words: str, session: Session) -> Iterator[Part]:
-        """Yield a prompt without the client's additions, and a left-out part for these; in a subagent's file the model's."""
-        found = _QUERY.findall(words)
-        asked = said(Role.USER, "\n".join(found) if found else words)
-        yield Part(Role.ASSISTANT, EventType.SUBAGENT_START, asked.text) if session.thread else asked
-        if found and _QUERY.sub("", words).strip():
-            yield dropped(CONTEXT)
 
     def _part(self, block: Mapping[str, object]) -> Part:
         """Return one block of an answer as a part: call, result, thought or words.
@@ -109,7 +105,7 @@ class Transcripts:
         if kind == "tool_use":
             return call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
         if kind == "tool_result":
-            content = result_text(block.get("content"), None)
+            content = result_text(block.get("content"))
             return result(as_text(block.get("name")), as_text(block.get("tool_use_id")), content, block.get("is_error") is True)
         if kind == "thinking":
             return thought(as_text(block.get("thinking")), self._keep)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
@@ -52,8 +52,10 @@ class Workspaces:
         The lists are read once, from the first `store` given and the workspaces' databases.
         """
         if self._lists is None:
+            rows = store.rows(f"SELECT composerId, value FROM {HEADERS}") if HEADERS in store.tables else []
+            newest = {str(own): _place(as_mapping(parsed(stored_text(value)))) for own, value in rows}
             # Newer lists hold more and override older ones.
-            self._lists = {**self._from_workspaces(), **_from_list(store, "composer.composerHeaders"), **_from_headers(store)}
+            self._lists = {**self._from_workspaces(), **_from_list(store, "composer.composerHeaders"), **newest}
         own, listed = _place(data), self._lists.get(name, Place())
         cwd = own.cwd or listed.cwd
         return Place(
@@ -74,7 +76,7 @@ class Workspaces:
             try:
                 with open_store(database) as store:
                     for name, place in _from_list(store, "composer.composerData").items():
-                        found[name] = Place(place.cwd or folder, place.branch, place.parent, place.title, place.kind)
+                        found[name] = replace(place, cwd=place.cwd or folder)
             except OSError:
                 continue
         return found
@@ -102,14 +104,6 @@ def _from_list(store: Store, key: str) -> dict[str, Place]:
     """Return the places of the conversations in a list that is stored under a key, by conversation id; {} without it."""
     entries = as_mappings(as_mapping(parsed(store.text(ITEMS, key))).get("allComposers"))
     return {as_text(entry.get("composerId")): _place(entry) for entry in entries if as_text(entry.get("composerId"))}
-
-
-def _from_headers(store: Store) -> dict[str, Place]:
-    """Return the places of the conversations in the table that newer clients have for them, by conversation id; {} without it."""
-    if HEADERS not in store.tables:
-        return {}
-    rows = store.rows(f"SELECT composerId, value FROM {HEADERS}")
-    return {str(name): _place(as_mapping(parsed(stored_text(value)))) for name, value in rows}
 
 
 def _place(told: Mapping[str, object]) -> Place:

@@ -4,18 +4,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.base import BEGINNING, ClientImporter, Growth, ImportReport, Read
+from memory_mcp.ingest.base import BEGINNING, Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
-from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.gemini.records import GeminiReading
-from memory_mcp.ingest.growing import Given, count, read_growing
+from memory_mcp.ingest.growing import Given, count, read_growing, read_whole
 from memory_mcp.ingest.lines import first_values, iter_records
-from memory_mcp.ingest.parts import as_plain
 from memory_mcp.model.sentinel import opens_own_session
 
 AGENT = "gemini"
 LOG = "logs.json"
-_QUOTED = 1024
 
 
 class GeminiImporter(ClientImporter):
@@ -25,17 +23,24 @@ class GeminiImporter(ClientImporter):
     title = "Gemini CLI"
     #: Sessions written as a whole (`.json`) are read from their start at any offset: their beginning changes with them.
     growth = Growth.APPENDED
+    endings = (".jsonl", ".json")
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return the folder tmp in .gemini, in $GEMINI_CLI_HOME or else home; existing or not."""
         return (Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp",)
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the session files below a folder, of `.json` files only sessions, or `path` itself.
+    def wants(self, file: Path) -> bool:
+        """Return whether a file below a folder is read: of `.json` files, which are opened, only sessions.
 
-        Raises SourceUnreadable when there is no such path.
+        One that cannot be opened counts as a session, so that reading it reports why, but not as a log of prompts.
         """
-        return session_files(path)
+        if file.suffix != ".json":
+            return True
+        try:
+            with file.open("rb") as stream:
+                return is_session(file, stream.read(BEGINNING))
+        except OSError:
+            return file.name != LOG
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is a session of Gemini CLI, or its log of prompts."""
@@ -48,15 +53,6 @@ class GeminiImporter(ClientImporter):
         reason. Raises OSError when the file cannot be read.
         """
         return read_session(GeminiReading(file, AGENT, self._settings.include_thinking), file, offset, report)
-
-
-def session_files(path: Path) -> Iterator[Path]:
-    """Return the session files below a folder, or `path` itself when it is a file; raises SourceUnreadable if it is missing.
-
-    `.json` files are opened, and only sessions are returned.
-    """
-    found = find_files(path, (".jsonl", ".json"))
-    return (f for f in found if f.suffix != ".json" or is_session(f, _beginning(f))) if path.is_dir() else found
 
 
 def is_session(file: Path, beginning: bytes) -> bool:
@@ -84,14 +80,12 @@ def read_session(reading: GeminiReading, file: Path, offset: int, report: Import
         reading.learn(record.value)
         messages = record.value.get("messages")
         if record.error or not isinstance(messages, list):
-            given = Given(reason=record.error) if record.error else reading.give(record.value)
-            yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
+            yield from read_whole(reading, file, (record,), report)
             continue
         is_own = opens_own_session(reading.prompt)
         for message in messages:
             given = Given(reason=OWN_SESSION) if is_own else reading.tell(message if isinstance(message, dict) else {})
-            drafts = count(reading, given, report, file, record.line, as_plain(message)[:_QUOTED])
-            yield Read(drafts, record.offset)
+            yield Read(count(reading, given, report, file, record.line, message), record.offset)
 
 
 def _is_own(value: dict[str, object]) -> bool:
@@ -99,12 +93,3 @@ def _is_own(value: dict[str, object]) -> bool:
     if "sessionId" in value and ("projectHash" in value or {"startTime", "lastUpdated"} <= value.keys()):
         return "message" not in value
     return (value.get("type") == "gemini" and "timestamp" in value) or isinstance(value.get("$set"), dict)
-
-
-def _beginning(file: Path) -> bytes:
-    """Return the file's first bytes; for an unreadable file those of a session, so that reading it reports why."""
-    try:
-        with file.open("rb") as stream:
-            return stream.read(BEGINNING)
-    except OSError:
-        return b'"sessionId" "messages" "startTime"'

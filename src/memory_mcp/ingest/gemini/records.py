@@ -18,7 +18,7 @@ from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
 from memory_mcp.ingest.gemini.places import directory_of, directory_said, sessions_beside
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
 from memory_mcp.ingest.lines import iter_records
-from memory_mcp.ingest.parts import Part, as_plain, call, content_id, dropped, note, result, said, thought
+from memory_mcp.ingest.parts import Part, as_plain, content_id, dropped, note, result, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
@@ -42,9 +42,8 @@ class GeminiReading(Reading):
 
     def __init__(self, file: Path, agent: str, include_thinking: bool) -> None:
         """Begin a session named after its file, until a record names it; its directory is looked up beside the file."""
-        super().__init__(agent, file.stem)
+        super().__init__(agent, file.stem, include_thinking)
         self._file = file
-        self._include_thinking = include_thinking
         self._subagent = self._begun = False
         self._beside = sessions_beside(file) if file.name == "logs.json" else frozenset()
         #: Ids of messages by a digest of their words, and calls with a result; the values of the latter are unused.
@@ -70,7 +69,7 @@ class GeminiReading(Reading):
             first = as_text(directories[0]) if isinstance(directories, list) and directories else ""
             self.cwd = self.cwd or directory_of(self._file, as_text(update.get("projectHash"))) or first
         for message in self._messages(record):
-            words = _words(message)
+            words = parts_text(message.get("content")).lstrip()
             self.cwd = self.cwd or directory_said(words)
             if message.get("type") == "user" and not self.prompt and not words.startswith(_CONTEXT):
                 self.prompt = words
@@ -78,12 +77,18 @@ class GeminiReading(Reading):
     def give(self, record: dict[str, object]) -> Given:
         """Return what one record gives: one message, or all messages that a change of the session repeats.
 
-        Repeated ones that were seen before are left out.
+        Repeated ones that were seen before are left out. Raises OSError when the file cannot be read again for their times.
         """
         messages = list(self._messages(record))
         again = "type" not in record
         if again and messages and self.offset:
-            self._recover()
+            # A resumed or summarised session repeats its messages: their first times are before the offset, read once.
+            for earlier in iter_records(self._file):
+                if earlier.offset > self.offset:
+                    break
+                for message in self._messages(earlier.value):
+                    self._noted(as_text(message.get("id")), parse_time(message.get("timestamp")))
+            self.offset = 0
         if not messages:
             known = "$set" in record or "$rewindTo" in record or "sessionId" in record
             return Given(reason="session" if known else UNKNOWN)
@@ -97,11 +102,17 @@ class GeminiReading(Reading):
     def tell(self, message: Mapping[str, object], again: bool = False) -> Given:
         """Return what one message gives; `again`: all messages so far are repeated, so that one seen before gives nothing.
 
-        Prompts, answers with thoughts and calls, errors; notices and unknown kinds give the reason.
+        Prompts, also those of the log, answers with thoughts and calls, errors; notices and unknown kinds give the reason.
         """
         kind, time = message.get("type"), parse_time(message.get("timestamp"))
         if "messageId" in message and "message" in message:
-            return self._logged(message, time)
+            # A prompt of the log; nothing if its session has a file of its own, or no id.
+            session = as_text(message.get("sessionId"))
+            if not session or session[:8] in self._beside:
+                return Given(reason=DUPLICATE)
+            self.session.session_id = session
+            source_id = f"log:{session}:{as_plain(message.get('messageId'))}"
+            return Given([Told(source_id, (said(Role.USER, as_text(message.get("message"))),), time)])
         source_id = as_text(message.get("id")) or f"content:{content_id(self.session.session_id, message)}"
         if again and source_id in self._first:
             return Given(reason=DUPLICATE)
@@ -146,31 +157,21 @@ class GeminiReading(Reading):
             _bound(self._first)
         return time
 
-    def _recover(self) -> None:
-        """Read the times of the messages before the offset, once a resumed or summarised session repeats them; done once."""
-        for record in iter_records(self._file):
-            if record.offset > self.offset:
-                break
-            for message in self._messages(record.value):
-                self._noted(as_text(message.get("id")), parse_time(message.get("timestamp")))
-        self.offset = 0
-
-    def _logged(self, entry: Mapping[str, object], time: int | None) -> Given:
-        """Return a prompt of the log; nothing, as told elsewhere, if its session has a file of its own, or no id."""
-        session = as_text(entry.get("sessionId"))
-        if not session or session[:8] in self._beside:
-            return Given(reason=DUPLICATE)
-        self.session.session_id = session
-        source_id = f"log:{session}:{as_plain(entry.get('messageId'))}"
-        return Given([Told(source_id, (said(Role.USER, as_text(entry.get("message"))),), time)])
-
     def _user(self, message: Mapping[str, object], source_id: str, time: int | None) -> Given:
         """Return what a message in the user's role gives: results of tools, and a prompt, a summary or the client's own context.
 
-        In a subagent's session a prompt is the calling agent's.
+        Results are those whose call no earlier record has, a millisecond apart. In a subagent's session a prompt is the
+        calling agent's.
         """
-        told = list(self._answers(message, source_id, time))
-        text = _typed(message)
+        told = []
+        for number, answer in enumerate(_parts(message, "functionResponse")):
+            call_id = as_text(answer.get("id"))
+            if call_id not in self._results and call_id not in self.tools:
+                part = result(as_text(answer.get("name")), call_id, response_text(answer))
+                told.append(Told(f"{call_id or source_id}#result", (part,), None if time is None else time + number))
+        # As displayed, else as sent, without the contents of named files and additions of hooks.
+        text = parts_text(message.get("displayContent")) or parts_text(message.get("content"))
+        text = _HOOK.sub("", text.split(_FILES, 1)[0])
         if text.lstrip().startswith(_SUMMARY):
             self._summarised = time or self._summarised
             part = note(text, record="compacted", **{RECAP: "true"})
@@ -205,7 +206,7 @@ class GeminiReading(Reading):
         texts += [(as_text(p.get("text")), None) for p in _blocks(message.get("content")) if p.get("thought") is True]
         for number, (text, own) in enumerate(texts):
             when = parse_time(own)
-            yield Told(f"{source_id}#t{number}", (thought(text.strip(), self._include_thinking),), time if when is None else when)
+            yield Told(f"{source_id}#t{number}", (self.thought(text.strip()),), time if when is None else when)
 
     def _calls(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
         """Yield the calls of a message, else its new function calls, each followed by its result if it has one, in time order."""
@@ -219,25 +220,12 @@ class GeminiReading(Reading):
                 # A call's own time is when it was done; the next one began no earlier than its answer, or beside it.
                 called = max(called + 1, min(answered + 1, own - 1) if own is not None else answered + 1)
                 answered = max(answered + 1, called + 1, own or 0)
-            self.remember(call_id, name)
-            yield Told(key, (call(name, one.get("args"), call_id),), called)
+            yield Told(key, (self.called(name, one.get("args"), call_id),), called)
             if "result" in one or "resultDisplay" in one:
                 self._results[call_id] = ""
                 _bound(self._results)
                 failed = as_text(one.get("status")) in _FAILED
                 yield Told(f"{key}#result", (result(name, call_id, _output(one), is_error=failed),), answered)
-
-    def _answers(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        """Yield results in the user's role whose call no earlier record has, a millisecond apart from `time` on."""
-        for number, answer in enumerate(_parts(message, "functionResponse")):
-            call_id = as_text(answer.get("id"))
-            if call_id not in self._results and call_id not in self.tools:
-                name = as_text(answer.get("name"))
-                yield Told(
-                    f"{call_id or source_id}#result",
-                    (result(name, call_id, response_text(answer)),),
-                    None if time is None else time + number,
-                )
 
 
 def response_text(answer: Mapping[str, object]) -> str:
@@ -266,17 +254,6 @@ def _part(block: Mapping[str, object]) -> str:
         if key in block:
             return f"[{as_text(as_mapping(block[key]).get('mimeType')) or 'file'}]"
     return as_text(block.get("text"))
-
-
-def _words(message: Mapping[str, object]) -> str:
-    """Return the words of a message, without blanks before them."""
-    return parts_text(message.get("content")).lstrip()
-
-
-def _typed(message: Mapping[str, object]) -> str:
-    """Return a user's message as displayed, else as sent, without the contents of named files and additions of hooks."""
-    text = parts_text(message.get("displayContent")) or parts_text(message.get("content"))
-    return _HOOK.sub("", text.split(_FILES, 1)[0])
 
 
 def _blocks(content: object) -> list[Mapping[str, object]]:

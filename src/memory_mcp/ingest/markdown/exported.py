@@ -7,6 +7,7 @@ behind them every message: a comment with what is told of it, and its text in a 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 #: Key of the front matter that only an export has.
@@ -26,30 +27,26 @@ def is_exported(beginning: str) -> bool:
 
 
 def day_page(day: str, before: str, after: str, events: Sequence[Sequence[Any]], told: Mapping[str, Any]) -> str:
-    """Return the page of a day as Markdown.
+    """Return the page of a day as Markdown: front matter, links, segments, then every message.
 
     `before` and `after` name the pages of other days, "" for none; `events` are (form of an event, local time, project),
-    `told` has "segments" (see `_segment`) and "quotes", the quotations by grip id.
-    """
-    return "".join(_lines(day, before, after, events, told))
-
-
-def _lines(day: str, before: str, after: str, events: Sequence[Sequence[Any]], told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the page of a day in pieces, see `day_page`: front matter, links, segments, then every message.
-
-    A message's form is JSON in a comment, its text in a fence longer than any it holds.
+    `told` has "segments" (see `_segment`) and "quotes", the quotations by grip id. A message's form is JSON in a comment,
+    its text in a fence longer than any it holds.
     """
     projects = sorted({e[2] for e in events} - {""})
     agents = sorted({e[0].get("agent", "") for e in events} - {""})
-    yield f"{MARK}date: {day}\nprojects: {_listed(projects)}\nagents: {_listed(agents)}\nevents: {len(events)}\n"
-    links = {"previous": before, "next": after}
-    yield "".join(f'{name}: "[[{other}]]"\n' for name, other in links.items() if other) + f"---\n# {day}\n\n"
-    if either := " · ".join(f"{name} [[{other}]]" for name, other in links.items() if other):
-        yield f"{either}\n\n"
+    links = [(name, other) for name, other in (("previous", before), ("next", after)) if other]
+    page = [
+        f"{MARK}date: {day}\nprojects: {_listed(projects)}\nagents: {_listed(agents)}\nevents: {len(events)}\n",
+        *(f'{name}: "[[{other}]]"\n' for name, other in links),
+        f"---\n# {day}\n\n",
+    ]
+    if links:
+        page.append(" · ".join(f"{name} [[{other}]]" for name, other in links) + "\n\n")
     shown: set[str] = set()
     for segment in told["segments"]:
-        yield from _segment(segment, told["quotes"], shown)
-    yield "## Messages\n\n"
+        page += _segment(segment, told["quotes"], shown)
+    page.append("## Messages\n\n")
     for form, time, project in events:
         text = str(form["text"])
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
@@ -57,7 +54,8 @@ def _lines(day: str, before: str, after: str, events: Sequence[Sequence[Any]], t
         # In a comment nothing may look like its end.
         head = head.replace("<", "\\u003c").replace(">", "\\u003e").replace("--", "-\\u002d")
         who = " ".join(escaped(str(w)) for w in (form["role"], form.get("speaker", ""), project and f"in {project}") if w)
-        yield f"#### {time} {who}\n<!-- memory-mcp {head} -->\n{fence}text\n{text}\n{fence}\n\n"
+        page.append(f"#### {time} {who}\n<!-- memory-mcp {head} -->\n{fence}text\n{text}\n{fence}\n\n")
+    return "".join(page)
 
 
 def _segment(segment: Mapping[str, Any], quotes: Mapping[str, str], shown: set[str]) -> Iterator[str]:
@@ -99,7 +97,8 @@ def escaped(text: str) -> str:
 def messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | None, str]]:
     """Yield the messages of a day as (number of the line it begins on, its form or None when it is broken, that line).
 
-    Lines must end with their line feed alone. Everything else in the page is the reader's own and is passed over.
+    A form is the object in the message's comment, with its text under "text". Lines must end with their line feed alone.
+    Everything else in the page is the reader's own and is passed over.
     """
     each = enumerate(lines, 1)
     for number, line in each:
@@ -114,13 +113,8 @@ def messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | No
                 whole = True
                 break
             kept.append(below)
-        yield number, _form(found[1], "".join(kept)) if whole else None, line
-
-
-def _form(head: str, text: str) -> Mapping[str, Any] | None:
-    """Return the object in a message's comment, with its text under "text"; None where the comment is no JSON object."""
-    try:
-        told = json.loads(head)
-    except ValueError:
-        return None
-    return {**told, "text": text.removesuffix("\n")} if isinstance(told, dict) else None
+        form = None
+        with suppress(ValueError):
+            told = json.loads(found[1]) if whole else None
+            form = {**told, "text": "".join(kept).removesuffix("\n")} if isinstance(told, dict) else None
+        yield number, form, line

@@ -61,18 +61,14 @@ def front_matter(lines: list[str]) -> tuple[dict[str, list[str]], int]:
             return found, number
         if match := _ENTRY.match(line):
             key = match[1].strip().lower()
-            found[key] = _values(match[2] or "")
+            text = (match[2] or "").strip()
+            if text.startswith("[") and text.endswith("]") and not text.startswith("[["):
+                found[key] = [value for piece in text[1:-1].split(",") if (value := _bare(piece))]
+            else:
+                found[key] = [_bare(text)] if text else []
         elif key and (match := _ITEM.match(line)):
             found[key].append(_bare(match[1]))
     return {}, 0
-
-
-def _values(text: str) -> list[str]:
-    """Return the values of a key: the items of a list in brackets, without empty ones, else its one value; [] for a blank."""
-    text = text.strip()
-    if text.startswith("[") and text.endswith("]") and not text.startswith("[["):
-        return [value for part in text[1:-1].split(",") if (value := _bare(part))]
-    return [_bare(text)] if text else []
 
 
 def _bare(text: str) -> str:

@@ -17,8 +17,9 @@ from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 
-from memory_mcp.errors import InvalidQuery, SourceUnreadable
+from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.jsonl import exported_of
 from memory_mcp.ingest.markdown.exported import is_exported, messages
 from memory_mcp.ingest.markdown.note import DATE_KEYS, Section, day_of, front_matter, sections, time_of
@@ -34,17 +35,7 @@ _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", "venv", "v
 #: Folders that a notes program keeps at the root of its notes.
 _VAULTS = (".obsidian", ".logseq", ".foam", ".zk", ".trilium", ".dendron")
 #: Files at the root of a tree of code.
-_CODE = (
-    "package.json",
-    "pyproject.toml",
-    "setup.py",
-    "Cargo.toml",
-    "go.mod",
-    "pom.xml",
-    "build.gradle",
-    "CMakeLists.txt",
-    "Gemfile",
-)
+_CODE = "package.json pyproject.toml setup.py Cargo.toml go.mod pom.xml build.gradle CMakeLists.txt Gemfile".split()
 #: Names of documents that stand in any repository.
 _DOCUMENTS = re.compile(
     r"(?:README|CHANGELOG|CHANGES|LICENSE|CONTRIBUTING|SECURITY|AGENTS|CLAUDE|GEMINI|CODE_OF_CONDUCT)\b", re.I
@@ -74,11 +65,7 @@ class MarkdownImporter:
 
         Raises SourceUnreadable when there is nothing at `path`.
         """
-        if path.is_dir():
-            return _below(path)
-        if not path.exists():
-            raise SourceUnreadable(f"there is no file or folder {path}", "Name an existing file or folder.")
-        return iter((path,))
+        return _below(path) if path.is_dir() else find_files(path, _ENDINGS)
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is a note: among notes, or with front matter, links or a date like one.
@@ -102,7 +89,9 @@ class MarkdownImporter:
         Raises OSError when the file cannot be read.
         """
         del offset  # what is written anew as a whole is read from its start
-        if _is_exported(file):
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            exported = is_exported(stream.read(_LINE))
+        if exported:
             yield from _exported(file, report)
             return
         tally = Tally(report, file)
@@ -111,15 +100,8 @@ class MarkdownImporter:
             first = list(islice(lines, _FRONT))
             front, skipped = front_matter(first)
             note = _Note(file, front)
-            rest = chain(first[skipped:], lines)
-            for section in sections(rest, skipped + 1):
+            for section in sections(chain(first[skipped:], lines), skipped + 1):
                 yield Read(note.drafts(section, tally), 0)
-
-
-def _is_exported(file: Path) -> bool:
-    """Return whether a file is a day of an export. Raises OSError when it cannot be read."""
-    with file.open(encoding="utf-8", errors="replace") as stream:
-        return is_exported(stream.read(_LINE))
 
 
 def _exported(file: Path, report: ImportReport) -> Iterator[Read]:
@@ -147,18 +129,19 @@ class _Note:
         Without a time in the front matter, the day in its name counts, and else when the file was written.
         """
         named = {key: value for key, value in front.items() if value}
-        title = next((named[key][0] for key in ("title",) if key in named), file.stem)
+        place, home = file.absolute(), Path.home()
         told = {
-            "title": title,
+            "title": named["title"][0] if "title" in named else file.stem,
             "tags": ", ".join(tag for key in ("tags", "tag", "keywords") for tag in named.get(key, ())),
             "aliases": ", ".join(named.get("aliases", ())),
-            "files": str(file.absolute()),
+            "files": str(place),
         }
         own = next((t for key in DATE_KEYS for t in map(time_of, named.get(key, ())) if t is not None), None)
         self._time = own if own is not None else day_of(file.stem)
-        name, folder = _name_of(file.absolute()), file.absolute().parent
-        about = file_time(file) if self._time is None else ""
-        self._session = Session(AGENT, name, _project_of(folder), told, file_time=about)
+        # Below the home directory it is the same name on other machines.
+        name = f"~/{place.relative_to(home).as_posix()}" if place.is_relative_to(home) else place.as_posix()
+        written = file_time(file) if self._time is None else ""
+        self._session = Session(AGENT, name, _project_of(place.parent), told, file_time=written)
         self._seen: Counter[str] = Counter()
         self._day: int | None = None
 
@@ -190,12 +173,6 @@ def _below(path: Path) -> Iterator[Path]:
         closed.clear()
         yield from (Path(folder, name) for name in sorted(names) if name.lower().endswith(_ENDINGS))
     yield from closed
-
-
-def _name_of(file: Path) -> str:
-    """Return a note's name: "~/" and its path below the home directory, so that other machines give the same; else its path."""
-    home = Path.home()
-    return f"~/{file.relative_to(home).as_posix()}" if file.is_relative_to(home) else file.as_posix()
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told
-from memory_mcp.ingest.parts import Part, call, dropped, note, result, said, thought
+from memory_mcp.ingest.parts import Part, call, dropped, note, result, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
@@ -41,13 +41,11 @@ class Whose:
 class OpencodeReading(Reading):
     """One read of one store."""
 
-    def __init__(self, include_thinking: bool) -> None:
-        """Begin without a session: each message names its own. Thinking is left out unless `include_thinking`."""
-        super().__init__(AGENT, "")
-        self._include_thinking = include_thinking
-
     def message(self, info: Mapping[str, object], message_id: str, parts: Parts, whose: Whose) -> Given:
-        """Return the drafts of a message in the order of its parts; a role that is unknown gives nothing, with the reason."""
+        """Return what a message gives, in the order of its parts; an unknown role gives nothing, with the reason.
+
+        The error that ended an answer follows as a note.
+        """
         self.session.session_id = whose.root or whose.id
         self.session.thread = whose.id if whose.root else ""
         self.cwd = as_text(as_mapping(info.get("path")).get("cwd")) or whose.directory
@@ -59,9 +57,16 @@ class OpencodeReading(Reading):
         if info.get("role") != "assistant":
             return Given(reason=UNKNOWN)
         told = [one for key, part in parts for one in self._assistant(key, part, info.get("summary") is True, time)]
-        if problem := _problem(info):
-            told.append(Told(f"{message_id}#error", (note(problem, record="error"),), time))
-        return Given(list(_apart(told)))
+        error = as_mapping(info.get("error"))
+        problem = filter(None, (as_text(error.get("name")), as_text(as_mapping(error.get("data")).get("message"))))
+        if text := ": ".join(problem):
+            told.append(Told(f"{message_id}#error", (note(text, record="error"),), time))
+        # One at exactly the time of the one before it comes a millisecond later; earlier times stay.
+        last: int | None = None
+        for number, one in enumerate(told):
+            last = one.time + 1 if one.time is not None and one.time == last else one.time
+            told[number] = replace(one, time=last)
+        return Given(told)
 
     def _user(self, parts: Parts, whose: Whose) -> Iterator[Part]:
         """Yield the prompt as one part, then what is left out; in a subagent's session it is the calling agent's words."""
@@ -92,7 +97,7 @@ class OpencodeReading(Reading):
         if kind == "tool":
             yield from self._tool(key, part, when)
         elif kind == "reasoning":
-            yield Told(key, (thought(text, self._include_thinking),), when)
+            yield Told(key, (self.thought(text),), when)
         elif kind == "text" and summary:
             yield Told(key, (note(text, record="compacted", **{RECAP: "true"}),), when)
         elif kind == "text":
@@ -121,10 +126,9 @@ class OpencodeReading(Reading):
         status = str(details["exit"]) if isinstance(details.get("exit"), int) else ""
         text = without_ansi(as_text(state.get("error" if failed else "output")))
         child = as_text(details.get("sessionId"))
-        part_told = result(name, call_id, text, is_error=failed, exit_status=status, agent_id=child)
-        if child:
-            part_told = replace(part_told, type=EventType.SUBAGENT_STOP)
-        yield Told(f"{call_id or key}#result", (part_told,), time if ended is None else ended)
+        outcome = result(name, call_id, text, is_error=failed, exit_status=status, agent_id=child)
+        outcome = replace(outcome, type=EventType.SUBAGENT_STOP) if child else outcome
+        yield Told(f"{call_id or key}#result", (outcome,), time if ended is None else ended)
 
 
 def prompt_of(parts: Parts) -> str:
@@ -137,24 +141,3 @@ def is_finished(info: Mapping[str, object]) -> bool:
     """Return whether nothing more is written into a message: it is no answer, is completed, or ended with an error."""
     done = as_mapping(info.get("time")).get("completed")
     return info.get("role") != "assistant" or done is not None or "error" in info
-
-
-def _apart(told: list[Told]) -> Iterator[Told]:
-    """Yield the items in their order; one at exactly the time given to the one before it comes a millisecond later.
-
-    Times that differ stay as they are, also earlier ones.
-    """
-    last: int | None = None
-    for one in told:
-        time = one.time
-        if time is not None and last is not None and time == last:
-            time += 1
-        last = time
-        yield Told(one.source_id, one.parts, time)
-
-
-def _problem(info: Mapping[str, object]) -> str:
-    """Return "<name>: <text>" of the error that ended an answer, or the one of both that it has; "" for none."""
-    error = as_mapping(info.get("error"))
-    name, text = as_text(error.get("name")), as_text(as_mapping(error.get("data")).get("message"))
-    return f"{name}: {text}" if name and text else name or text

@@ -4,18 +4,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
-from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.growing import UNKNOWN, Given, count
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.marks import stamp_of
 from memory_mcp.ingest.opencode.messages import AGENT, UNFINISHED, OpencodeReading
 from memory_mcp.ingest.opencode.stores import HEADER, Stored, iter_database, message_file
-from memory_mcp.ingest.parts import as_plain
 from memory_mcp.model.sentinel import opens_own_session
-
-_QUOTED = 1024
 
 
 class OpencodeImporter(ClientImporter):
@@ -25,20 +22,22 @@ class OpencodeImporter(ClientImporter):
     title = "opencode"
     #: A database, or a file for each message, which is read as a whole whenever it was written.
     growth = Growth.DATABASE
+    endings = (".db", ".json")
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return the folder opencode in $XDG_DATA_HOME, else in ~/.local/share; existing or not."""
         data = os.environ.get("XDG_DATA_HOME")
         return ((Path(data) if data else Path.home() / ".local" / "share") / "opencode",)
 
-    def files(self, path: Path) -> Iterator[Path]:
-        """Return the files of databases and messages (not parts) below `path`, or `path`; raises SourceUnreadable without it."""
-        found = find_files(path, (".db", ".json"))
-        return (f for f in found if f.is_dir() or _is_named(f)) if path.is_dir() else found
+    def wants(self, file: Path) -> bool:
+        """Return whether a file has a database's name (opencode*.db) or a message's place (message/<session>/*.json)."""
+        if file.suffix == ".db":
+            return file.name.startswith("opencode")
+        return file.suffix == ".json" and file.parent.parent.name == "message"
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is opencode's: a database of its name, or a message by its place and fields."""
-        if not _is_named(file):
+        if not self.wants(file):
             return False
         if file.suffix == ".db":
             return beginning.startswith(HEADER)
@@ -51,7 +50,8 @@ class OpencodeImporter(ClientImporter):
         Unfinished messages and others without an event are counted in `report`. Raises OSError when the file cannot be
         read.
         """
-        reading = OpencodeReading(self._settings.include_thinking)
+        # Each message names its session.
+        reading = OpencodeReading(AGENT, "", self._settings.include_thinking)
         with file.open("rb") as stream:
             is_database = stream.read(len(HEADER)) == HEADER
         if is_database:
@@ -74,12 +74,4 @@ def _read(reading: OpencodeReading, stored: Stored, report: ImportReport, file: 
         given = Given(reason=UNFINISHED)
     else:
         given = reading.message(stored.info, stored.id, stored.parts, stored.whose)
-    quote = as_plain({"id": stored.id, **stored.info})[:_QUOTED]
-    return Read(count(reading, given, report, file, number, quote), stored.position)
-
-
-def _is_named(file: Path) -> bool:
-    """Return whether a file has the name of a database (opencode*.db) or the place of a message (message/<session>/*.json)."""
-    if file.suffix == ".db":
-        return file.name.startswith("opencode")
-    return file.suffix == ".json" and file.parent.parent.name == "message"
+    return Read(count(reading, given, report, file, number, {"id": stored.id, **stored.info}), stored.position)

@@ -104,9 +104,11 @@ class _Database:
             parts = self._parts(key) if finished else []
             if session not in self._known:
                 parent, directory, version = self._session(session)
-                self._known[session] = Whose(
-                    session, _root(parent, lambda s: self._session(s)[0]), directory, version, self._prompt(session)
-                )
+                root = _root(parent, lambda s: self._session(s)[0])
+                # The prompt is known if it is among the first 20 messages.
+                first = (k for k, told in self._con.execute(_FIRST, (session,)) if _parsed(told).get("role") == "user")
+                prompt = next((prompt_of(self._parts(k)) for k in first), "")
+                self._known[session] = Whose(session, root, directory, version, prompt)
             yield Stored(key, info, parts, self._known[session], finished, position)
 
     def _parts(self, message: str) -> Parts:
@@ -117,13 +119,6 @@ class _Database:
         """Return (parent, directory, version) of a session; "" for what is not stored."""
         row = self._con.execute(_SESSION, (session,)).fetchone() or ("", "", "")
         return as_text(row[0]), as_text(row[1]), as_text(row[2])
-
-    def _prompt(self, session: str) -> str:
-        """Return the first prompt of a session, if it is among its first 20 messages; else ""."""
-        for key, data in self._con.execute(_FIRST, (session,)):
-            if _parsed(data).get("role") == "user":
-                return prompt_of(self._parts(key))
-        return ""
 
 
 class _Folder:
