@@ -8,8 +8,9 @@ no more, and written anew from the store.
 
 import datetime as dt
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -112,7 +113,14 @@ def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pa
         latest = files_of(found[0]) if (found := in_order(own_of(folder, store), now_ms)) else None
         files, before = [], 0
         for table in SHARED:
-            kept = _shared(folder, table, latest or (), snapshot, pace)
+            kept: list[SharedFile] = []
+            # Those up to one that is damaged, leaves a gap or differs from the store.
+            for file in (file for file in latest or () if file.table == table):
+                follows = file.first == (kept[-1].last if kept else 0) + 1 and file.last <= snapshot.last(table)
+                told = _whole(folder / file.name, pace) if follows else None
+                if told != snapshot.print_of(table, file.first, file.last):
+                    break
+                kept.append(file)
             before += sum((folder / file.name).stat().st_size for file in kept)
             if snapshot.last(table) > (kept[-1].last if kept else 0):
                 kept = _more(folder, table, kept, snapshot, pace)
@@ -129,23 +137,16 @@ def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pa
     return Made(folder / name, counts.pop("event"), snapshot.last_seq, counts, max(size - before, 0), size)
 
 
-class _reported:  # noqa: N801 - a context manager, written as one
-    """Raises an OSError of the block as StorageError or DiskFull that names the place."""
-
-    def __init__(self, place: Path) -> None:
-        """`place`: what the error names."""
-        self._place = place
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        """Raise StorageError, or DiskFull for want of room, in place of an OSError; other errors pass on."""
-        if isinstance(error, OSError):
-            text = f"the backup cannot be written to {self._place}: {error.strerror or error}"
-            if DiskFull.of(error) is not None:
-                raise DiskFull(text, f"{DiskFull.HINT} Or name another place for backups (backup.directory).") from error
-            raise StorageError(text, "Free some space there, or name another place (backup.directory).") from error
+@contextmanager
+def _reported(place: Path) -> Iterator[None]:
+    """Raise StorageError, or DiskFull for want of room, that names the place in place of an OSError of the block."""
+    try:
+        yield
+    except OSError as error:
+        text = f"the backup cannot be written to {place}: {error.strerror or error}"
+        if DiskFull.of(error) is not None:
+            raise DiskFull(text, f"{DiskFull.HINT} Or name another place for backups (backup.directory).") from error
+        raise StorageError(text, "Free some space there, or name another place (backup.directory).") from error
 
 
 def _about(snapshot: Snapshot, now_ms: int, why: str, storage: Storage, files: list[SharedFile]) -> dict[str, Any]:
@@ -185,18 +186,6 @@ def _counts(heads: Iterable[Head], but: str = "") -> dict[str, int]:
 # files that are shared
 
 
-def _shared(folder: Path, table: str, latest: Iterable[SharedFile], snapshot: Snapshot, pace: Pace) -> list[SharedFile]:
-    """Return the first files of `latest` for a table, up to one that is damaged, leaves a gap or differs from the store."""
-    found: list[SharedFile] = []
-    for file in (file for file in latest if file.table == table):
-        covered = found[-1].last if found else 0
-        told = _whole(folder / file.name, pace) if file.first == covered + 1 and file.last <= snapshot.last(table) else None
-        if told != snapshot.print_of(table, file.first, file.last):
-            break
-        found.append(file)
-    return found
-
-
 def _whole(path: Path, pace: Pace) -> tuple[int, str] | None:
     """Read a file; return how many rows it holds, and their fingerprint; None when it is damaged, no archive or gone."""
     with suppress(OSError, ValueError), Archive(path) as archive:
@@ -223,12 +212,11 @@ def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot,
     span = f"{first}-{last}" if table == "event" else f"{rows}"
     name = f"{table}s-{snapshot.store_id[:8]}-{span}-{told.lstrip('-')[-16:] or '0'}{SUFFIX}"
     heads = blocks.write(folder / name, _batches(snapshot.behind(table, first - 1)), {"kind": f"{table}s"}, pace.step)
-    sources: dict[str, int] = {}
+    sources: Counter[str] = Counter()
     for head in heads:
-        for source, count in head.sources.items():
-            sources[source] = sources.get(source, 0) + count
+        sources.update(head.sources)
     begins, ends = min((h.from_ms for h in heads), default=0), max((h.to_ms for h in heads), default=0)
-    return [*files, SharedFile(name, first, last, sum(h.rows for h in heads), begins, ends, sources, table)]
+    return [*files, SharedFile(name, first, last, sum(h.rows for h in heads), begins, ends, dict(sources), table)]
 
 
 # what there is
@@ -276,12 +264,8 @@ def find(source: Path, until_ms: int | None = None, now_ms: int | None = None) -
     of `now_ms` (None: the clock) are taken only where there is no other.
     """
     if source.is_file():
-        told = _NAME.fullmatch(source.name)
-        return (
-            next((b for b in backups(source.parent) if b.path == source), Backup(source, 0, ""))
-            if told
-            else Backup(source, 0, "")
-        )
+        named = backups(source.parent) if _NAME.fullmatch(source.name) else []
+        return next((b for b in named if b.path == source), Backup(source, 0, ""))
     now = SystemClock().now_ms() if now_ms is None else now_ms
     found = [b for b in in_order(backups(source), now) if until_ms is None or b.at_ms <= until_ms]
     if not found:

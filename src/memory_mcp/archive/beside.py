@@ -57,15 +57,11 @@ def take(directory: Path | None, parts: Iterable[TableRows], log: TombstoneLog |
             told.setdefault(str(what), []).append(str(text))
     if directory is not None:
         _pauses(directory, told[_PAUSE])
-    if log is not None:
-        return _adopted(log, told[_KEY], told[_TOMBSTONE])
-    return _tombstones(directory, told[_KEY], told[_TOMBSTONE]) if directory is not None else 0
-
-
-def _adopted(log: TombstoneLog, keys: Sequence[str], lines: Sequence[str]) -> int:
-    """Add tombstones to a store's own log; return how many lines cannot be, as the log has another key. 0 without a key."""
+    keys, lines = told[_KEY], told[_TOMBSTONE]
     if not keys or not lines:
         return 0
+    if log is None:
+        return _tombstones(directory, bytes.fromhex(keys[0]), lines) if directory is not None else 0
     try:
         log.adopt(bytes.fromhex(keys[0]), lines)
     except StorageError:
@@ -86,16 +82,14 @@ def _pauses(directory: Path, told: Sequence[str]) -> None:
         pauses.write(str(directory), [*here, *new])
 
 
-def _tombstones(directory: Path, keys: Sequence[str], lines: Sequence[str]) -> int:
+def _tombstones(directory: Path, key: bytes, lines: Sequence[str]) -> int:
     """Add tombstones to the directory's file, with their key where there is none; return how many of another key stay out."""
-    if not keys or not lines:
-        return 0
-    key, file = directory / paths.TOMBSTONES_KEY, directory / paths.TOMBSTONES
+    own_key, file = directory / paths.TOMBSTONES_KEY, directory / paths.TOMBSTONES
     with suppress(FileExistsError):
-        _append(key, bytes.fromhex(keys[0]), os.O_EXCL)
+        _append(own_key, key, os.O_EXCL)
     here = file.read_text("ascii").splitlines() if file.exists() else []
     new = [line for line in lines if line not in set(here)]
-    if key.read_bytes() != bytes.fromhex(keys[0]):
+    if own_key.read_bytes() != key:
         return len(new)
     if new:
         # A line that a crash cut in two must not take the next one with it.

@@ -17,8 +17,9 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from memory_mcp import machine
 from memory_mcp.archive import frames
@@ -42,6 +43,9 @@ from memory_mcp.archive.frames import (
     unpacked,
 )
 
+#: Table, columns, rows of a block, and their lines of JSON.
+_Cut = tuple[str, tuple[str, ...], list[Sequence[Any]], list[bytes]]
+
 
 def write(
     path: Path, batches: Iterable[Batch], about: Mapping[str, Any], give_way: Callable[[], None] = lambda: None
@@ -54,37 +58,26 @@ def write(
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # What writers of this file left that were killed.
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         left.unlink(missing_ok=True)
-    with machine.Aside(path, aside) as file:
-        return _write(file, batches, dict(about), give_way)
-
-
-def _write(file: IO[bytes], batches: Iterable[Batch], about: dict[str, Any], give_way: Callable[[], None]) -> list[Head]:
-    """Write magic, blocks, index and tail into an open file; return the heads of the blocks with rows."""
-    file.write(MAGIC)
     index: list[tuple[int, Head]] = []
-
-    def put(table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]], lines: Sequence[bytes]) -> None:
-        """Write one block, note its place and head for the index, and give way."""
-        body = zlib.compress(b"\n".join(lines), 6)
-        head = head_for(len(index), table, columns, rows, body)
-        file.write(framed(head))
-        index.append((file.tell(), head))
-        file.write(body)
-        give_way()
-
-    put("", (), [], [as_line(about)])
-    for table, columns, rows, lines in _cut(batches):
-        put(table, columns, rows, lines)
-    at = file.tell()
-    told = zlib.compress(as_line({"about": about, "blocks": [[place, asdict(head)] for place, head in index]}))
-    file.write(INDEX + FRAME.pack(len(told), hashlib.sha256(told).digest()) + told + TAIL.pack(at))
+    first: _Cut = ("", (), [], [as_line(dict(about))])
+    with machine.Aside(path, aside) as file:
+        file.write(MAGIC)
+        for table, columns, rows, lines in chain([first], _cut(batches)):
+            body = zlib.compress(b"\n".join(lines), 6)
+            head = head_for(len(index), table, columns, rows, body)
+            file.write(framed(head))
+            index.append((file.tell(), head))
+            file.write(body)
+            give_way()
+        at = file.tell()
+        told = zlib.compress(as_line({"about": dict(about), "blocks": [[place, asdict(head)] for place, head in index]}))
+        file.write(INDEX + FRAME.pack(len(told), hashlib.sha256(told).digest()) + told + TAIL.pack(at))
     return [head for _, head in index[1:]]
 
 
-def _cut(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[str, ...], list[Sequence[Any]], list[bytes]]]:
+def _cut(batches: Iterable[Batch]) -> Iterator[_Cut]:
     """Yield table, columns, rows and their lines of JSON, no more rows at a time than fit into a block: 500, or 256,000 bytes.
 
     A longer row is a block of its own.
@@ -152,7 +145,15 @@ class Archive:
             yield from self._scanned()
             return
         for place, head in self._places:
-            yield from self._placed(place, head)
+            rows = self._rows(place, head)
+            if rows is None:
+                yield Damaged("what it was made from" if not head.table else "a block", head, lost=bool(head.table))
+                continue
+            frame = framed(head)
+            if self._bytes(place - len(frame), len(frame)) != frame:
+                yield Damaged("the head of a block", head, lost=False)
+            if head.table:
+                yield Block(head, rows)
         # The last bytes of the file say where the index is.
         if self._bytes(self._ends, self._size) != TAIL.pack(self._end):
             yield Damaged("the last bytes of the file", lost=False)
@@ -193,18 +194,6 @@ class Archive:
             return None
         told = self._bytes(at + len(start), size)
         return told if hashlib.sha256(told).digest() == digest else None
-
-    def _placed(self, place: int, head: Head) -> Iterator[Block | Damaged]:
-        """Yield a block that the index names; Damaged where its body (rows lost) or only its head in place is damaged."""
-        frame = framed(head)
-        rows = self._rows(place, head)
-        if rows is None:
-            yield Damaged("what it was made from" if not head.table else "a block", head, lost=bool(head.table))
-            return
-        if self._bytes(place - len(frame), len(frame)) != frame:
-            yield Damaged("the head of a block", head, lost=False)
-        if head.table:
-            yield Block(head, rows)
 
     def _rows(self, place: int, head: Head) -> list[Row] | None:
         """Return the rows of a block's body at an offset, [] for the one of no table; None where its checksum is wrong."""

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -105,9 +106,6 @@ def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[S
         return [row[columns.index(name)] for row in rows] if name else []
 
     seqs, times = column("seq"), column("ts", "at_ms", "start_ts", "start_ms")
-    sources: dict[str, int] = {}
-    for source in column("source"):
-        sources[source] = sources.get(source, 0) + 1
     return Head(
         number=number,
         table=table,
@@ -119,7 +117,7 @@ def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[S
         last=max(seqs, default=0),
         from_ms=min(times, default=0),
         to_ms=max(times, default=0),
-        sources=sources,
+        sources=dict(Counter(column("source"))),
         ids=print_of(table, columns, rows),
     )
 

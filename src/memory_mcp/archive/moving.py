@@ -111,19 +111,17 @@ def _begin(snapshot: Snapshot, target: Storage) -> None:
     Raises InvalidQuery where it holds something without a mark, is a copy of another memory, or was written to since
     it was complete.
     """
-    mark = _mark_of(target)
-    if not mark:
+    if mark := _mark_of(target):
+        told = json.loads(mark)
+        if told["from"] != snapshot.store_id:
+            raise InvalidQuery("there is a copy of another memory already", _ELSEWHERE)
+        if told["held"] and told["held"] != _held(target):
+            raise InvalidQuery("the copy has been written to since it was made", _ELSEWHERE)
+    else:
         with target.archive.snapshot() as there:
             holds = there.last_seq > 0 or any(part.rows for part in there.others() if part.table != "meta")
         if holds:
             raise InvalidQuery("there is a memory already", _ELSEWHERE)
-        target.outbox.mark(MARK, json.dumps({"from": snapshot.store_id, "held": ""}))
-        return
-    told = json.loads(mark)
-    if told["from"] != snapshot.store_id:
-        raise InvalidQuery("there is a copy of another memory already", _ELSEWHERE)
-    if told["held"] and told["held"] != _held(target):
-        raise InvalidQuery("the copy has been written to since it was made", _ELSEWHERE)
     # From here on it is not what it was.
     target.outbox.mark(MARK, json.dumps({"from": snapshot.store_id, "held": ""}))
 

@@ -17,7 +17,7 @@ import secrets
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -85,15 +85,18 @@ class Outgoing:
 
         Otherwise a new name is stored and returned, with nothing written to it.
         """
-        there = [name for name in machines(self._data_dir) if (self._folder / name).is_dir()]
-        if there:
+        names = machines(self._data_dir)
+        if there := [name for name in names if (self._folder / name).is_dir()]:
             name = there[-1]
             self._shelf = _shelf(self._storage, name) or Shelf(str(self._folder))
             known = {*self._shelf.files, *self._shelf.passing}
             if all(file in known for file in _files(self._folder / name)):
                 return name
         self._shelf = Shelf(str(self._folder))
-        return _new_machine(self._data_dir)
+        made = f"{MACHINE}{uuid.uuid4().hex}"
+        told = "".join(f"{name.removeprefix(MACHINE)}\n" for name in (*names, made))
+        machine.put(self._data_dir / _ID, told.encode("ascii"))
+        return made
 
     def write(self, anew: bool) -> tuple[int, int]:
         """Share what came since the last time, or everything: with `anew`, or where a file is missing or one to join is damaged.
@@ -128,8 +131,7 @@ class Outgoing:
     def _keep(self, more: Mapping[str, str] | None = None) -> None:
         """Store what is known of the own folder, and the positions `more`, in one transaction."""
         self._shelf.place = str(self._folder)
-        told = {name: getattr(self._shelf, name) for name in Shelf.__dataclass_fields__}
-        self._storage.outbox.mark_all({f"{_OWN}{self.machine}": json.dumps(told), **(more or {})})
+        self._storage.outbox.mark_all({f"{_OWN}{self.machine}": json.dumps(asdict(self._shelf)), **(more or {})})
 
     def _tidy(self) -> None:
         """Remove unfinished files and those noted as passing that are not to be there, which a killed run may have left."""
@@ -273,11 +275,3 @@ def machines(data_dir: Path) -> list[str]:
     if not all(re.fullmatch(r"[0-9a-f]{32}", one) for one in told):
         raise StorageError(f"{place} is damaged", "Delete it: this memory then writes into a new folder of its own.")
     return [f"{MACHINE}{one}" for one in told]
-
-
-def _new_machine(data_dir: Path) -> str:
-    """Give this machine another folder name, on disk, and return it; raises StorageError when the file of names is damaged."""
-    known, made = machines(data_dir), uuid.uuid4().hex
-    place = data_dir / _ID
-    machine.put(place, "".join(f"{one.removeprefix(MACHINE)}\n" for one in (*known, f"{MACHINE}{made}")).encode("ascii"))
-    return f"{MACHINE}{made}"
