@@ -18,7 +18,7 @@ from typing import Any
 
 from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
-from memory_mcp.archive.frames import Batch, Damaged, Head, folded
+from memory_mcp.archive.frames import Damaged, Head, folded
 from memory_mcp.clock import SystemClock
 from memory_mcp.errors import DeadlineExceeded, DiskFull, NotFound, StorageError
 from memory_mcp.failpoints import failpoint
@@ -93,9 +93,9 @@ def write_file(storage: Storage, target: Path, now_ms: int, why: str, pace: Pace
     Raises StorageError when it cannot be written (DiskFull for want of room), DeadlineExceeded when `pace` stops it.
     """
     with _reported(target), storage.archive.snapshot() as snapshot:
-        rows = _batches(part for table in SHARED for part in snapshot.behind(table, 0))
-        rest = _batches(chain(snapshot.others(), beside))
-        heads = blocks.write(target, chain(rows, rest), _about(snapshot, now_ms, why, storage, []), pace.step)
+        shared = (part for table in SHARED for part in snapshot.behind(table, 0))
+        parts = chain(shared, snapshot.others(), beside)
+        heads = blocks.write(target, parts, _about(snapshot, now_ms, why, storage, []), pace.step)
         size = target.stat().st_size
         return Made(target, _counts(heads).pop("event", 0), snapshot.last_seq, _counts(heads, "event"), size, size)
 
@@ -129,7 +129,7 @@ def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pa
         stamp = dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC)
         name = f"backup-{store}-{stamp:%Y%m%dT%H%M%S}{now_ms % 1000:03}Z{SUFFIX}"
         about = _about(snapshot, now_ms, why, storage, files)
-        heads = blocks.write(folder / name, _batches(chain(snapshot.others(), beside)), about, pace.step)
+        heads = blocks.write(folder / name, chain(snapshot.others(), beside), about, pace.step)
     failpoint("backup.written")
     sizes = [(folder / file.name).stat().st_size for file in files]
     size = (folder / name).stat().st_size + sum(sizes)
@@ -169,11 +169,6 @@ def _about(snapshot: Snapshot, now_ms: int, why: str, storage: Storage, files: l
     }
 
 
-def _batches(parts: Iterable[TableRows]) -> Iterator[Batch]:
-    """Yield the rows of each part as a batch for an archive file."""
-    return (Batch(part.table, part.columns, part.rows) for part in parts)
-
-
 def _counts(heads: Iterable[Head], but: str = "") -> dict[str, int]:
     """Return the number of rows by table that some blocks hold, without those of the table `but`."""
     found: dict[str, int] = {}
@@ -211,7 +206,7 @@ def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot,
     rows, told = snapshot.print_of(table, first, last)
     span = f"{first}-{last}" if table == "event" else f"{rows}"
     name = f"{table}s-{snapshot.store_id[:8]}-{span}-{told.lstrip('-')[-16:] or '0'}{SUFFIX}"
-    heads = blocks.write(folder / name, _batches(snapshot.behind(table, first - 1)), {"kind": f"{table}s"}, pace.step)
+    heads = blocks.write(folder / name, snapshot.behind(table, first - 1), {"kind": f"{table}s"}, pace.step)
     sources: Counter[str] = Counter()
     for head in heads:
         sources.update(head.sources)

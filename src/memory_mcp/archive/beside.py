@@ -47,7 +47,8 @@ def rows(directory: Path | None, log: TombstoneLog | None = None) -> list[TableR
 def take(directory: Path | None, parts: Iterable[TableRows], log: TombstoneLog | None = None) -> int:
     """Add to a data directory, or to a store's own tombstones, the rows that another store has beside it.
 
-    What is known here stays as it is: a pause that ended here has ended. Rows of other tables are passed over.
+    What is known here stays as it is: a pause with the projects and begin of one here is not added, so one that ended here
+    has ended. Rows of other tables are passed over.
     Returns how many tombstones cannot be added since they have another key. Raises StorageError when the pauses here
     cannot be read.
     """
@@ -56,7 +57,14 @@ def take(directory: Path | None, parts: Iterable[TableRows], log: TombstoneLog |
         for what, text in part.rows if part.table == TABLE else ():
             told.setdefault(str(what), []).append(str(text))
     if directory is not None:
-        _pauses(directory, told[_PAUSE])
+        try:
+            here = pauses.read(str(directory))
+        except ValueError as error:
+            raise StorageError(str(error), "Move the file out of the data directory, and restore again.") from None
+        known = {(p.projects, p.begin) for p in here}
+        carried = [pauses.Pause(tuple(names), begin, end) for names, begin, end in map(json.loads, told[_PAUSE])]
+        if new := [p for p in carried if (p.projects, p.begin) not in known]:
+            pauses.write(str(directory), [*here, *new])
     keys, lines = told[_KEY], told[_TOMBSTONE]
     if not keys or not lines:
         return 0
@@ -67,19 +75,6 @@ def take(directory: Path | None, parts: Iterable[TableRows], log: TombstoneLog |
     except StorageError:
         return len(set(lines) - set(log.lines()))
     return 0
-
-
-def _pauses(directory: Path, told: Sequence[str]) -> None:
-    """Add carried pauses (JSON) whose projects and begin none here has. Raises StorageError when those here cannot be read."""
-    try:
-        here = pauses.read(str(directory))
-    except ValueError as error:
-        raise StorageError(str(error), "Move the file out of the data directory, and restore again.") from None
-    known = {(p.projects, p.begin) for p in here}
-    carried = [pauses.Pause(tuple(names), begin, end) for names, begin, end in map(json.loads, told)]
-    new = [p for p in carried if (p.projects, p.begin) not in known]
-    if new:
-        pauses.write(str(directory), [*here, *new])
 
 
 def _tombstones(directory: Path, key: bytes, lines: Sequence[str]) -> int:

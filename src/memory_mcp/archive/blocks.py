@@ -7,7 +7,7 @@ JSON each, compressed). The index at the end repeats every head with the place o
 first block, of no table, holds that too. So one damaged byte costs at most the rows of the block it lies in, and the reader
 can say which: a body is found by the index, and where that is damaged by looking for marks.
 
-For others: `write(path, batches, about)`, `Archive(path)` (iterate: `Block` or `Damaged`), `rewrite(path, keep)`.
+For others: `write(path, parts, about)`, `Archive(path)` (iterate: `Block` or `Damaged`), `rewrite(path, keep)`.
 """
 
 import glob
@@ -30,7 +30,6 @@ from memory_mcp.archive.frames import (
     MARK,
     MAX_HEAD,
     TAIL,
-    Batch,
     Block,
     Damaged,
     Head,
@@ -42,17 +41,18 @@ from memory_mcp.archive.frames import (
     packed,
     unpacked,
 )
+from memory_mcp.storage.archive import TableRows
 
 #: Table, columns, rows of a block, and their lines of JSON.
 _Cut = tuple[str, tuple[str, ...], list[Sequence[Any]], list[bytes]]
 
 
 def write(
-    path: Path, batches: Iterable[Batch], about: Mapping[str, Any], give_way: Callable[[], None] = lambda: None
+    path: Path, parts: Iterable[TableRows], about: Mapping[str, Any], give_way: Callable[[], None] = lambda: None
 ) -> list[Head]:
     """Write an archive aside, sync it, put it in its place, and return the heads of its blocks. Only its owner can read it.
 
-    `give_way` is called between two blocks. Whatever is raised, by the batches too, leaves nothing behind and an
+    `give_way` is called between two blocks. Whatever is raised, by the parts too, leaves nothing behind and an
     earlier file as it was. The folder is made; what killed writers of this file left is removed. Raises OSError when
     it cannot be written.
     """
@@ -64,7 +64,7 @@ def write(
     first: _Cut = ("", (), [], [as_line(dict(about))])
     with machine.Aside(path, aside) as file:
         file.write(MAGIC)
-        for table, columns, rows, lines in chain([first], _cut(batches)):
+        for table, columns, rows, lines in chain([first], _cut(parts)):
             body = zlib.compress(b"\n".join(lines), 6)
             head = head_for(len(index), table, columns, rows, body)
             file.write(framed(head))
@@ -77,25 +77,22 @@ def write(
     return [head for _, head in index[1:]]
 
 
-def _cut(batches: Iterable[Batch]) -> Iterator[_Cut]:
-    """Yield table, columns, rows and their lines of JSON, no more rows at a time than fit into a block: 500, or 256,000 bytes.
-
-    A longer row is a block of its own.
-    """
-    for batch in batches:
+def _cut(parts: Iterable[TableRows]) -> Iterator[_Cut]:
+    """Yield table, columns, rows and their lines of JSON, of a block each: up to 500 rows or 256,000 bytes, or one longer row."""
+    for part in parts:
         rows: list[Sequence[Any]] = []
         lines: list[bytes] = []
         size = 0
-        for row in batch.rows:
+        for row in part.rows:
             line = as_line([packed(value) for value in row])
             if rows and (len(rows) >= frames.MAX_ROWS or size + len(line) > frames.MAX_BYTES):
-                yield batch.table, batch.columns, rows, lines
+                yield part.table, part.columns, rows, lines
                 rows, lines, size = [], [], 0
             rows.append(row)
             lines.append(line)
             size += len(line)
         if rows:
-            yield batch.table, batch.columns, rows, lines
+            yield part.table, part.columns, rows, lines
 
 
 # reading
@@ -290,7 +287,7 @@ def rewrite(path: Path, keep: Callable[[str, dict[str, Any]], Mapping[str, Any] 
     damaged: list[Damaged] = []
     with Archive(path) as archive:
 
-        def kept() -> Iterator[Batch]:
+        def kept() -> Iterator[TableRows]:
             """Yield the rows that stay, block by block, counting what was dropped, changed and damaged."""
             nonlocal rows, dropped, changed
             for block in archive:
@@ -305,7 +302,7 @@ def rewrite(path: Path, keep: Callable[[str, dict[str, Any]], Mapping[str, Any] 
                     if told is not None:
                         changed += dict(told) != row
                         left.append([told[name] for name in block.head.columns])
-                yield Batch(block.head.table, block.head.columns, left)
+                yield TableRows(block.head.table, block.head.columns, left)
 
         aside = path.with_name(f"{path.name}.rewritten")
         write(aside, kept(), archive.about)

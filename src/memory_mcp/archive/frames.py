@@ -25,15 +25,6 @@ Row = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Some rows of one table, in the order of `columns`; values are what JSON knows, and bytes."""
-
-    table: str
-    columns: tuple[str, ...]
-    rows: Sequence[Sequence[Any]]
-
-
-@dataclass(frozen=True, slots=True)
 class Head:
     """What a block says of itself. On disk: fields may be added, never given another meaning."""
 

@@ -73,10 +73,7 @@ class BackupKeeper:
             return made
 
     def before(self, what: str) -> None:
-        """Make a backup before something risky is done, with "before WHAT" as reason; none where backups are off.
-
-        Raises what `make` raises, so that it is not done then.
-        """
+        """Make a backup, for the reason "before WHAT", if backups are on; raises what `make` raises, so that WHAT is not done."""
         if self.enabled:
             self.make(f"before {what}")
 

@@ -84,10 +84,7 @@ def drafts_in(part: TableRows) -> list[EventDraft]:
 
 
 def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
-    """Return those events of another memory that this one does not have, in their order.
-
-    One that differs only in what was redacted or forgotten of it is known.
-    """
+    """Return those events of another memory that are not stored here, in order; one redacted or forgotten in part here is."""
     return [draft for draft, own in zip(drafts, matches(storage, drafts), strict=True) if own is None]
 
 

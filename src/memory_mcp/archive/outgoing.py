@@ -24,7 +24,7 @@ from typing import Any
 from memory_mcp import machine, paths
 from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
-from memory_mcp.archive.frames import Batch, Block
+from memory_mcp.archive.frames import Block
 from memory_mcp.archive.others import drafts_in
 from memory_mcp.errors import StorageError
 from memory_mcp.failpoints import failpoint
@@ -175,17 +175,17 @@ class Outgoing:
         self._keep()
         new = 0
 
-        def batches() -> Iterator[Batch]:
+        def batches() -> Iterator[TableRows]:
             """Yield the rows of the joined files, then the cleaned rows of new events, counting these."""
             nonlocal new
             for old in joined if after else ():
                 with Archive(self._own / old) as archive:
                     whole = (part for part in archive if isinstance(part, Block))
-                    yield from (Batch(part.head.table, part.head.columns, part.rows) for part in whole)
+                    yield from (TableRows(part.head.table, part.head.columns, part.rows) for part in whole)
             for part in snapshot.behind("event", after):
                 rows = [row for row in (self._row(part.columns, row) for row in part.rows) if row is not None]
                 new += len(rows)
-                yield Batch(part.table, part.columns, rows)
+                yield TableRows(part.table, part.columns, rows)
 
         about = {"kind": "events", "schema": snapshot.schema, "machine": self.machine}
         heads = blocks.write(self._own / name, batches(), about)

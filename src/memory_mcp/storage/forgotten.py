@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from memory_mcp.model.calendar import rollup_targets, span_of
 from memory_mcp.model.change import ChangeKind
@@ -74,28 +74,19 @@ class Findings:
         """Look through the events behind the last that was looked at, and note which are to be removed or changed.
 
         `read` returns some events behind a number of arrival, [] at the end: each row is its number and the columns
-        `EVENT`.
+        `EVENT`. A changed event is noted under the id that an import would give it now.
         """
         while found := read(self.last):
-            for row in found:
-                self._take(row[0], event_of(row[1:]), keep)
+            for seq, *row in found:
+                event = event_of(row)
+                kept = keep.cleaned(event)
+                if kept is None:
+                    self.drop(event)
+                elif kept is not event:
+                    named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
+                    self.streams |= {event.stream, named.stream}
+                    self.changed[event_key(event.event_id)] = (seq, named)
             self.last = found[-1][0]
-
-    def _take(self, seq: int, event: Event, keep: Cleaner) -> None:
-        """Note whether an event is removed or changed, by what `keep` says; an event that `keep` leaves as it is, is not noted.
-
-        A changed event is noted under the id that an import would give it now.
-        """
-        kept = keep.cleaned(event)
-        if kept is event:
-            return
-        self.streams.add(event.stream)
-        if kept is None:
-            self.drop(event)
-        else:
-            named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
-            self.streams.add(named.stream)
-            self.changed[event_key(event.event_id)] = (seq, named)
 
     def news(self, first: int) -> list[tuple[ChangeKind, str]]:
         """Return the outbox entries (kind, subject): each id that is gone, then `first` as what moved.
@@ -121,6 +112,9 @@ class Erasing(ABC):
     It runs inside the caller's transaction. Subclasses run the statements and number the remaining events anew.
     """
 
+    #: For each table of `CLEANED` and `DROPPED` the column that tells its rows apart.
+    _keys: ClassVar[Mapping[str, str]]
+
     def __init__(self, keep: Cleaner, findings: Findings, dry: bool) -> None:
         """Remove what `keep` does not keep, or with `dry` count it; `findings`: the events looked through before."""
         self._keep, self._findings, self._dry = keep, findings, dry
@@ -144,10 +138,6 @@ class Erasing(ABC):
 
         Callers do not call it in a dry run: an engine may then refuse to write.
         """
-
-    @abstractmethod
-    def _key_of(self, table: str) -> str:
-        """Return the column whose value tells the rows of a table of `CLEANED` or `DROPPED` apart."""
 
     @abstractmethod
     def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
@@ -292,7 +282,7 @@ class Erasing(ABC):
         Counted as "<table> rows"; in a dry run they are only counted. `columns` are the text columns; empty ones are
         passed over.
         """
-        key = self._key_of(table)
+        key = self._keys[table]
         rows = self._each(f"SELECT {key}, {', '.join(columns)} FROM {table} WHERE {{own}}")
         found = [row for row in rows if self._has(*(part for part in row[1:] if part))]
         self._count(table.replace("_", " ") + " rows", len(found))

@@ -87,21 +87,10 @@ def event_columns(events: Sequence[Event], first_seq: int) -> list[list[Any]]:
 
 def segment_of(row: Sequence[Any]) -> Segment:
     """Return a cut from a row of `SEGMENT` columns, under the project that the row names."""
-    return Segment(
-        stream=row[0],
-        cut_no=row[1],
-        session_id=row[2],
-        project=row[3],
-        thread=row[4],
-        agent=row[5],
-        day=row[6],
-        start=(row[7], event_id_from(row[8])),
-        end=(row[9], event_id_from(row[10])),
-        events=row[11],
-        tokens=row[12],
-        open=row[13],
-        cutter=row[14],
-    )
+    # The columns are in the order of the fields.
+    start, end = (row[7], event_id_from(row[8])), (row[9], event_id_from(row[10]))
+    fields = [*row[:7], start, end, *row[11:]]
+    return Segment(*fields)
 
 
 def segment_columns(segments: Sequence[Segment]) -> list[list[Any]]:
@@ -154,10 +143,7 @@ def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> T
 
 
 def bullet_of(text: str, kind: str, project: str, agent: str, grips: Sequence[int]) -> TocBullet:
-    """Return a bullet with text, kind, project and agent; `grips` are the keys of its quotations in order.
-
-    Raises ValueError for an unknown kind.
-    """
+    """Return a bullet; `grips` are the keys of its quotations in order. Raises ValueError for an unknown kind."""
     return TocBullet(text, tuple(grip_id_from(g) for g in grips), MemoryKind(kind), project, agent)
 
 
@@ -187,16 +173,8 @@ def node_columns(nodes: Sequence[TocNode], keys: Sequence[int], built: int) -> l
 
 def grip_of(row: Sequence[Any]) -> Grip:
     """Return a grip from a row of `GRIP` columns, its keys turned into the text forms of ids."""
-    return Grip(
-        grip_id=grip_id_from(row[0]),
-        event_id_start=event_id_from(row[1]),
-        event_id_end=event_id_from(row[2]),
-        span_start=row[3],
-        span_end=row[4],
-        quote_hash=row[5],
-        timestamp=row[6],
-        segment=row[7],
-    )
+    # The columns are in the order of the fields.
+    return Grip(grip_id_from(row[0]), event_id_from(row[1]), event_id_from(row[2]), *row[3:])
 
 
 def grip_columns(grips: Sequence[Grip], keys: Sequence[int]) -> list[list[Any]]:

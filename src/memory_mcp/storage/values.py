@@ -282,11 +282,9 @@ class Cleaner(Protocol):
 
     def cleaned(self, event: Event) -> Event | None:
         """Return the same event where it holds nothing forgotten, else a copy without that; None where nothing of it may stay."""
-        ...
 
     def clean(self, text: str) -> str:
         """Return a text without what was forgotten; an equal text where it holds nothing of it."""
-        ...
 
 
 @dataclass(slots=True)

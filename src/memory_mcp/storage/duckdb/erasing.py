@@ -43,6 +43,8 @@ BEHIND = f"{forgotten.BEHIND.format(own='true', after='?')} LIMIT {forgotten.REA
 class Erasing(forgotten.Erasing):
     """One pass over the store, inside the caller's transaction."""
 
+    _keys = dict.fromkeys((*forgotten.CLEANED, *forgotten.DROPPED), "rowid")
+
     def __init__(self, con: duckdb.DuckDBPyConnection, numbers: Numbers, keep: Cleaner, dry: bool, findings: Findings) -> None:
         """Run in the transaction of `con`; `numbers` numbers outbox entries, `findings` has what was looked through before."""
         super().__init__(keep, findings, dry)
@@ -64,10 +66,6 @@ class Erasing(forgotten.Erasing):
     def _run(self, statement: str, **given: Any) -> None:
         """Run a statement, spelled as for `_rows`, inside the caller's transaction; what it returns is dropped."""
         self._rows(statement, **given)
-
-    def _key_of(self, table: str) -> str:  # noqa: ARG002
-        """Return `rowid`, which tells the rows of every table apart within a transaction."""
-        return "rowid"
 
     def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
         """Write entries (kind, subject) of the outbox, numbered by `numbers`, inside the caller's transaction."""

@@ -118,7 +118,8 @@ class DuckEvents:
 
         Mark, recent events and empty grips in memory follow once it is committed.
         """
-        first = self._numbers.take_events(len(fresh))
+        first = self._numbers.last_event + 1
+        self._numbers.last_event += len(fresh)
         columns = event_columns(fresh, first)
         insert(con, "event", EVENT_TYPES, columns)
         self._pairs.decide(con, fresh)
@@ -235,7 +236,14 @@ class DuckEvents:
             if own := self._live(segment, last_seq):
                 found[segment.key] = own
         rest = [s for s in segments if s.key not in found]
-        return found | self._stored_in(rest, last_seq) if rest else found
+        if not rest:
+            return found
+        if not self._pairs.any:
+            return found | self._in_segments(rest, last_seq, "", [])
+        ends = [event_key(event_id) for s in rest for _, event_id in (s.start, s.end)]
+        found |= self._in_segments(rest, last_seq, _SHOWN_IN, [min(ends), max(ends)])
+        empty = [s for s in rest if s.key not in found]
+        return found | self._in_segments(empty, last_seq, _OUTDONE_IN, []) if empty else found
 
     def _live(self, segment: Segment, last_seq: int | None) -> list[Event]:
         """Return the shown events of a segment that is being written, from memory; [] when the file has to be asked.
@@ -251,18 +259,6 @@ class DuckEvents:
             inside = self._recent.inside(segment, last_seq)
         hidden = self._pairs.of(e.event_id for e in inside) if inside else {}
         return [e for e in inside or () if e.event_id not in hidden]
-
-    def _stored_in(self, segments: Sequence[Segment], last_seq: int | None) -> dict[int, list[Event]]:
-        """Return the shown events of segments by key, from the file; segments without any event are left out.
-
-        For one without any shown, the hidden ones whose shown other was stored later.
-        """
-        if not self._pairs.any:
-            return self._in_segments(segments, last_seq, "", [])
-        ends = [event_key(event_id) for s in segments for _, event_id in (s.start, s.end)]
-        found = self._in_segments(segments, last_seq, _SHOWN_IN, [min(ends), max(ends)])
-        empty = [s for s in segments if s.key not in found]
-        return found | self._in_segments(empty, last_seq, _OUTDONE_IN, []) if empty else found
 
     def _in_segments(
         self, segments: Sequence[Segment], last_seq: int | None, which: str, bounds: Sequence[int]

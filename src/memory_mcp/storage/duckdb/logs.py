@@ -30,10 +30,7 @@ class Entry:
 
 
 def is_sound(log: bytes, expected: bytes) -> bool:
-    """Return whether a log begins with `expected` and lengths lead from entry to entry exactly to its end.
-
-    No checksum is looked at: DuckDB checks them itself.
-    """
+    """Return whether a log begins with `expected` and lengths lead from entry to entry to its end; checksums are DuckDB's."""
     offset = len(expected)
     if log[:offset] != expected:
         return False
@@ -75,12 +72,9 @@ def entries(log: bytes, start: int) -> Iterator[Entry]:
             offset += FRAME + _FRAME.unpack_from(fixed)[0]
             continue
         behind = _next_whole(log, offset + 1)
-        if behind is not None:
+        if behind is not None or len(content) == size:
             yield Entry(offset, None)
-        elif len(content) == size:
-            yield Entry(offset, None)
-            return
-        else:
+        if behind is None:
             return
         offset = behind
 

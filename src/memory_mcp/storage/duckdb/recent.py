@@ -208,10 +208,7 @@ class RecentGrips:
             return None if found is None else grip.grip_id in found
 
     def keep(self, grips: Mapping[EventId, Sequence[Grip]], seen: int) -> None:
-        """Keep all grips of some events, as read when `writes` was `seen`; nothing if there was a write since.
-
-        Events whose grips were kept longest ago are dropped over 4096.
-        """
+        """Keep the grips of events (of 4096 at most), as read when `writes` was `seen`; nothing if there was a write since."""
         with self._lock:
             if seen != self.writes:
                 return

@@ -290,7 +290,7 @@ class DuckStorage:
                 erased = Erasing(con, self._numbers, keep, dry, findings).run()
                 if not dry:
                     rows = con.execute(_MARKED.format(where="")).fetchall()
-                    self._mark.expect(self._mark_of(rows))
+                    self._mark.write(sync=True, coming=self._mark_of(rows))
                 failpoint("forget.before_commit")
             if not dry:
                 failpoint("forget.erased")
@@ -301,8 +301,9 @@ class DuckStorage:
         return erased
 
     def dead_bytes(self) -> int:
-        """Return how many bytes of the file hold nothing and would be gone after `compact`; 0 in memory."""
-        return self._con.dead_bytes()
+        """Return how many bytes of the file hold nothing (checkpoints keep the room they freed); 0 in memory."""
+        row = self._con.row("SELECT free_blocks * block_size FROM pragma_database_size()")
+        return int(row[0]) if row and self._path else 0
 
     def save_anew(self) -> bool:
         """Write the file again by `compact` if somebody deleted it while it is open; return whether that was so."""
@@ -351,9 +352,8 @@ class DuckStorage:
         with self._con.still():
             now = self._read_mark(None)
             if acknowledge:
-                self._mark.acknowledge(now)
-            else:
-                self._mark.reseal(now)
+                self._mark.drop_loss()
+            self._mark.reseal(now)
 
     @property
     def connection(self) -> Connection:

@@ -43,7 +43,6 @@ class DuckSuperseded(Standing):
 
     def _version(self) -> int:
         """Return 0 always: only this process writes, and it drops what is kept by itself."""
-        # Only this process writes: it drops what is kept by itself.
         return 0
 
     def _read(self) -> Known:

@@ -31,8 +31,6 @@ _BEHIND = f"{forgotten.BEHIND.format(own=own(), after='%(after)s')} LIMIT {READ}
 _EVENT_TYPES = ("bigint", "uuid", "bigint", "bigint", *["text"] * 10, "bigint", "text", "text")
 _COLUMNS = ", ".join(EVENT_COLUMNS)
 _IDS, _STREAMS = "ANY(%(ids)s::uuid[])", "ANY(%(streams)s::bigint[])"
-#: The column that tells the rows of a table apart, of those that have no number.
-_KEY_OF = {"pin": "target", "checkpoint": "name", "project_alias": "old"}
 _ELSEWHERE = "ALL(%(streams)s::bigint[])"
 _PLACES = f"""SELECT name,
     (SELECT count(*) FROM event e WHERE {own("e")} AND e.seq <= c.value::bigint AND e.stream <> {_ELSEWHERE})
@@ -76,6 +74,12 @@ def erase(con: Connection, keep: Cleaner, dry: bool, after: int) -> Erased:
 class _Erasing(forgotten.Erasing):
     """One pass over a memory, inside the caller's transaction: with a reader, what goes is only counted."""
 
+    _keys = dict.fromkeys((*forgotten.CLEANED, *forgotten.DROPPED), "number") | {
+        "pin": "target",
+        "checkpoint": "name",
+        "project_alias": "old",
+    }
+
     def __init__(self, rows: Reader | Writer, keep: Cleaner, findings: Findings) -> None:
         """Run in the transaction of `rows`; with a Reader in place of a Writer what goes is only counted (a dry run)."""
         super().__init__(keep, findings, dry=not isinstance(rows, Writer))
@@ -101,10 +105,6 @@ class _Erasing(forgotten.Erasing):
         """Run a statement of `storage.forgotten` that writes, in the caller's transaction; AssertionError in a dry run."""
         text, parameters = _spelled(statement, given)
         self._writer.run(text, **parameters)
-
-    def _key_of(self, table: str) -> str:
-        """Return the column that tells the rows of a table apart: its name or target where it has no `number`."""
-        return _KEY_OF.get(table, "number")
 
     def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
         """Write entries (kind, subject) of the outbox in the caller's transaction."""

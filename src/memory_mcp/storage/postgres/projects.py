@@ -90,8 +90,11 @@ class PostgresProjects:
         with self._lock:
             before = self._rules
             rules = self._read(before, head.noted)
-            if watched := rules.names.watched():
-                self._look(rules, watched, head.last_event)
+            watched, to = rules.names.watched(), head.last_event
+            if watched and to > rules.looked_to:
+                for row in self._con.rows(_BEGAN, projects=sorted(watched), after=rules.looked_to, to=to):
+                    rules.names.began_in(row[0], row[1], folder_of(row[2]))
+                rules.looked_to = to
             self._rules = rules
         if before is not None and rules.names is not before.names:
             self._renamed()
@@ -114,16 +117,6 @@ class PostgresProjects:
             # What was erased or loaded may have numbered events anew.
             return _Rules(before.names, noted, before.looked_to if before.noted[0] == noted[0] else 0)
         return _Rules(Names(aliases, splits), noted)
-
-    def _look(self, rules: _Rules, watched: frozenset[str], to: int) -> None:
-        """Note in `rules` in which folders sessions of watched projects began, from events up to number `to`.
-
-        Only those behind the last look are read.
-        """
-        if to > rules.looked_to:
-            for row in self._con.rows(_BEGAN, projects=sorted(watched), after=rules.looked_to, to=to):
-                rules.names.began_in(row[0], row[1], folder_of(row[2]))
-            rules.looked_to = to
 
     def take(self, events: Sequence[Event]) -> list[Event]:
         """Return events that were stored just now with the names that their projects have now.

@@ -68,7 +68,16 @@ def publish(con: Connection, build: Build) -> int:
             sessions, events = [n.session_count for n in build.counted], [n.event_count for n in build.counted]
             writer.later(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
         _grips(writer, build)
-        _terms(writer, build)
+        if build.reset_terms:
+            reset = [node_key(n) for n in build.reset_terms]
+            writer.later(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=reset)
+        if build.reset_frequencies:
+            writer.later(f"DELETE FROM frequency WHERE {own()}")
+        terms: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
+        writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), terms)
+        by_project: list[tuple[Any, ...]] = [(f.project, f.hashes, f.counts) for f in build.frequencies]
+        columns = [list(column) for column in zip(*by_project, strict=True)]
+        writer.insert("frequency", "project, hashes, counts", ("text", "bytea", "bytea"), columns)
         if build.derived_to is not None:
             put_checkpoint(writer, DERIVER, str(build.derived_to))
         failpoint("derive.before_commit")
@@ -172,17 +181,3 @@ def _grips(writer: Writer, build: Build) -> None:
     put(writer, "grip", _GRIP, columns, "")
     if build.relist:
         writer.later(_MOVED, ids=columns[0], segments=columns[7])
-
-
-def _terms(writer: Writer, build: Build) -> None:
-    """Write the term rows and frequencies of a build, after removing those that it resets, in the writer's transaction."""
-    if build.reset_terms:
-        keys = [node_key(n) for n in build.reset_terms]
-        writer.later(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=keys)
-    if build.reset_frequencies:
-        writer.later(f"DELETE FROM frequency WHERE {own()}")
-    rows: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
-    writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), rows)
-    by_project: list[tuple[Any, ...]] = [(f.project, f.hashes, f.counts) for f in build.frequencies]
-    columns = [list(column) for column in zip(*by_project, strict=True)]
-    writer.insert("frequency", "project, hashes, counts", ("text", "bytea", "bytea"), columns)

@@ -162,10 +162,7 @@ class PostgresStorage:
         self._con.interrupt(thread)
 
     def reread(self) -> None:
-        """Drop what is kept in memory of the memory's content, and read its zone and store id at once.
-
-        Raises NotFound when the space is gone.
-        """
+        """Drop what is kept in memory of the content; read zone and store id at once. Raises NotFound when the space is gone."""
         self._con.heard()
         self.toc.reread()
         self._memory = find_space(self._database, self._memory.tenant, self._memory.space)
