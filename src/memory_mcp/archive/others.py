@@ -84,7 +84,7 @@ def drafts_in(part: TableRows) -> list[EventDraft]:
 
 
 def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
-    """Return those events of another memory that are not stored here, in order; one redacted or forgotten in part here is."""
+    """Return those events of another memory, in order, that are not stored here, be it with parts redacted or forgotten."""
     return [draft for draft, own in zip(drafts, matches(storage, drafts), strict=True) if own is None]
 
 
@@ -118,10 +118,7 @@ def matches(storage: Storage, drafts: Sequence[EventDraft]) -> list[Event | None
 
 
 def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[tuple[int, Role], list[Event]]:
-    """Return the stored events of a session, by time and role, between the first and the last time of `drafts`.
-
-    Only shown events; {} where no draft has a time.
-    """
+    """Return a session's shown events, by time and role, from first to last time of `drafts`; {} where none has a time."""
     moments = [draft.timestamp for draft in drafts if draft.timestamp is not None]
     found: dict[tuple[int, Role], list[Event]] = {}
     if not moments:

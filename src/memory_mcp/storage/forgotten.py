@@ -128,16 +128,16 @@ class Erasing(ABC):
         for others.
         """
 
-    @abstractmethod
     def _each(self, statement: str) -> Iterable[Row]:
-        """Yield the rows, maybe very many, of a statement without parameters but {own}; in the caller's transaction."""
+        """Return the rows, maybe very many, of a statement without parameters but {own}; in the caller's transaction."""
+        return self._rows(statement)
 
-    @abstractmethod
     def _run(self, statement: str, **given: Any) -> None:
         """Run a statement that writes, inside the caller's transaction; statement and `given` are those of `_rows`.
 
         Callers do not call it in a dry run: an engine may then refuse to write.
         """
+        self._rows(statement, **given)
 
     @abstractmethod
     def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
@@ -170,7 +170,12 @@ class Erasing(ABC):
         nodes = self._doomed_nodes()
         self._count("nodes", len(nodes))
         self._grips()
-        self._labels()
+        # A person's words for a topic may tell of a session from which an event goes, if it holds that.
+        streams = list({going.stream for going in self._findings.gone.values()})
+        cuts = {key for (key,) in self._rows("SELECT key FROM segment_cut WHERE {own} AND stream {keys}", keys=streams)}
+        topics = self._rows("SELECT topic_id, members FROM topic WHERE {own}")
+        named = [topic_id for topic_id, members in topics if not cuts.isdisjoint(members_of(members))]
+        self._take_named("topic labels", "topic_label", "topic_id", named)
         for table, columns in CLEANED.items():
             self._texts(table, columns, drop=False)
         for table, columns in DROPPED.items():
@@ -264,18 +269,6 @@ class Erasing(ABC):
             for table in ("bullet_grip", "grip"):
                 self._run(f"DELETE FROM {table} WHERE {{own}} AND grip_id {{ids}}", ids=grips)
 
-    def _labels(self) -> None:
-        """Remove the labels of topics that hold a session from which something goes, since a person's words may tell of it.
-
-        Counted as "topic labels"; in a dry run they are only counted. Sessions in which events only change do not
-        matter.
-        """
-        streams = list({going.stream for going in self._findings.gone.values()})
-        cuts = {key for (key,) in self._rows("SELECT key FROM segment_cut WHERE {own} AND stream {keys}", keys=streams)}
-        topics = self._rows("SELECT topic_id, members FROM topic WHERE {own}")
-        told = [topic_id for topic_id, members in topics if not cuts.isdisjoint(members_of(members))]
-        self._take_named("topic labels", "topic_label", "topic_id", told)
-
     def _texts(self, table: str, columns: Sequence[str], drop: bool) -> None:
         """Clean the rows of a table beside the tree whose words hold a forgotten value or, with `drop`, remove them.
 
@@ -315,7 +308,7 @@ class Erasing(ABC):
         """Remove the rules, the importers' positions and the subjects in the audit of projects of which no event is left.
 
         Only projects of removed events are looked at. Rules are aliases and splits that name them, positions those
-        whose name holds the project's.
+        whose name holds the project's, also with "-" in the place of all but ASCII letters and digits.
         """
         left = {project for (project,) in self._rows("SELECT DISTINCT project FROM event WHERE {own}")}
         for project in {going.project for going in self._findings.gone.values()} - left - {""}:
@@ -325,16 +318,9 @@ class Erasing(ABC):
                 self._run(sql, name=name)
             self._run(f"DELETE FROM project_alias {either}", name=project)
             self._run("DELETE FROM project_split WHERE {own} AND (project = {name} OR new = {name})", name=project)
-            for spelled in spellings(project):
+            # Clients name folders of session files after a project's path, which stored positions then name.
+            for spelled in {project, re.sub(r"[^A-Za-z0-9]", "-", project)}:
                 self._run("DELETE FROM checkpoint WHERE {own} AND strpos(name, {name}) > 0", name=spelled)
-
-
-def spellings(project: str) -> set[str]:
-    """Return the project as it is, and with every character but ASCII letters and digits replaced by "-".
-
-    So clients name folders of session files after a project's path, which stored positions then name.
-    """
-    return {project, re.sub(r"[^A-Za-z0-9]", "-", project)}
 
 
 def _key_now(before: Event, now: Event) -> int:

@@ -44,10 +44,7 @@ class UsageStore(Protocol):
         """Note that each of the grips was opened at `at_ms` (UTC ms), committed; one that is named twice counts twice."""
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Return by id the moments (`Used`, in order) at which those of `ids` were opened; never opened ones are left out.
-
-        Reads nothing while no quotation was opened.
-        """
+        """Return by id the moments (`Used`, in order) when those of `ids` were opened, if ever; reads nothing if none was."""
 
     def forget(self, ids: Iterable[GripId]) -> None:
         """Remove every opening of these grips; one without any is no error."""

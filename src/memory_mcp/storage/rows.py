@@ -116,10 +116,7 @@ def segment_columns(segments: Sequence[Segment]) -> list[list[Any]]:
 
 
 def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> TocNode:
-    """Return a node from a row of `NODE` columns, with these bullets in their order, as pinned or not.
-
-    Raises ValueError for an unknown level or kind.
-    """
+    """Return the node of a `NODE` row, with `bullets`, pinned or not. Raises ValueError for an unknown level or kind."""
     return TocNode(
         node_id=NodeId(row[1]),
         level=TocLevel(row[2]),
@@ -231,12 +228,7 @@ def daily_of(rows: Sequence[Sequence[Any]]) -> DailyActivity:
 
 
 def stats_of(
-    rows: Iterable[Sequence[Any]],
-    store_id: str,
-    timezone: str,
-    schema_version: int,
-    size_bytes: int = 0,
-    derived_to: int = 0,
+    rows: Iterable[Sequence[Any]], store_id: str, timezone: str, schema_version: int, size_bytes: int = 0, derived_to: int = 0
 ) -> StoreStats:
     """Return the facts of a store from a row for each table: its name, its rows, and the first and last time of its events.
 
@@ -298,6 +290,5 @@ def spent_of(row: Sequence[Any]) -> Spent:
 
 def spent_row(spent: Spent) -> list[Any]:
     """Return the values of a request to a language model, in the order of `SPENT`."""
-    one = spent
-    asked = [one.at_ms, one.node_id, one.written_from, one.model, one.tokens_in, one.tokens_out, one.estimated]
-    return [*asked, one.outcome.value, one.reason, one.ms]
+    asked = [spent.at_ms, spent.node_id, spent.written_from, spent.model, spent.tokens_in, spent.tokens_out, spent.estimated]
+    return [*asked, spent.outcome.value, spent.reason, spent.ms]

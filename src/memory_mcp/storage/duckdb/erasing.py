@@ -59,14 +59,6 @@ class Erasing(forgotten.Erasing):
         spelled = statement.format(**{name: f"${name}" for name in given} | _SPELLED)
         return self._con.execute(spelled, given).fetchall()
 
-    def _each(self, statement: str) -> list[Row]:
-        """Return all rows of a statement, at once: reading them one by one would occupy the connection."""
-        return self._rows(statement)
-
-    def _run(self, statement: str, **given: Any) -> None:
-        """Run a statement, spelled as for `_rows`, inside the caller's transaction; what it returns is dropped."""
-        self._rows(statement, **given)
-
     def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
         """Write entries (kind, subject) of the outbox, numbered by `numbers`, inside the caller's transaction."""
         add_changes(self._con, self._numbers, changes)

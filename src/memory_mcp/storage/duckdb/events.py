@@ -64,13 +64,7 @@ class DuckEvents:
     """Layer 0 in the DuckDB file, an `EventStore`; the latest events are kept in memory."""
 
     def __init__(
-        self,
-        con: Connection,
-        numbers: Numbers,
-        clock: Clock,
-        mark: HighWater,
-        quoted: RecentGrips,
-        projects: DuckProjects,
+        self, con: Connection, numbers: Numbers, clock: Clock, mark: HighWater, quoted: RecentGrips, projects: DuckProjects
     ) -> None:
         """Read whether there is any pair; the other parts are those of the whole store, kept up to date here."""
         self._con = con
@@ -177,10 +171,8 @@ class DuckEvents:
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
         """Return the stored ids whose lower 80 bits (a hash of the event's source) are among `tails`, by these bits."""
-        rows = self._con.rows(
-            "SELECT event_id FROM event WHERE (event_id & ?::HUGEINT) IN (SELECT unnest(?::HUGEINT[]))",
-            [HASH_MASK, list(tails)],
-        )
+        sql = "SELECT event_id FROM event WHERE (event_id & ?::HUGEINT) IN (SELECT unnest(?::HUGEINT[]))"
+        rows = self._con.rows(sql, [HASH_MASK, list(tails)])
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:

@@ -127,10 +127,7 @@ class DuckOutbox:
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in rows]
 
     def checkpoint(self, follower: str) -> int:
-        """Return how far a follower got; 0 at first. The deriver's, from memory, counts events, not changes.
-
-        Raises ValueError for a position that is no number.
-        """
+        """Return how far a follower got, 0 at first; the deriver's, from memory, counts events. ValueError for no number."""
         if follower == DERIVER:
             return self._numbers.derived
         row = self._con.row("SELECT value FROM checkpoint WHERE name = ?", [follower])

@@ -135,10 +135,7 @@ class RecentEvents:
             return self._by_id.get(event_id)
 
     def after(self, seq: int, limit: int) -> list[StoredEvent] | None:
-        """Return up to `limit` events numbered above `seq` in order of arrival; None when some of them are not here.
-
-        [] when the last one is not above `seq`.
-        """
+        """Return up to `limit` events numbered above `seq`, by arrival, [] for none; None when some of them are not here."""
         with self._lock:
             if not self._arrived or self._arrived[0].seq > seq + 1:
                 return None

@@ -144,7 +144,7 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
         elif entry.content is None:
             cut = begun
             break
-        elif logs.is_flush(entry.content):
+        elif entry.content.startswith(logs.FLUSH):
             begun = entry.offset + logs.FRAME + len(entry.content)
     if not mended and cut is None:
         return Salvaged()

@@ -61,10 +61,7 @@ class DamagedReader:
         self.unreadable = False
 
     def rows(self, sql: str) -> list[Row] | None:
-        """Return all rows of a query; None where it cannot be answered, which is counted and may have ended the child.
-
-        The child process is started when it is needed.
-        """
+        """Return a query's rows, starting the child if needed; None, which is counted, if it fails, which may end the child."""
         if self.unreadable:
             return None
         try:

@@ -322,10 +322,7 @@ class Connection:
             self._fences.now = before
 
     def head(self) -> Head:
-        """Return how far the memory got; up to 0.1 seconds old where another process writes.
-
-        Raises NotFound for a member to whom the database does not show the memory.
-        """
+        """Return how far the memory got, up to 0.1 s ago if others write; NotFound for a member who may not see it."""
         known = self._head
         if known is not None and time.monotonic() - known[0] <= _FRESH:
             return known[1]

@@ -15,6 +15,7 @@ from memory_mcp.storage.archive import SYNCED
 from memory_mcp.storage.forgotten import EVENT_COLUMNS, READ, Findings
 from memory_mcp.storage.postgres.archive import count_events
 from memory_mcp.storage.postgres.connection import Connection, Reader, Row, Writer, own
+from memory_mcp.storage.postgres.events import EVENT_TYPES
 from memory_mcp.storage.postgres.keys import uuid_of, uuids_of
 from memory_mcp.storage.postgres.terms import without_sets
 from memory_mcp.storage.rows import event_columns
@@ -28,7 +29,6 @@ _SPELLED = {
     "list": "%(list)s::text[]",
 }
 _BEHIND = f"{forgotten.BEHIND.format(own=own(), after='%(after)s')} LIMIT {READ}"
-_EVENT_TYPES = ("bigint", "uuid", "bigint", "bigint", *["text"] * 10, "bigint", "text", "text")
 _COLUMNS = ", ".join(EVENT_COLUMNS)
 _IDS, _STREAMS = "ANY(%(ids)s::uuid[])", "ANY(%(streams)s::bigint[])"
 _ELSEWHERE = "ALL(%(streams)s::bigint[])"
@@ -156,7 +156,7 @@ class _Erasing(forgotten.Erasing):
         writer.run(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=left)
         lists = event_columns([changed[old][1] for old in put], 1)
         lists[:2] = [changed[old][0] for old in put], uuids_of(put.values())
-        writer.insert("event", _COLUMNS, _EVENT_TYPES, lists)
+        writer.insert("event", _COLUMNS, EVENT_TYPES, lists)
         moved = [(old, key) for old, key in put.items() if old != key]
         for column in ("event_id", "canonical") if moved else ():
             given = {"old": [uuid_of(old) for old, _ in moved], "new": [uuid_of(key) for _, key in moved]}

@@ -24,7 +24,7 @@ from memory_mcp.storage.values import Appended, Batch, Place, Request, Scope, Se
 
 _COLUMNS = """seq, event_id, ts, stream, session_id, agent, project, thread, speaker, type, role, trust, source, source_id,
   content, text, metadata"""
-_TYPES = ("bigint", "uuid", "bigint", "bigint", *["text"] * 10, "bigint", "text", "text")
+EVENT_TYPES = ("bigint", "uuid", "bigint", "bigint", *["text"] * 10, "bigint", "text", "text")
 _EVENT = ", ".join(f"e.{column}" for column in EVENT.split(", "))
 _KNOWN = f"SELECT event_id, content FROM event WHERE {own()} AND event_id = ANY(%(keys)s::uuid[])"
 _REPLAY = f"SELECT key, answer FROM request WHERE {own()} AND key = ANY(%(keys)s::text[]) AND at_ms >= %(since)s"
@@ -134,7 +134,7 @@ class PostgresEvents:
         columns = event_columns(fresh, first)
         writer.head.newest = max(writer.head.newest, *columns[1])
         columns[1] = uuids_of(columns[1])
-        writer.insert("event", _COLUMNS, _TYPES, columns)
+        writer.insert("event", _COLUMNS, EVENT_TYPES, columns)
         writer.change([(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
         writer.once_committed(lambda: self._projects.take(fresh))
 

@@ -119,10 +119,7 @@ class PostgresProjects:
         return _Rules(Names(aliases, splits), noted)
 
     def take(self, events: Sequence[Event]) -> list[Event]:
-        """Return events that were stored just now with the names that their projects have now.
-
-        Notes in which folder their sessions began, where a rule asks for it.
-        """
+        """Return events stored just now under their projects' present names; note where sessions began if a rule asks for it."""
         names = self.names
         watched = names.watched()
         for event in events:
@@ -201,20 +198,14 @@ class PostgresProjects:
             writer.head.notes += 1
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Record that sessions are a project of their own, in one transaction; other rules stay.
-
-        Processes, this one too, notice by the head and read the rules again.
-        """
+        """Record, in one transaction, sessions as a project of their own; other rules stay, every process notices by the head."""
         rows = [(s.project, s.session_id, s.folder, s.new, s.at_ms) for s in splits]
         with self._con.writing() as writer:
             writer.insert("project_split", _SPLIT, _SPLIT_TYPES, [list(column) for column in zip(*rows, strict=True)])
             writer.head.notes += 1
 
     def drop_splits(self, new: str) -> None:
-        """Remove the rules that made `new` a project: its sessions belong again to where they came from.
-
-        A transaction of its own; a name without rules is no error.
-        """
+        """Remove the rules (none is no error) that made `new` a project: its sessions belong again to where they came from."""
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_split WHERE {own()} AND new = %(new)s", new=new)
             writer.head.notes += 1

@@ -98,10 +98,7 @@ def published(writer: Writer, ids: Iterable[NodeId]) -> list[tuple[ChangeKind, s
 
 
 def put_cuts(writer: Writer, segments: Sequence[Segment]) -> list[NodeId]:
-    """Write cuts, each in the place of its earlier form; return the ids of those that changed.
-
-    Of several with one key the last is written.
-    """
+    """Write cuts in the place of their earlier form, of one key the last; return the ids of those that changed."""
     by_key = {s.key: s for s in segments}
     columns = segment_columns(list(by_key.values()))
     columns[9], columns[11] = uuids_of(columns[9]), uuids_of(columns[11])

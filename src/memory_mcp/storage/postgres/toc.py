@@ -214,10 +214,7 @@ class PostgresToc(PostgresTerms):
         return [NodeId(row[0]) for row in rows]
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Return every day that has segments (of the project; None: of any), with their number, in order.
-
-        From memory unless there are more than 50,000 cuts.
-        """
+        """Return each day with segments (of the project; None: any), their number, in order; from memory up to 50,000 cuts."""
         if (kept := self._cuts.now()) is not None:
             return kept.counts(project)
         where, given = _of(project)
@@ -248,10 +245,7 @@ class PostgresToc(PostgresTerms):
         return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
     def freshness(self) -> Freshness:
-        """Return the highest build number of each day's segments, and the build number of each period's node, of one moment.
-
-        Days whose segments have no node are left out.
-        """
+        """Return the build numbers, of one moment, of the periods' nodes, and by day the highest of the segments' nodes."""
         with self._con.reading() as reader:
             days, periods = reader.rows(_FRESH_DAYS), reader.rows(_FRESH_PERIODS)
         return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
@@ -314,10 +308,7 @@ class PostgresToc(PostgresTerms):
             writer.run(parent, **given)
 
     def all_nodes(self) -> Iterator[TocNode]:
-        """Yield the latest version of every node with bullets and pins, by level and time, 1000 read at once.
-
-        Nodes removed meanwhile are left out.
-        """
+        """Yield each node's latest version with bullets and pins, by level and time, 1000 read at once; none removed since."""
         rows = self._con.rows(f"SELECT key FROM node WHERE {own()} AND current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), _AT_ONCE):

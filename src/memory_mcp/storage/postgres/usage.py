@@ -35,10 +35,7 @@ class PostgresUsage:
             self._any = True
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Return by id the moments, in order, at which those of `ids` were opened; never opened ones are left out.
-
-        While no opening is known, only the head is read.
-        """
+        """Return by id the moments, in order, when those of `ids` were opened, if ever; while none was, reads only the head."""
         wanted = list(set(ids))
         # While none is known, the table is looked at again only when the head's notes or resets changed.
         if wanted and not self._any and (noted := self._con.head().noted) != self._empty_at:
