@@ -67,36 +67,27 @@ class Outgoing:
     """One machine's folder inside a shared folder. Methods raise OSError when that cannot be used."""
 
     def __init__(self, storage: Storage, data_dir: Path, folder: Path, clean: Clean) -> None:
-        """Choose the own folder's name (see `_mine`), which may write a new one into the data directory."""
+        """Choose the own folder's name; a new one is stored in the data directory. StorageError where the names are damaged."""
         self._storage, self._data_dir, self._folder, self._clean = storage, data_dir, folder, clean
         self._tombstones = 0
         with suppress(OSError):
             self._tombstones = (data_dir / paths.TOMBSTONES).stat().st_size
-        self._shelf = Shelf(str(folder))
-        self.machine = self._mine()
+        # The newest folder of this machine that is there, unless it has a file that is not known.
+        names = machines(data_dir)
+        there = [name for name in names if (folder / name).is_dir()]
+        self.machine = there[-1] if there else ""
+        self._shelf = (_shelf(storage, self.machine) if there else None) or Shelf(str(folder))
+        known = {*self._shelf.files, *self._shelf.passing}
+        if not there or not all(file in known for file in _files(self._own)):
+            self._shelf = Shelf(str(folder))
+            self.machine = f"{MACHINE}{uuid.uuid4().hex}"
+            told = "".join(f"{name.removeprefix(MACHINE)}\n" for name in (*names, self.machine))
+            machine.put(data_dir / _ID, told.encode("ascii"))
 
     @property
     def _own(self) -> Path:
         """The own folder inside the shared one; it may not exist yet."""
         return self._folder / self.machine
-
-    def _mine(self) -> str:
-        """Return the name of the own folder: the newest of this machine's that is there and has no file it does not know.
-
-        Otherwise a new name is stored and returned, with nothing written to it.
-        """
-        names = machines(self._data_dir)
-        if there := [name for name in names if (self._folder / name).is_dir()]:
-            name = there[-1]
-            self._shelf = _shelf(self._storage, name) or Shelf(str(self._folder))
-            known = {*self._shelf.files, *self._shelf.passing}
-            if all(file in known for file in _files(self._folder / name)):
-                return name
-        self._shelf = Shelf(str(self._folder))
-        made = f"{MACHINE}{uuid.uuid4().hex}"
-        told = "".join(f"{name.removeprefix(MACHINE)}\n" for name in (*names, made))
-        machine.put(self._data_dir / _ID, told.encode("ascii"))
-        return made
 
     def write(self, anew: bool) -> tuple[int, int]:
         """Share what came since the last time, or everything: with `anew`, or where a file is missing or one to join is damaged.
@@ -112,7 +103,13 @@ class Outgoing:
         there = _files(self._own)
         with self._storage.archive.snapshot() as snapshot:
             after = int(self._storage.outbox.marks(self._mark).get(self._mark, "0"))
-            joined = self._joined(snapshot.last_seq - after)
+            joined, new = list[str](), snapshot.last_seq - after
+            # The last files, each while it holds at most four times as many events as come behind it.
+            for name, rows in reversed(self._shelf.files.items()):
+                if new <= 0 or rows > _JOIN * new:
+                    break
+                joined.insert(0, name)
+                new += rows
             if anew or after > snapshot.last_seq or not set(self._shelf.files) <= set(there) or not self._whole(joined):
                 after, joined = 0, list(self._shelf.files)
             if snapshot.last_seq <= after:
@@ -139,19 +136,6 @@ class Outgoing:
             unfinished = path.name.startswith(".") and path.name.endswith(".part")
             if unfinished or (path.name in self._shelf.passing and path.name not in self._shelf.files):
                 path.unlink(missing_ok=True)
-
-    def _joined(self, new: int) -> list[str]:
-        """Return the last files, oldest first, that a file with so many new events takes the place of.
-
-        A file is one of them while it holds at most four times as many events as come behind it.
-        """
-        found: list[str] = []
-        for name, rows in reversed(self._shelf.files.items()):
-            if new <= 0 or rows > _JOIN * new:
-                break
-            found.append(name)
-            new += rows
-        return found[::-1]
 
     def _whole(self, names: Sequence[str]) -> bool:
         """Return whether all of some files can be read without a lost row; reads them to the end."""

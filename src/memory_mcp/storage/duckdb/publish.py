@@ -42,7 +42,7 @@ _OLD = f"""key IN {_IN} AND version <=
 
 
 def publish(
-    connection: Connection,
+    file: Connection,
     numbers: Numbers,
     build: Build,
     before: Mapping[int, Segment],
@@ -55,7 +55,7 @@ def publish(
     is not there is new. Old versions of nodes are removed now and then; grips that are stored already stay as they are, but
     for their segment with `relist`. `settle` is not called when the transaction fails.
     """
-    with connection.writing() as con:
+    with file.writing() as con:
         numbers.once_committed(settle)
         built = add_changes(con, numbers, changes_of(build.nodes))
         _cuts(con, build.segments, before)
