@@ -42,12 +42,7 @@ _OLD = f"""key IN {_IN} AND version <=
 
 
 def publish(
-    file: Connection,
-    numbers: Numbers,
-    build: Build,
-    before: Mapping[int, Segment],
-    recent: RecentGrips,
-    settle: Callable[[], None],
+    file: Connection, numbers: Numbers, build: Build, before: dict[int, Segment], recent: RecentGrips, settle: Callable[[], None]
 ) -> int:
     """Write `build` in one transaction and call `settle` once it is committed; return the build's number.
 
