@@ -114,6 +114,11 @@ class Erasing(ABC):
 
     #: For each table of `CLEANED` and `DROPPED` the column that tells its rows apart.
     _keys: ClassVar[Mapping[str, str]]
+    #: Writes entries (kind, subject) of the outbox, inside the caller's transaction; may be missing in a dry run.
+    _change: Callable[[Sequence[tuple[ChangeKind, str]]], object]
+    #: Subtracts the term sets of segments (keys), whose cuts and terms are there still, from their projects' frequencies;
+    #: may be missing in a dry run.
+    _without_sets: Callable[[Sequence[int]], None]
 
     def __init__(self, keep: Cleaner, findings: Findings, dry: bool) -> None:
         """Remove what `keep` does not keep, or with `dry` count it; `findings`: the events looked through before."""
@@ -138,14 +143,6 @@ class Erasing(ABC):
         Callers do not call it in a dry run: an engine may then refuse to write.
         """
         self._rows(statement, **given)
-
-    @abstractmethod
-    def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
-        """Write entries (kind, subject) of the outbox, inside the caller's transaction."""
-
-    @abstractmethod
-    def _without_sets(self, segments: Sequence[int]) -> None:
-        """Subtract the term sets of segments (keys), whose cuts and terms are there still, from their projects' frequencies."""
 
     @abstractmethod
     def _rewrite_events(self) -> None:

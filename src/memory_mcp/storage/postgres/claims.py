@@ -71,7 +71,16 @@ class Claims:
             if claim.depth:
                 yield False
                 return
-            with self.adopted(name, self._awaited(name)) as changed:
+            end = time.monotonic() + _PATIENCE
+            while True:
+                with self._con.database.connection(None) as raw:
+                    row = raw.execute(sql(_TAKE), self._given(name)).fetchone()
+                if row:
+                    break
+                if time.monotonic() > end:
+                    raise Busy(f"another process is busy with this memory: {name}", "Call again in a while.")
+                time.sleep(_TICK)
+            with self.adopted(name, int(row[0])) as changed:
                 yield changed
 
     @contextmanager
@@ -99,18 +108,6 @@ class Claims:
                 # Not let go, it runs out.
                 with suppress(MemoryMcpError):
                     self._run(_LET_GO, name, epoch)
-
-    def _awaited(self, name: str) -> int:
-        """Take a claim and return its epoch, asking every 0.05 s; raises Busy when another process keeps it for 30 s."""
-        end = time.monotonic() + _PATIENCE
-        while True:
-            with self._con.database.connection(None) as raw:
-                row = raw.execute(sql(_TAKE), self._given(name)).fetchone()
-            if row:
-                return int(row[0])
-            if time.monotonic() > end:
-                raise Busy(f"another process is busy with this memory: {name}", "Call again in a while.")
-            time.sleep(_TICK)
 
     def _given(self, name: str, epoch: int = 0) -> dict[str, object]:
         """Return the parameters of the statements about a claim: tenant, space, name, holder, lease (milliseconds) and epoch."""

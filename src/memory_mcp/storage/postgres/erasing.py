@@ -4,11 +4,11 @@ Invariants: those of the engine `duckdb` (`storage/duckdb/erasing.py`), and
 1. Every process notices that the memory is not what it was, and reads again what it keeps of it (`head.resets`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from memory_mcp.failpoints import failpoint
-from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage import forgotten
 from memory_mcp.storage.archive import SYNCED
@@ -84,6 +84,8 @@ class _Erasing(forgotten.Erasing):
         """Run in the transaction of `rows`; with a Reader in place of a Writer what goes is only counted (a dry run)."""
         super().__init__(keep, findings, dry=not isinstance(rows, Writer))
         self._reader = rows
+        if isinstance(rows, Writer):
+            self._change, self._without_sets = rows.change, partial(without_sets, rows)
 
     @property
     def _writer(self) -> Writer:
@@ -105,14 +107,6 @@ class _Erasing(forgotten.Erasing):
         """Run a statement of `storage.forgotten` that writes, in the caller's transaction; AssertionError in a dry run."""
         text, parameters = _spelled(statement, given)
         self._writer.run(text, **parameters)
-
-    def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
-        """Write entries (kind, subject) of the outbox in the caller's transaction."""
-        self._writer.change(changes)
-
-    def _without_sets(self, segments: Sequence[int]) -> None:
-        """Subtract the term sets of segments (keys) from the frequencies of their projects, in the caller's transaction."""
-        without_sets(self._writer, segments)
 
     def _rewrite_events(self) -> None:
         """Remove and change the events that were found, then number events anew from the first concerned one on.

@@ -54,8 +54,13 @@ class Followed(Generic[K]):
             with self._con.reading() as reader:
                 row = reader.row(_POSITION)
                 position = (int(row[0]), int(row[1])) if row else (0, 0)
-                changed = None if kept is None or kept[0][1] != position[1] else _changed(reader, kept[0][0])
-                value = self._read(reader) if kept is None or changed is None else self._follow(reader, kept[1], changed)
+                follows = kept is not None and kept[0][1] == position[1]
+                rows = reader.rows(_CHANGED, since=kept[0][0]) if kept is not None and follows else []
+                if kept is None or not follows or len(rows) > _FOLLOWED:
+                    value = self._read(reader)
+                else:
+                    changed = {key for (subject,) in rows if (key := segment_key_of(subject)) is not None}
+                    value = self._follow(reader, kept[1], changed)
             self._kept = (position, value)
             return value
 
@@ -73,12 +78,6 @@ class Followed(Generic[K]):
 def _holds(position: tuple[int, int], stamp: tuple[int, int]) -> bool:
     """Return whether a value read at `position` (last change, resets) holds for a head: same resets, no later change."""
     return position[1] == stamp[1] and position[0] >= stamp[0]
-
-
-def _changed(reader: Reader, since: int) -> set[int] | None:
-    """Return the segments (keys) that changed after the change `since`; None where there are more than 1000 changes."""
-    rows = reader.rows(_CHANGED, since=since)
-    return None if len(rows) > _FOLLOWED else {key for row in rows if (key := segment_key_of(row[0])) is not None}
 
 
 class Cuts:

@@ -14,7 +14,7 @@ from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
 from memory_mcp.storage.postgres.keys import uuids_of
 from memory_mcp.storage.postgres.outbox import put_checkpoint
 from memory_mcp.storage.records import DERIVER
-from memory_mcp.storage.rows import grip_columns, node_columns, segment_columns
+from memory_mcp.storage.rows import NODE, grip_columns, node_columns, segment_columns
 from memory_mcp.storage.values import Build
 
 _CUT = (
@@ -27,10 +27,7 @@ _GRIP = (
     ("quote_hash", "bigint"), ("ts", "bigint"), ("segment", "bigint"),
 )  # fmt: skip
 _PARENT = (("child", "bigint"), ("parent", "bigint"), ("child_id", "text"), ("start_ms", "bigint"))
-_NODE = (
-    "key, node_id, level, version, current, start_ms, end_ms, title, summary, keywords, kind, salience, sessions, events, "
-    "agents, projects, author, built"
-)
+_NODE = NODE.replace("version,", "version, current,")
 _NODE_TYPES = (
     *("bigint", "text", "text", "integer", "boolean", "bigint", "bigint", "text", "text", "text[]", "text"),
     *("double precision", "integer", "integer", "text[]", "text[]", "text", "bigint"),
