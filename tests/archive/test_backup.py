@@ -10,7 +10,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.archive import backup as module
-from memory_mcp.archive.backup import Backup, Pace, SharedFile, backups, files_of, find, wanted
+from memory_mcp.archive.backup import Backup, SharedFile, backups, files_of, find, wanted
 from memory_mcp.archive.blocks import Archive, rewrite
 from memory_mcp.archive.keeper import held
 from memory_mcp.archive.reading import rows_of, verify
@@ -146,7 +146,7 @@ def test_a_backup_that_is_stopped_leaves_nothing_and_gives_way_often(app: App, m
     assert folder is not None
     assert list(folder.iterdir()) == []
     turns: list[int] = []
-    monkeypatch.setattr(Pace, "step", lambda self: turns.append(1))
+    monkeypatch.setattr(app.backups, "_give_way", lambda: turns.append(1))
     made = app.backups.make("test")
     assert len(turns) >= made.events / 500 + len(made.rows)
 

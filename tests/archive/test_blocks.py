@@ -9,7 +9,8 @@ import pytest
 
 from memory_mcp.archive import frames
 from memory_mcp.archive.blocks import Archive, rewrite, write
-from memory_mcp.archive.frames import Batch, Block, Damaged
+from memory_mcp.archive.frames import Block, Damaged
+from memory_mcp.storage.archive import TableRows
 
 COLUMNS = ("seq", "event_id", "ts", "source", "text", "extra")
 ABOUT = {"store": "abc", "last_seq": 40}
@@ -26,7 +27,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An archive of five blocks in two tables."""
     monkeypatch.setattr(frames, "MAX_ROWS", 10)
     target = tmp_path / "one.archive"
-    write(target, [Batch("event", COLUMNS, rows_of(1, 40)), Batch("pin", ("target", "at_ms"), [["grip:1", 5]])], ABOUT)
+    write(target, [TableRows("event", COLUMNS, rows_of(1, 40)), TableRows("pin", ("target", "at_ms"), [["grip:1", 5]])], ABOUT)
     return target
 
 
@@ -135,7 +136,7 @@ def test_rewriting_that_changes_nothing_leaves_the_file(path: Path) -> None:
 
 def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
     def batches() -> Any:
-        yield Batch("event", COLUMNS, rows_of(1, 40))
+        yield TableRows("event", COLUMNS, rows_of(1, 40))
         raise RuntimeError("stop")
 
     with pytest.raises(RuntimeError):
@@ -145,7 +146,7 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_long_text_ends_a_block(tmp_path: Path) -> None:
     long = [[n, n, n, "s", "x" * frames.MAX_BYTES, b""] for n in range(1, 4)]
-    heads = write(tmp_path / "one.archive", [Batch("event", COLUMNS, long)], ABOUT)
+    heads = write(tmp_path / "one.archive", [TableRows("event", COLUMNS, long)], ABOUT)
     assert [head.rows for head in heads] == [1, 1, 1]
     with Archive(tmp_path / "one.archive") as archive:
         assert sum(len(one.rows) for one in archive if isinstance(one, Block)) == 3

@@ -15,7 +15,8 @@ from mcp import Client
 from bench.place import Place
 from memory_mcp.archive.backup import backups
 from memory_mcp.archive.blocks import Archive, write
-from memory_mcp.archive.frames import Batch, Block
+from memory_mcp.archive.frames import Block
+from memory_mcp.storage.archive import TableRows
 from memory_mcp.storage.duckdb import look_at
 from tests.daemon.inside import ALONE, Inside
 from tests.daemon.places import killed, needs_proc
@@ -312,7 +313,7 @@ def test_a_restore_that_does_not_fit_changes_nothing(filled: Place) -> None:
     with Archive(backup.path) as archive:
         parts = [p for p in archive if isinstance(p, Block)]
         about = archive.about | {"store_bytes": 1 << 60}
-    write(backup.path, [Batch(p.head.table, p.head.columns, p.rows) for p in parts], about)
+    write(backup.path, [TableRows(p.head.table, p.head.columns, p.rows) for p in parts], about)
     whole = stored(filled.directory)
     refused = filled.run("restore", str(backup.path))
     assert refused.returncode == 3

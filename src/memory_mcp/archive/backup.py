@@ -8,8 +8,9 @@ no more, and written anew from the store.
 
 import datetime as dt
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,9 +18,9 @@ from typing import Any
 
 from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
-from memory_mcp.archive.frames import Batch, Damaged, Head, folded
+from memory_mcp.archive.frames import Damaged, Head, folded
 from memory_mcp.clock import SystemClock
-from memory_mcp.errors import DeadlineExceeded, DiskFull, NotFound, StorageError
+from memory_mcp.errors import DiskFull, NotFound, StorageError
 from memory_mcp.failpoints import failpoint
 from memory_mcp.storage.archive import SHARED, Snapshot, TableRows
 from memory_mcp.storage.base import Storage
@@ -31,6 +32,8 @@ _JOIN = 4
 _DAY_MS = 86_400_000
 #: So far may the clocks of two machines be apart (milliseconds).
 _SKEW_MS = 3_600_000
+#: Called between two blocks of a backup: may wait while others work, and raises DeadlineExceeded where it is to stop.
+Step = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,56 +75,48 @@ class SharedFile:
     table: str = "event"
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How a backup leaves room for everything else; called between two blocks."""
-
-    give_way: Callable[[], None] = lambda: None
-    should_stop: Callable[[], bool] = lambda: False
-
-    def step(self) -> None:
-        """Call `give_way`, which may wait while others work; then raise DeadlineExceeded if the backup is to stop."""
-        self.give_way()
-        if self.should_stop():
-            raise DeadlineExceeded("the backup was stopped", "Begin it again: memory-mcp backup")
-
-
-def write_file(storage: Storage, target: Path, now_ms: int, why: str, pace: Pace, beside: Sequence[TableRows] = ()) -> Made:
+def write_file(storage: Storage, target: Path, now_ms: int, why: str, step: Step, beside: Sequence[TableRows]) -> Made:
     """Write the whole store, and the rows `beside`, into a file, replaced only once complete; return its path, counts and sizes.
 
-    Raises StorageError when it cannot be written (DiskFull for want of room), DeadlineExceeded when `pace` stops it.
+    Raises StorageError when it cannot be written (DiskFull for want of room), and what `step` raises.
     """
     with _reported(target), storage.archive.snapshot() as snapshot:
-        rows = _batches(part for table in SHARED for part in snapshot.behind(table, 0))
-        rest = _batches(chain(snapshot.others(), beside))
-        heads = blocks.write(target, chain(rows, rest), _about(snapshot, now_ms, why, storage, []), pace.step)
+        shared = (part for table in SHARED for part in snapshot.behind(table, 0))
+        parts = chain(shared, snapshot.others(), beside)
+        heads = blocks.write(target, parts, _about(snapshot, now_ms, why, storage, []), step)
         size = target.stat().st_size
         return Made(target, _counts(heads).pop("event", 0), snapshot.last_seq, _counts(heads, "event"), size, size)
 
 
-def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pace, beside: Sequence[TableRows] = ()) -> Made:
+def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, step: Step, beside: Sequence[TableRows]) -> Made:
     """Write a backup into a folder, sharing files of events and grips with the backups of this store that are there.
 
     Shared files of the newest backup that are undamaged and still as the store are used again, the rest is written. Nothing
     is removed. Returns the path of the backup with counts and sizes. Raises StorageError when it cannot be written
-    (DiskFull for want of room), DeadlineExceeded when `pace` stops it: shared files may be left then, which `prune`
-    removes.
+    (DiskFull for want of room), and what `step` raises: shared files may be left then, which `prune` removes.
     """
     with _reported(folder), storage.archive.snapshot() as snapshot:
         store = snapshot.store_id[:8]
         latest = files_of(found[0]) if (found := in_order(own_of(folder, store), now_ms)) else None
         files, before = [], 0
         for table in SHARED:
-            kept = _shared(folder, table, latest or (), snapshot, pace)
+            kept: list[SharedFile] = []
+            # Those up to one that is damaged, leaves a gap or differs from the store.
+            for file in (file for file in latest or () if file.table == table):
+                follows = file.first == (kept[-1].last if kept else 0) + 1 and file.last <= snapshot.last(table)
+                told = _whole(folder / file.name, step) if follows else None
+                if told != snapshot.print_of(table, file.first, file.last):
+                    break
+                kept.append(file)
             before += sum((folder / file.name).stat().st_size for file in kept)
             if snapshot.last(table) > (kept[-1].last if kept else 0):
-                kept = _more(folder, table, kept, snapshot, pace)
+                kept = _more(folder, table, kept, snapshot, step)
             files += kept
         failpoint("backup.events_written")
         stamp = dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC)
         name = f"backup-{store}-{stamp:%Y%m%dT%H%M%S}{now_ms % 1000:03}Z{SUFFIX}"
         about = _about(snapshot, now_ms, why, storage, files)
-        heads = blocks.write(folder / name, _batches(chain(snapshot.others(), beside)), about, pace.step)
+        heads = blocks.write(folder / name, chain(snapshot.others(), beside), about, step)
     failpoint("backup.written")
     sizes = [(folder / file.name).stat().st_size for file in files]
     size = (folder / name).stat().st_size + sum(sizes)
@@ -129,23 +124,16 @@ def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pa
     return Made(folder / name, counts.pop("event"), snapshot.last_seq, counts, max(size - before, 0), size)
 
 
-class _reported:  # noqa: N801 - a context manager, written as one
-    """Raises an OSError of the block as StorageError or DiskFull that names the place."""
-
-    def __init__(self, place: Path) -> None:
-        """`place`: what the error names."""
-        self._place = place
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        """Raise StorageError, or DiskFull for want of room, in place of an OSError; other errors pass on."""
-        if isinstance(error, OSError):
-            text = f"the backup cannot be written to {self._place}: {error.strerror or error}"
-            if DiskFull.of(error) is not None:
-                raise DiskFull(text, f"{DiskFull.HINT} Or name another place for backups (backup.directory).") from error
-            raise StorageError(text, "Free some space there, or name another place (backup.directory).") from error
+@contextmanager
+def _reported(place: Path) -> Iterator[None]:
+    """Raise StorageError, or DiskFull for want of room, that names the place in place of an OSError of the block."""
+    try:
+        yield
+    except OSError as error:
+        text = f"the backup cannot be written to {place}: {error.strerror or error}"
+        if DiskFull.of(error) is not None:
+            raise DiskFull(text, f"{DiskFull.HINT} Or name another place for backups (backup.directory).") from error
+        raise StorageError(text, "Free some space there, or name another place (backup.directory).") from error
 
 
 def _about(snapshot: Snapshot, now_ms: int, why: str, storage: Storage, files: list[SharedFile]) -> dict[str, Any]:
@@ -168,11 +156,6 @@ def _about(snapshot: Snapshot, now_ms: int, why: str, storage: Storage, files: l
     }
 
 
-def _batches(parts: Iterable[TableRows]) -> Iterator[Batch]:
-    """Yield the rows of each part as a batch for an archive file."""
-    return (Batch(part.table, part.columns, part.rows) for part in parts)
-
-
 def _counts(heads: Iterable[Head], but: str = "") -> dict[str, int]:
     """Return the number of rows by table that some blocks hold, without those of the table `but`."""
     found: dict[str, int] = {}
@@ -185,19 +168,7 @@ def _counts(heads: Iterable[Head], but: str = "") -> dict[str, int]:
 # files that are shared
 
 
-def _shared(folder: Path, table: str, latest: Iterable[SharedFile], snapshot: Snapshot, pace: Pace) -> list[SharedFile]:
-    """Return the first files of `latest` for a table, up to one that is damaged, leaves a gap or differs from the store."""
-    found: list[SharedFile] = []
-    for file in (file for file in latest if file.table == table):
-        covered = found[-1].last if found else 0
-        told = _whole(folder / file.name, pace) if file.first == covered + 1 and file.last <= snapshot.last(table) else None
-        if told != snapshot.print_of(table, file.first, file.last):
-            break
-        found.append(file)
-    return found
-
-
-def _whole(path: Path, pace: Pace) -> tuple[int, str] | None:
+def _whole(path: Path, step: Step) -> tuple[int, str] | None:
     """Read a file; return how many rows it holds, and their fingerprint; None when it is damaged, no archive or gone."""
     with suppress(OSError, ValueError), Archive(path) as archive:
         heads = []
@@ -205,12 +176,12 @@ def _whole(path: Path, pace: Pace) -> tuple[int, str] | None:
             if isinstance(part, Damaged):
                 return None
             heads.append(part.head)
-            pace.step()
+            step()
         return sum(head.rows for head in heads), folded(head.ids for head in heads)
     return None
 
 
-def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot, pace: Pace) -> list[SharedFile]:
+def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot, step: Step) -> list[SharedFile]:
     """Write a file with the rows that are in none, and those of small files before it; return the table's files, this one last.
 
     A file is taken in when it holds at most four times as many rows as come behind it; it stays on disk.
@@ -222,13 +193,12 @@ def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot,
     rows, told = snapshot.print_of(table, first, last)
     span = f"{first}-{last}" if table == "event" else f"{rows}"
     name = f"{table}s-{snapshot.store_id[:8]}-{span}-{told.lstrip('-')[-16:] or '0'}{SUFFIX}"
-    heads = blocks.write(folder / name, _batches(snapshot.behind(table, first - 1)), {"kind": f"{table}s"}, pace.step)
-    sources: dict[str, int] = {}
+    heads = blocks.write(folder / name, snapshot.behind(table, first - 1), {"kind": f"{table}s"}, step)
+    sources: Counter[str] = Counter()
     for head in heads:
-        for source, count in head.sources.items():
-            sources[source] = sources.get(source, 0) + count
+        sources.update(head.sources)
     begins, ends = min((h.from_ms for h in heads), default=0), max((h.to_ms for h in heads), default=0)
-    return [*files, SharedFile(name, first, last, sum(h.rows for h in heads), begins, ends, sources, table)]
+    return [*files, SharedFile(name, first, last, sum(h.rows for h in heads), begins, ends, dict(sources), table)]
 
 
 # what there is
@@ -276,12 +246,8 @@ def find(source: Path, until_ms: int | None = None, now_ms: int | None = None) -
     of `now_ms` (None: the clock) are taken only where there is no other.
     """
     if source.is_file():
-        told = _NAME.fullmatch(source.name)
-        return (
-            next((b for b in backups(source.parent) if b.path == source), Backup(source, 0, ""))
-            if told
-            else Backup(source, 0, "")
-        )
+        named = backups(source.parent) if _NAME.fullmatch(source.name) else []
+        return next((b for b in named if b.path == source), Backup(source, 0, ""))
     now = SystemClock().now_ms() if now_ms is None else now_ms
     found = [b for b in in_order(backups(source), now) if until_ms is None or b.at_ms <= until_ms]
     if not found:

@@ -47,7 +47,8 @@ def rows(directory: Path | None, log: TombstoneLog | None = None) -> list[TableR
 def take(directory: Path | None, parts: Iterable[TableRows], log: TombstoneLog | None = None) -> int:
     """Add to a data directory, or to a store's own tombstones, the rows that another store has beside it.
 
-    What is known here stays as it is: a pause that ended here has ended. Rows of other tables are passed over.
+    What is known here stays as it is: a pause with the projects and begin of one here is not added, so one that ended here
+    has ended. Rows of other tables are passed over.
     Returns how many tombstones cannot be added since they have another key. Raises StorageError when the pauses here
     cannot be read.
     """
@@ -56,16 +57,19 @@ def take(directory: Path | None, parts: Iterable[TableRows], log: TombstoneLog |
         for what, text in part.rows if part.table == TABLE else ():
             told.setdefault(str(what), []).append(str(text))
     if directory is not None:
-        _pauses(directory, told[_PAUSE])
-    if log is not None:
-        return _adopted(log, told[_KEY], told[_TOMBSTONE])
-    return _tombstones(directory, told[_KEY], told[_TOMBSTONE]) if directory is not None else 0
-
-
-def _adopted(log: TombstoneLog, keys: Sequence[str], lines: Sequence[str]) -> int:
-    """Add tombstones to a store's own log; return how many lines cannot be, as the log has another key. 0 without a key."""
+        try:
+            here = pauses.read(str(directory))
+        except ValueError as error:
+            raise StorageError(str(error), "Move the file out of the data directory, and restore again.") from None
+        known = {(p.projects, p.begin) for p in here}
+        carried = [pauses.Pause(tuple(names), begin, end) for names, begin, end in map(json.loads, told[_PAUSE])]
+        if new := [p for p in carried if (p.projects, p.begin) not in known]:
+            pauses.write(str(directory), [*here, *new])
+    keys, lines = told[_KEY], told[_TOMBSTONE]
     if not keys or not lines:
         return 0
+    if log is None:
+        return _tombstones(directory, bytes.fromhex(keys[0]), lines) if directory is not None else 0
     try:
         log.adopt(bytes.fromhex(keys[0]), lines)
     except StorageError:
@@ -73,29 +77,14 @@ def _adopted(log: TombstoneLog, keys: Sequence[str], lines: Sequence[str]) -> in
     return 0
 
 
-def _pauses(directory: Path, told: Sequence[str]) -> None:
-    """Add carried pauses (JSON) whose projects and begin none here has. Raises StorageError when those here cannot be read."""
-    try:
-        here = pauses.read(str(directory))
-    except ValueError as error:
-        raise StorageError(str(error), "Move the file out of the data directory, and restore again.") from None
-    known = {(p.projects, p.begin) for p in here}
-    carried = [pauses.Pause(tuple(names), begin, end) for names, begin, end in map(json.loads, told)]
-    new = [p for p in carried if (p.projects, p.begin) not in known]
-    if new:
-        pauses.write(str(directory), [*here, *new])
-
-
-def _tombstones(directory: Path, keys: Sequence[str], lines: Sequence[str]) -> int:
+def _tombstones(directory: Path, key: bytes, lines: Sequence[str]) -> int:
     """Add tombstones to the directory's file, with their key where there is none; return how many of another key stay out."""
-    if not keys or not lines:
-        return 0
-    key, file = directory / paths.TOMBSTONES_KEY, directory / paths.TOMBSTONES
+    own_key, file = directory / paths.TOMBSTONES_KEY, directory / paths.TOMBSTONES
     with suppress(FileExistsError):
-        _append(key, bytes.fromhex(keys[0]), os.O_EXCL)
+        _append(own_key, key, os.O_EXCL)
     here = file.read_text("ascii").splitlines() if file.exists() else []
     new = [line for line in lines if line not in set(here)]
-    if key.read_bytes() != bytes.fromhex(keys[0]):
+    if own_key.read_bytes() != key:
         return len(new)
     if new:
         # A line that a crash cut in two must not take the next one with it.

@@ -7,7 +7,7 @@ JSON each, compressed). The index at the end repeats every head with the place o
 first block, of no table, holds that too. So one damaged byte costs at most the rows of the block it lies in, and the reader
 can say which: a body is found by the index, and where that is damaged by looking for marks.
 
-For others: `write(path, batches, about)`, `Archive(path)` (iterate: `Block` or `Damaged`), `rewrite(path, keep)`.
+For others: `write(path, parts, about)`, `Archive(path)` (iterate: `Block` or `Damaged`), `rewrite(path, keep)`.
 """
 
 import glob
@@ -17,8 +17,9 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from memory_mcp import machine
 from memory_mcp.archive import frames
@@ -29,7 +30,6 @@ from memory_mcp.archive.frames import (
     MARK,
     MAX_HEAD,
     TAIL,
-    Batch,
     Block,
     Damaged,
     Head,
@@ -41,68 +41,58 @@ from memory_mcp.archive.frames import (
     packed,
     unpacked,
 )
+from memory_mcp.storage.archive import TableRows
+
+#: Table, columns, rows of a block, and their lines of JSON.
+_Cut = tuple[str, tuple[str, ...], list[Sequence[Any]], list[bytes]]
 
 
 def write(
-    path: Path, batches: Iterable[Batch], about: Mapping[str, Any], give_way: Callable[[], None] = lambda: None
+    path: Path, parts: Iterable[TableRows], about: Mapping[str, Any], give_way: Callable[[], None] = lambda: None
 ) -> list[Head]:
     """Write an archive aside, sync it, put it in its place, and return the heads of its blocks. Only its owner can read it.
 
-    `give_way` is called between two blocks. Whatever is raised, by the batches too, leaves nothing behind and an
+    `give_way` is called between two blocks. Whatever is raised, by the parts too, leaves nothing behind and an
     earlier file as it was. The folder is made; what killed writers of this file left is removed. Raises OSError when
     it cannot be written.
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # What writers of this file left that were killed.
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         left.unlink(missing_ok=True)
-    with machine.Aside(path, aside) as file:
-        return _write(file, batches, dict(about), give_way)
-
-
-def _write(file: IO[bytes], batches: Iterable[Batch], about: dict[str, Any], give_way: Callable[[], None]) -> list[Head]:
-    """Write magic, blocks, index and tail into an open file; return the heads of the blocks with rows."""
-    file.write(MAGIC)
     index: list[tuple[int, Head]] = []
-
-    def put(table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]], lines: Sequence[bytes]) -> None:
-        """Write one block, note its place and head for the index, and give way."""
-        body = zlib.compress(b"\n".join(lines), 6)
-        head = head_for(len(index), table, columns, rows, body)
-        file.write(framed(head))
-        index.append((file.tell(), head))
-        file.write(body)
-        give_way()
-
-    put("", (), [], [as_line(about)])
-    for table, columns, rows, lines in _cut(batches):
-        put(table, columns, rows, lines)
-    at = file.tell()
-    told = zlib.compress(as_line({"about": about, "blocks": [[place, asdict(head)] for place, head in index]}))
-    file.write(INDEX + FRAME.pack(len(told), hashlib.sha256(told).digest()) + told + TAIL.pack(at))
+    first: _Cut = ("", (), [], [as_line(dict(about))])
+    with machine.Aside(path, aside) as file:
+        file.write(MAGIC)
+        for table, columns, rows, lines in chain([first], _cut(parts)):
+            body = zlib.compress(b"\n".join(lines), 6)
+            head = head_for(len(index), table, columns, rows, body)
+            file.write(framed(head))
+            index.append((file.tell(), head))
+            file.write(body)
+            give_way()
+        at = file.tell()
+        told = zlib.compress(as_line({"about": dict(about), "blocks": [[place, asdict(head)] for place, head in index]}))
+        file.write(INDEX + FRAME.pack(len(told), hashlib.sha256(told).digest()) + told + TAIL.pack(at))
     return [head for _, head in index[1:]]
 
 
-def _cut(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[str, ...], list[Sequence[Any]], list[bytes]]]:
-    """Yield table, columns, rows and their lines of JSON, no more rows at a time than fit into a block: 500, or 256,000 bytes.
-
-    A longer row is a block of its own.
-    """
-    for batch in batches:
+def _cut(parts: Iterable[TableRows]) -> Iterator[_Cut]:
+    """Yield table, columns, rows and their lines of JSON, of a block each: up to 500 rows or 256,000 bytes, or one longer row."""
+    for part in parts:
         rows: list[Sequence[Any]] = []
         lines: list[bytes] = []
         size = 0
-        for row in batch.rows:
+        for row in part.rows:
             line = as_line([packed(value) for value in row])
             if rows and (len(rows) >= frames.MAX_ROWS or size + len(line) > frames.MAX_BYTES):
-                yield batch.table, batch.columns, rows, lines
+                yield part.table, part.columns, rows, lines
                 rows, lines, size = [], [], 0
             rows.append(row)
             lines.append(line)
             size += len(line)
         if rows:
-            yield batch.table, batch.columns, rows, lines
+            yield part.table, part.columns, rows, lines
 
 
 # reading
@@ -152,7 +142,15 @@ class Archive:
             yield from self._scanned()
             return
         for place, head in self._places:
-            yield from self._placed(place, head)
+            rows = self._rows(place, head)
+            if rows is None:
+                yield Damaged("what it was made from" if not head.table else "a block", head, lost=bool(head.table))
+                continue
+            frame = framed(head)
+            if self._bytes(place - len(frame), len(frame)) != frame:
+                yield Damaged("the head of a block", head, lost=False)
+            if head.table:
+                yield Block(head, rows)
         # The last bytes of the file say where the index is.
         if self._bytes(self._ends, self._size) != TAIL.pack(self._end):
             yield Damaged("the last bytes of the file", lost=False)
@@ -193,18 +191,6 @@ class Archive:
             return None
         told = self._bytes(at + len(start), size)
         return told if hashlib.sha256(told).digest() == digest else None
-
-    def _placed(self, place: int, head: Head) -> Iterator[Block | Damaged]:
-        """Yield a block that the index names; Damaged where its body (rows lost) or only its head in place is damaged."""
-        frame = framed(head)
-        rows = self._rows(place, head)
-        if rows is None:
-            yield Damaged("what it was made from" if not head.table else "a block", head, lost=bool(head.table))
-            return
-        if self._bytes(place - len(frame), len(frame)) != frame:
-            yield Damaged("the head of a block", head, lost=False)
-        if head.table:
-            yield Block(head, rows)
 
     def _rows(self, place: int, head: Head) -> list[Row] | None:
         """Return the rows of a block's body at an offset, [] for the one of no table; None where its checksum is wrong."""
@@ -301,7 +287,7 @@ def rewrite(path: Path, keep: Callable[[str, dict[str, Any]], Mapping[str, Any] 
     damaged: list[Damaged] = []
     with Archive(path) as archive:
 
-        def kept() -> Iterator[Batch]:
+        def kept() -> Iterator[TableRows]:
             """Yield the rows that stay, block by block, counting what was dropped, changed and damaged."""
             nonlocal rows, dropped, changed
             for block in archive:
@@ -316,7 +302,7 @@ def rewrite(path: Path, keep: Callable[[str, dict[str, Any]], Mapping[str, Any] 
                     if told is not None:
                         changed += dict(told) != row
                         left.append([told[name] for name in block.head.columns])
-                yield Batch(block.head.table, block.head.columns, left)
+                yield TableRows(block.head.table, block.head.columns, left)
 
         aside = path.with_name(f"{path.name}.rewritten")
         write(aside, kept(), archive.about)

@@ -132,10 +132,7 @@ class Exchange:
             self._storage.outbox.mark_all({self._mark(own, place.name): json.dumps(now)})
 
     def _take_file(self, file: Path, done: Synced) -> bool:
-        """Store the unknown events of a file's undamaged blocks, count new and known in `done`; return whether no row is lost.
-
-        A file that is no archive yet gives False.
-        """
+        """Store unknown events of a file's whole blocks, counted in `done`; return whether it is whole, not half an archive."""
         whole = True
         try:
             archive = Archive(file)

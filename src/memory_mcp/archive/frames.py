@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -21,15 +22,6 @@ MAX_ROWS, MAX_BYTES = 500, 256_000
 MAX_HEAD = 64_000_000
 
 Row = list[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Some rows of one table, in the order of `columns`; values are what JSON knows, and bytes."""
-
-    table: str
-    columns: tuple[str, ...]
-    rows: Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +97,6 @@ def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[S
         return [row[columns.index(name)] for row in rows] if name else []
 
     seqs, times = column("seq"), column("ts", "at_ms", "start_ts", "start_ms")
-    sources: dict[str, int] = {}
-    for source in column("source"):
-        sources[source] = sources.get(source, 0) + 1
     return Head(
         number=number,
         table=table,
@@ -119,7 +108,7 @@ def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[S
         last=max(seqs, default=0),
         from_ms=min(times, default=0),
         to_ms=max(times, default=0),
-        sources=sources,
+        sources=dict(Counter(column("source"))),
         ids=print_of(table, columns, rows),
     )
 

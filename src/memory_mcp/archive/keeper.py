@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.archive import beside
-from memory_mcp.archive.backup import SUFFIX, Made, Pace, backups, prune, size_of, write_file, write_folder
+from memory_mcp.archive.backup import SUFFIX, Made, backups, prune, size_of, write_file, write_folder
 from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.clock import Clock
-from memory_mcp.errors import InvalidQuery, StorageError
+from memory_mcp.errors import DeadlineExceeded, InvalidQuery, StorageError
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.base import Storage
 
@@ -55,7 +55,13 @@ class BackupKeeper:
         """
         if self.folder is None or self._directory is None:
             raise InvalidQuery("a memory without a directory has no backups")
-        pace = Pace(self._give_way, should_stop)
+
+        def step() -> None:
+            """Call `give_way`, which may wait while others work; then raise DeadlineExceeded if the backup is to stop."""
+            self._give_way()
+            if should_stop():
+                raise DeadlineExceeded("the backup was stopped", "Begin it again: memory-mcp backup")
+
         if self.folder.parent == self._directory and self.folder.is_symlink():
             # Nobody chose to write where a link in the data directory leads.
             hint = "Remove the link, or name the folder it leads to in the setting backup.directory."
@@ -63,9 +69,9 @@ class BackupKeeper:
         with self._turn:
             more = beside.rows(self._directory, self._storage.tombstones)
             if target is not None and target.suffix == SUFFIX and not target.is_dir():
-                return write_file(self._storage, target, self._clock.now_ms(), why, pace, more)
+                return write_file(self._storage, target, self._clock.now_ms(), why, step, more)
             folder = target or self.folder
-            made = write_folder(self._storage, folder, self._clock.now_ms(), why, pace, more)
+            made = write_folder(self._storage, folder, self._clock.now_ms(), why, step, more)
             if folder == self.folder:
                 store = next(b.store for b in backups(folder) if b.path == made.path)
                 day_of, keep = Calendar(self._storage.timezone).day_of, self._settings
@@ -73,10 +79,7 @@ class BackupKeeper:
             return made
 
     def before(self, what: str) -> None:
-        """Make a backup before something risky is done, with "before WHAT" as reason; none where backups are off.
-
-        Raises what `make` raises, so that it is not done then.
-        """
+        """Make a backup, for the reason "before WHAT", if backups are on; raises what `make` raises, so that WHAT is not done."""
         if self.enabled:
             self.make(f"before {what}")
 

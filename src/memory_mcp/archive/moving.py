@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 
 from memory_mcp.errors import InvalidQuery, StorageError
@@ -37,7 +37,7 @@ class Copied:
     new: int
     #: Rows by table; and of each shared table its last key, number of rows and fingerprint.
     rows: dict[str, int]
-    prints: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+    prints: dict[str, tuple[int, int, str]]
 
 
 class _Nothing:
@@ -62,7 +62,13 @@ def copy(source: Storage, target: Storage, step: Callable[[int, int], None]) -> 
     """
     with source.archive.snapshot() as snapshot:
         _begin(snapshot, target)
-        after = _common(snapshot, target)
+        with target.archive.snapshot() as there:
+            after = there.last_seq
+            same = after <= snapshot.last_seq and there.print_of("event", 1, after) == snapshot.print_of("event", 1, after)
+        if not same:
+            # Something was forgotten in the source since: what is left of it has other numbers.
+            target.erase(_Nothing())
+            after = 0
         target.archive.load(_counted(snapshot, after, step))
         rows: Counter[str] = Counter()
         loaded = target.archive.load(_others(snapshot, rows), instead=True)
@@ -111,19 +117,17 @@ def _begin(snapshot: Snapshot, target: Storage) -> None:
     Raises InvalidQuery where it holds something without a mark, is a copy of another memory, or was written to since
     it was complete.
     """
-    mark = _mark_of(target)
-    if not mark:
+    if mark := _mark_of(target):
+        told = json.loads(mark)
+        if told["from"] != snapshot.store_id:
+            raise InvalidQuery("there is a copy of another memory already", _ELSEWHERE)
+        if told["held"] and told["held"] != _held(target):
+            raise InvalidQuery("the copy has been written to since it was made", _ELSEWHERE)
+    else:
         with target.archive.snapshot() as there:
             holds = there.last_seq > 0 or any(part.rows for part in there.others() if part.table != "meta")
         if holds:
             raise InvalidQuery("there is a memory already", _ELSEWHERE)
-        target.outbox.mark(MARK, json.dumps({"from": snapshot.store_id, "held": ""}))
-        return
-    told = json.loads(mark)
-    if told["from"] != snapshot.store_id:
-        raise InvalidQuery("there is a copy of another memory already", _ELSEWHERE)
-    if told["held"] and told["held"] != _held(target):
-        raise InvalidQuery("the copy has been written to since it was made", _ELSEWHERE)
     # From here on it is not what it was.
     target.outbox.mark(MARK, json.dumps({"from": snapshot.store_id, "held": ""}))
 
@@ -138,18 +142,6 @@ def _held(target: Storage) -> str:
                 rows = (repr(list(row)).encode("utf-8", "surrogatepass") for row in part.rows)
                 sums[part.table] += sum(int.from_bytes(hashlib.sha256(row).digest()) for row in rows)
     return hashlib.sha256(json.dumps([told, sums], sort_keys=True).encode()).hexdigest()
-
-
-def _common(snapshot: Snapshot, target: Storage) -> int:
-    """Return the number up to which the target has exactly the source's events; else erase all its events and return 0."""
-    with target.archive.snapshot() as there:
-        last = there.last_seq
-        same = last <= snapshot.last_seq and there.print_of("event", 1, last) == snapshot.print_of("event", 1, last)
-    if same:
-        return last
-    # Something was forgotten in the source since: what is left of it has other numbers.
-    target.erase(_Nothing())
-    return 0
 
 
 def _counted(snapshot: Snapshot, after: int, step: Callable[[int, int], None]) -> Iterator[TableRows]:

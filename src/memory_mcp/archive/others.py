@@ -6,7 +6,7 @@ understood.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from memory_mcp.archive.reading import Missing, rows_of
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Carried, Event, EventDraft, EventType, Role, Trust
-from memory_mcp.model.ids import EventId, event_id_from
+from memory_mcp.model.ids import event_id_from
 from memory_mcp.storage.archive import SHARED, TableRows
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
@@ -64,14 +64,27 @@ def slices_of(place: Path, look_at: Callable[[Path], Storage], missing: list[Mis
 
 def drafts_in(part: TableRows) -> list[EventDraft]:
     """Return the events of a slice of the table of events as drafts that keep id, source and trust."""
-    return [_draft(dict(zip(part.columns, row, strict=True))) for row in part.rows]
+    return [
+        EventDraft(
+            session_id=row["session_id"],
+            role=Role(row["role"]),
+            type=EventType(row["type"]),
+            text=row["text"],
+            timestamp=row["ts"],
+            source_id=row["source_id"],
+            agent=row["agent"],
+            project=row["project"],
+            thread=row["thread"],
+            speaker=row["speaker"],
+            metadata=json.loads(row["metadata"]) if row["metadata"] else {},
+            carried=Carried(event_id_from(int(row["event_id"])), row["source"], Trust(row["trust"])),
+        )
+        for row in (dict(zip(part.columns, values, strict=True)) for values in part.rows)
+    ]
 
 
 def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
-    """Return those events of another memory that this one does not have, in their order.
-
-    One that differs only in what was redacted or forgotten of it is known.
-    """
+    """Return those events of another memory, in order, that are not stored here, be it with parts redacted or forgotten."""
     return [draft for draft, own in zip(drafts, matches(storage, drafts), strict=True) if own is None]
 
 
@@ -95,15 +108,17 @@ def matches(storage: Storage, drafts: Sequence[EventDraft]) -> list[Event | None
     for session, places in sessions.items():
         said = _said(storage, session, [drafts[place] for place in places])
         for place in places:
-            found[place] = _match(drafts[place], said, taken)
+            draft = drafts[place]
+            there = said.get((draft.timestamp or 0, draft.role), ())
+            own = next((e for e in there if e.event_id not in taken and same_words(e.text, draft.text)), None)
+            if own is not None:
+                taken.add(own.event_id)
+                found[place] = own
     return found
 
 
 def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[tuple[int, Role], list[Event]]:
-    """Return the stored events of a session, by time and role, between the first and the last time of `drafts`.
-
-    Only shown events; {} where no draft has a time.
-    """
+    """Return a session's shown events, by time and role, from first to last time of `drafts`; {} where none has a time."""
     moments = [draft.timestamp for draft in drafts if draft.timestamp is not None]
     found: dict[tuple[int, Role], list[Event]] = {}
     if not moments:
@@ -116,18 +131,6 @@ def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[
         if len(part) < _PART:
             break
     return found
-
-
-def _match(draft: EventDraft, said: Mapping[tuple[int, Role], list[Event]], taken: set[EventId]) -> Event | None:
-    """Return the first stored event of a draft's time and role with the same words but for marks; None where there is none.
-
-    One that is in `taken` is passed over; the one that is returned is added to it.
-    """
-    for event in said.get((draft.timestamp or 0, draft.role), ()):
-        if event.event_id not in taken and same_words(event.text, draft.text):
-            taken.add(event.event_id)
-            return event
-    return None
 
 
 def same_words(one: str, other: str) -> bool:
@@ -171,21 +174,3 @@ def _filled(parts: Sequence[str], whole: str) -> tuple[tuple[int, int], ...] | N
         spans.append((at, found))
         at = found + len(part)
     return None if at > last else (*spans, (at, last))
-
-
-def _draft(row: Mapping[str, Any]) -> EventDraft:
-    """Return a row of the table of events, by column, as a draft that keeps id, source and trust."""
-    return EventDraft(
-        session_id=row["session_id"],
-        role=Role(row["role"]),
-        type=EventType(row["type"]),
-        text=row["text"],
-        timestamp=row["ts"],
-        source_id=row["source_id"],
-        agent=row["agent"],
-        project=row["project"],
-        thread=row["thread"],
-        speaker=row["speaker"],
-        metadata=json.loads(row["metadata"]) if row["metadata"] else {},
-        carried=Carried(event_id_from(int(row["event_id"])), row["source"], Trust(row["trust"])),
-    )

@@ -17,14 +17,14 @@ import secrets
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from memory_mcp import machine, paths
 from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
-from memory_mcp.archive.frames import Batch, Block
+from memory_mcp.archive.frames import Block
 from memory_mcp.archive.others import drafts_in
 from memory_mcp.errors import StorageError
 from memory_mcp.failpoints import failpoint
@@ -67,33 +67,27 @@ class Outgoing:
     """One machine's folder inside a shared folder. Methods raise OSError when that cannot be used."""
 
     def __init__(self, storage: Storage, data_dir: Path, folder: Path, clean: Clean) -> None:
-        """Choose the own folder's name (see `_mine`), which may write a new one into the data directory."""
+        """Choose the own folder's name; a new one is stored in the data directory. StorageError where the names are damaged."""
         self._storage, self._data_dir, self._folder, self._clean = storage, data_dir, folder, clean
         self._tombstones = 0
         with suppress(OSError):
             self._tombstones = (data_dir / paths.TOMBSTONES).stat().st_size
-        self._shelf = Shelf(str(folder))
-        self.machine = self._mine()
+        # The newest folder of this machine that is there, unless it has a file that is not known.
+        names = machines(data_dir)
+        there = [name for name in names if (folder / name).is_dir()]
+        self.machine = there[-1] if there else ""
+        self._shelf = (_shelf(storage, self.machine) if there else None) or Shelf(str(folder))
+        known = {*self._shelf.files, *self._shelf.passing}
+        if not there or not all(file in known for file in _files(self._own)):
+            self._shelf = Shelf(str(folder))
+            self.machine = f"{MACHINE}{uuid.uuid4().hex}"
+            told = "".join(f"{name.removeprefix(MACHINE)}\n" for name in (*names, self.machine))
+            machine.put(data_dir / _ID, told.encode("ascii"))
 
     @property
     def _own(self) -> Path:
         """The own folder inside the shared one; it may not exist yet."""
         return self._folder / self.machine
-
-    def _mine(self) -> str:
-        """Return the name of the own folder: the newest of this machine's that is there and has no file it does not know.
-
-        Otherwise a new name is stored and returned, with nothing written to it.
-        """
-        there = [name for name in machines(self._data_dir) if (self._folder / name).is_dir()]
-        if there:
-            name = there[-1]
-            self._shelf = _shelf(self._storage, name) or Shelf(str(self._folder))
-            known = {*self._shelf.files, *self._shelf.passing}
-            if all(file in known for file in _files(self._folder / name)):
-                return name
-        self._shelf = Shelf(str(self._folder))
-        return _new_machine(self._data_dir)
 
     def write(self, anew: bool) -> tuple[int, int]:
         """Share what came since the last time, or everything: with `anew`, or where a file is missing or one to join is damaged.
@@ -109,7 +103,13 @@ class Outgoing:
         there = _files(self._own)
         with self._storage.archive.snapshot() as snapshot:
             after = int(self._storage.outbox.marks(self._mark).get(self._mark, "0"))
-            joined = self._joined(snapshot.last_seq - after)
+            joined, new = list[str](), snapshot.last_seq - after
+            # The last files, each while it holds at most four times as many events as come behind it.
+            for name, rows in reversed(self._shelf.files.items()):
+                if new <= 0 or rows > _JOIN * new:
+                    break
+                joined.insert(0, name)
+                new += rows
             if anew or after > snapshot.last_seq or not set(self._shelf.files) <= set(there) or not self._whole(joined):
                 after, joined = 0, list(self._shelf.files)
             if snapshot.last_seq <= after:
@@ -128,8 +128,7 @@ class Outgoing:
     def _keep(self, more: Mapping[str, str] | None = None) -> None:
         """Store what is known of the own folder, and the positions `more`, in one transaction."""
         self._shelf.place = str(self._folder)
-        told = {name: getattr(self._shelf, name) for name in Shelf.__dataclass_fields__}
-        self._storage.outbox.mark_all({f"{_OWN}{self.machine}": json.dumps(told), **(more or {})})
+        self._storage.outbox.mark_all({f"{_OWN}{self.machine}": json.dumps(asdict(self._shelf)), **(more or {})})
 
     def _tidy(self) -> None:
         """Remove unfinished files and those noted as passing that are not to be there, which a killed run may have left."""
@@ -137,19 +136,6 @@ class Outgoing:
             unfinished = path.name.startswith(".") and path.name.endswith(".part")
             if unfinished or (path.name in self._shelf.passing and path.name not in self._shelf.files):
                 path.unlink(missing_ok=True)
-
-    def _joined(self, new: int) -> list[str]:
-        """Return the last files, oldest first, that a file with so many new events takes the place of.
-
-        A file is one of them while it holds at most four times as many events as come behind it.
-        """
-        found: list[str] = []
-        for name, rows in reversed(self._shelf.files.items()):
-            if new <= 0 or rows > _JOIN * new:
-                break
-            found.append(name)
-            new += rows
-        return found[::-1]
 
     def _whole(self, names: Sequence[str]) -> bool:
         """Return whether all of some files can be read without a lost row; reads them to the end."""
@@ -173,17 +159,17 @@ class Outgoing:
         self._keep()
         new = 0
 
-        def batches() -> Iterator[Batch]:
+        def batches() -> Iterator[TableRows]:
             """Yield the rows of the joined files, then the cleaned rows of new events, counting these."""
             nonlocal new
             for old in joined if after else ():
                 with Archive(self._own / old) as archive:
                     whole = (part for part in archive if isinstance(part, Block))
-                    yield from (Batch(part.head.table, part.head.columns, part.rows) for part in whole)
+                    yield from (TableRows(part.head.table, part.head.columns, part.rows) for part in whole)
             for part in snapshot.behind("event", after):
                 rows = [row for row in (self._row(part.columns, row) for row in part.rows) if row is not None]
                 new += len(rows)
-                yield Batch(part.table, part.columns, rows)
+                yield TableRows(part.table, part.columns, rows)
 
         about = {"kind": "events", "schema": snapshot.schema, "machine": self.machine}
         heads = blocks.write(self._own / name, batches(), about)
@@ -273,11 +259,3 @@ def machines(data_dir: Path) -> list[str]:
     if not all(re.fullmatch(r"[0-9a-f]{32}", one) for one in told):
         raise StorageError(f"{place} is damaged", "Delete it: this memory then writes into a new folder of its own.")
     return [f"{MACHINE}{one}" for one in told]
-
-
-def _new_machine(data_dir: Path) -> str:
-    """Give this machine another folder name, on disk, and return it; raises StorageError when the file of names is damaged."""
-    known, made = machines(data_dir), uuid.uuid4().hex
-    place = data_dir / _ID
-    machine.put(place, "".join(f"{one.removeprefix(MACHINE)}\n" for one in (*known, f"{MACHINE}{made}")).encode("ascii"))
-    return f"{MACHINE}{made}"

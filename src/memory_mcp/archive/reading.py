@@ -62,24 +62,19 @@ def verify(backup: Backup, step: Callable[[], None] = lambda: None) -> Verified:
             missing.append(part)
         elif isinstance(part, Block):
             rows[part.head.table] = rows.get(part.head.table, 0) + part.head.rows
-        elif part.lost:
-            missing.append(_missing(file, part))
         else:
             harmless.append(f"{file}: {part.why}")
     return Verified(about, rows, missing, harmless)
 
 
 def rows_of(backup: Backup, step: Callable[[], None] = lambda: None, missing: list[Missing] | None = None) -> Iterator[TableRows]:
-    """Yield the rows of every undamaged block of a backup; what cannot be read is added to `missing`, where that is given.
-
-    Raises SourceUnreadable when it is no backup.
-    """
-    for file, part in parts(backup):
+    """Yield the rows of a backup's whole blocks; the rest is added to `missing`. Raises SourceUnreadable for no backup."""
+    for _, part in parts(backup):
         if isinstance(part, Block):
             yield TableRows(part.head.table, part.head.columns, part.rows)
             step()
-        elif missing is not None and (isinstance(part, Missing) or part.lost):
-            missing.append(part if isinstance(part, Missing) else _missing(file, part))
+        elif missing is not None and isinstance(part, Missing):
+            missing.append(part)
 
 
 def damaged(folder: Path) -> Iterator[tuple[str, Missing]]:
@@ -94,13 +89,8 @@ def damaged(folder: Path) -> Iterator[tuple[str, Missing]]:
         except SourceUnreadable as error:
             yield backup.path.name, Missing(backup.path.name, error.message, "", -1)
             continue
-        own = ((backup.path.name, part) for part in _own(backup))
         shared = (one for file in told if file["name"] not in seen for one in _shared(folder, SharedFile(**file)))
-        for name, part in chain(shared, own):
-            if isinstance(part, Missing):
-                yield name, part
-            elif isinstance(part, Damaged) and part.lost:
-                yield name, _missing(name, part)
+        yield from ((name, part) for name, part in chain(shared, _own(backup)) if isinstance(part, Missing))
         seen |= {file["name"] for file in told}
 
 
@@ -119,21 +109,24 @@ def about_of(backup: Backup) -> dict[str, Any]:
 
 
 def parts(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
-    """Yield (file name, Block, Damaged or Missing) of a backup, events and grips first. Raises SourceUnreadable if it is none."""
+    """Yield (file name, part) of a backup, events and grips first: a Block, Missing for lost rows, or Damaged that costs none.
+
+    Raises SourceUnreadable if it is none.
+    """
     for told in about_of(backup)["files"]:
         yield from _shared(backup.path.parent, SharedFile(**told))
-    for part in _own(backup):
-        yield backup.path.name, part
+    yield from _own(backup)
 
 
-def _own(backup: Backup) -> Iterator[Block | Damaged]:
-    """Yield the blocks of a backup's own file, damaged ones too. Raises OSError or ValueError as `Archive` does."""
+def _own(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
+    """Yield (file name, part) of a backup's own file, as `parts` does. Raises OSError or ValueError as `Archive` does."""
     with Archive(backup.path) as archive:
-        yield from archive
+        for part in archive:
+            yield backup.path.name, _missing(backup.path.name, part)
 
 
 def _shared(folder: Path, file: SharedFile) -> Iterator[tuple[str, Block | Damaged | Missing]]:
-    """Yield the blocks of a shared file with its name; one Missing where it is gone or cannot be read."""
+    """Yield (file name, part) of a shared file, as `parts` does; one Missing where it is gone or cannot be read."""
     try:
         archive = Archive(folder / file.name)
     except (OSError, ValueError) as error:
@@ -142,15 +135,16 @@ def _shared(folder: Path, file: SharedFile) -> Iterator[tuple[str, Block | Damag
         return
     with archive:
         for part in archive:
-            yield file.name, part
+            yield file.name, _missing(file.name, part)
 
 
-def _missing(file: str, damaged: Damaged) -> Missing:
-    """Return what damage costs: rows, times and sources by the block's head, or unknown (-1) between its neighbours' times."""
-    head = damaged.head
-    if head is not None:
-        return Missing(file, damaged.why, head.table, head.rows, head.from_ms, head.to_ms, dict(head.sources))
-    before, behind = damaged.between
+def _missing(file: str, part: Block | Damaged) -> Block | Damaged | Missing:
+    """Return what a part costs, by its head, or of unknown number (-1) between its neighbours; the part if it costs no rows."""
+    if isinstance(part, Block) or not part.lost:
+        return part
+    if (head := part.head) is not None:
+        return Missing(file, part.why, head.table, head.rows, head.from_ms, head.to_ms, dict(head.sources))
+    before, behind = part.between
     # Between blocks of two tables it can be either's.
     table = before.table if before and behind and before.table == behind.table else ""
-    return Missing(file, damaged.why, table, -1, before.to_ms if before else 0, behind.from_ms if behind else 0)
+    return Missing(file, part.why, table, -1, before.to_ms if before else 0, behind.from_ms if behind else 0)

@@ -4,7 +4,7 @@ import datetime as dt
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 from memory_mcp import machine
@@ -48,7 +48,11 @@ def load(
     prepare(directory)
     fresh = directory / FRESH
     shutil.rmtree(fresh, ignore_errors=True)
-    _require_room(directory, verified)
+    needed = round(int(verified.about.get("store_bytes", 0)) * _ROOM) + _RESERVE
+    free = shutil.disk_usage(directory).free
+    if free < needed:
+        text = f"a restore takes about {needed / 1e6:,.0f} MB beside the present store; {free / 1e6:,.0f} MB are free in"
+        raise DiskFull(f"{text} {directory}", "Nothing was changed. Free some space and restore again.")
     fresh.mkdir(mode=0o700)
     with closing(make(fresh)) as storage:
         lost = any(m.table in ("event", "") for m in verified.missing)
@@ -70,17 +74,6 @@ def _for_here(parts: Iterable[TableRows], lost: bool) -> Iterator[TableRows]:
             yield TableRows(part.table, part.columns, rows)
         elif part.table != beside.TABLE:
             yield part
-
-
-def _require_room(directory: Path, verified: Verified) -> None:
-    """Raise DiskFull where twice the backed up store's size and 16 MB are not free in the directory."""
-    needed = round(int(verified.about.get("store_bytes", 0)) * _ROOM) + _RESERVE
-    free = shutil.disk_usage(directory).free
-    if free < needed:
-        told = (
-            f"a restore takes about {needed / 1e6:,.0f} MB beside the present store; {free / 1e6:,.0f} MB are free in {directory}"
-        )
-        raise DiskFull(told, "Nothing was changed. Free some space and restore again.")
 
 
 def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
@@ -120,15 +113,11 @@ def _keep(directory: Path, now_ms: int) -> Path | None:
     kept = directory / f"before-restore-{dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC):%Y%m%dT%H%M%S}-{now_ms % 1000:03}"
     kept.mkdir(mode=0o700)
     for name in there:
-        _link(directory / name, kept / name)
+        try:
+            os.link(directory / name, kept / name)
+        except OSError:
+            # This file system has no second names.
+            shutil.copy2(directory / name, kept / name)
     machine.sync_names(kept)
     machine.sync_names(directory)
     return kept
-
-
-def _link(file: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where there can be none. Raises OSError where neither is possible."""
-    with suppress(OSError):
-        os.link(file, target)
-        return
-    shutil.copy2(file, target)

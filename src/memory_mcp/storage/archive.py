@@ -44,21 +44,17 @@ class Snapshot(Protocol):
     @property
     def last_seq(self) -> int:
         """The highest number of arrival among the events; 0 in an empty store."""
-        ...
 
     @property
     def schema(self) -> int:
         """The version of the tables whose form the rows have, counted as `ROWS` is, whichever engine gives them."""
-        ...
 
     @property
     def store_id(self) -> str:
         """The identity of the store: 32 hexadecimal digits, made when the store was."""
-        ...
 
     def last(self, table: str) -> int:
         """Return the highest key of a shared table: an event's number of arrival, a grip's number; 0 in an empty table."""
-        ...
 
     def print_of(self, table: str, first: int, last: int) -> tuple[int, str]:
         """Return how many rows of a shared table have keys from `first` to `last`, both included, and a fingerprint of them.
@@ -66,15 +62,12 @@ class Snapshot(Protocol):
         The fingerprint is the hexadecimal XOR of the rows: of an event its id, of a grip its id XOR its segment; "" where
         there are none.
         """
-        ...
 
     def behind(self, table: str, after: int) -> Iterator[TableRows]:
         """Yield the rows of a shared table whose keys are above `after`, in the order of the key, a few hundred at a time."""
-        ...
 
     def others(self) -> Iterator[TableRows]:
         """Yield the rows of every table that is neither in `SHARED` nor in `DERIVED`, a few hundred of a table at a time."""
-        ...
 
 
 class ArchiveStore(Protocol):
@@ -85,7 +78,6 @@ class ArchiveStore(Protocol):
 
         Writers go on meanwhile; the file of the store is not replaced before the block ends.
         """
-        ...
 
     def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
         """Store rows with their ids and numbers, and return what was stored and left out.
@@ -95,7 +87,6 @@ class ArchiveStore(Protocol):
         were new. Rows of unknown or derived tables, and rows that name missing events, are left out. The caller
         rebuilds what is derived.
         """
-        ...
 
 
 def empty_value(kind: str) -> Any:

@@ -29,7 +29,9 @@ class Arriving:
             if self._taken.setdefault(event.event_id, content) == content:
                 named.append((event, content))
             else:
-                variants.append(_variant(event, content))
+                key = key_of(event.timestamp, digest("variant", event.event_id, str(content)))
+                metadata = {**event.metadata, "variant_of": event.event_id}
+                variants.append(replace(event, event_id=event_id_from(key), metadata=metadata))
                 named.append((variants[-1], content))
         self._stored |= self._look_up(variants)
         fresh: list[Event] = []
@@ -41,10 +43,3 @@ class Arriving:
                 self._stored[event.event_id] = content
                 fresh.append(event)
         return fresh, known
-
-
-def _variant(event: Event, content: int) -> Event:
-    """Return the event under an id made of its time, its former id and its content hash, its metadata naming that id."""
-    tail = digest("variant", event.event_id, str(content))
-    identifier = event_id_from(key_of(event.timestamp, tail))
-    return replace(event, event_id=identifier, metadata={**event.metadata, "variant_of": event.event_id})

@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from memory_mcp.model.calendar import rollup_targets, span_of
 from memory_mcp.model.change import ChangeKind
@@ -74,28 +74,19 @@ class Findings:
         """Look through the events behind the last that was looked at, and note which are to be removed or changed.
 
         `read` returns some events behind a number of arrival, [] at the end: each row is its number and the columns
-        `EVENT`.
+        `EVENT`. A changed event is noted under the id that an import would give it now.
         """
         while found := read(self.last):
-            for row in found:
-                self._take(row[0], event_of(row[1:]), keep)
+            for seq, *row in found:
+                event = event_of(row)
+                kept = keep.cleaned(event)
+                if kept is None:
+                    self.drop(event)
+                elif kept is not event:
+                    named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
+                    self.streams |= {event.stream, named.stream}
+                    self.changed[event_key(event.event_id)] = (seq, named)
             self.last = found[-1][0]
-
-    def _take(self, seq: int, event: Event, keep: Cleaner) -> None:
-        """Note whether an event is removed or changed, by what `keep` says; an event that `keep` leaves as it is, is not noted.
-
-        A changed event is noted under the id that an import would give it now.
-        """
-        kept = keep.cleaned(event)
-        if kept is event:
-            return
-        self.streams.add(event.stream)
-        if kept is None:
-            self.drop(event)
-        else:
-            named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
-            self.streams.add(named.stream)
-            self.changed[event_key(event.event_id)] = (seq, named)
 
     def news(self, first: int) -> list[tuple[ChangeKind, str]]:
         """Return the outbox entries (kind, subject): each id that is gone, then `first` as what moved.
@@ -121,6 +112,14 @@ class Erasing(ABC):
     It runs inside the caller's transaction. Subclasses run the statements and number the remaining events anew.
     """
 
+    #: For each table of `CLEANED` and `DROPPED` the column that tells its rows apart.
+    _keys: ClassVar[Mapping[str, str]]
+    #: Writes entries (kind, subject) of the outbox, inside the caller's transaction; may be missing in a dry run.
+    _change: Callable[[Sequence[tuple[ChangeKind, str]]], object]
+    #: Subtracts the term sets of segments (keys), whose cuts and terms are there still, from their projects' frequencies;
+    #: may be missing in a dry run.
+    _without_sets: Callable[[Sequence[int]], None]
+
     def __init__(self, keep: Cleaner, findings: Findings, dry: bool) -> None:
         """Remove what `keep` does not keep, or with `dry` count it; `findings`: the events looked through before."""
         self._keep, self._findings, self._dry = keep, findings, dry
@@ -134,28 +133,16 @@ class Erasing(ABC):
         for others.
         """
 
-    @abstractmethod
     def _each(self, statement: str) -> Iterable[Row]:
-        """Yield the rows, maybe very many, of a statement without parameters but {own}; in the caller's transaction."""
+        """Return the rows, maybe very many, of a statement without parameters but {own}; in the caller's transaction."""
+        return self._rows(statement)
 
-    @abstractmethod
     def _run(self, statement: str, **given: Any) -> None:
         """Run a statement that writes, inside the caller's transaction; statement and `given` are those of `_rows`.
 
         Callers do not call it in a dry run: an engine may then refuse to write.
         """
-
-    @abstractmethod
-    def _key_of(self, table: str) -> str:
-        """Return the column whose value tells the rows of a table of `CLEANED` or `DROPPED` apart."""
-
-    @abstractmethod
-    def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
-        """Write entries (kind, subject) of the outbox, inside the caller's transaction."""
-
-    @abstractmethod
-    def _without_sets(self, segments: Sequence[int]) -> None:
-        """Subtract the term sets of segments (keys), whose cuts and terms are there still, from their projects' frequencies."""
+        self._rows(statement, **given)
 
     @abstractmethod
     def _rewrite_events(self) -> None:
@@ -180,7 +167,12 @@ class Erasing(ABC):
         nodes = self._doomed_nodes()
         self._count("nodes", len(nodes))
         self._grips()
-        self._labels()
+        # A person's words for a topic may tell of a session from which an event goes, if it holds that.
+        streams = list({going.stream for going in self._findings.gone.values()})
+        cuts = {key for (key,) in self._rows("SELECT key FROM segment_cut WHERE {own} AND stream {keys}", keys=streams)}
+        topics = self._rows("SELECT topic_id, members FROM topic WHERE {own}")
+        named = [topic_id for topic_id, members in topics if not cuts.isdisjoint(members_of(members))]
+        self._take_named("topic labels", "topic_label", "topic_id", named)
         for table, columns in CLEANED.items():
             self._texts(table, columns, drop=False)
         for table, columns in DROPPED.items():
@@ -274,25 +266,13 @@ class Erasing(ABC):
             for table in ("bullet_grip", "grip"):
                 self._run(f"DELETE FROM {table} WHERE {{own}} AND grip_id {{ids}}", ids=grips)
 
-    def _labels(self) -> None:
-        """Remove the labels of topics that hold a session from which something goes, since a person's words may tell of it.
-
-        Counted as "topic labels"; in a dry run they are only counted. Sessions in which events only change do not
-        matter.
-        """
-        streams = list({going.stream for going in self._findings.gone.values()})
-        cuts = {key for (key,) in self._rows("SELECT key FROM segment_cut WHERE {own} AND stream {keys}", keys=streams)}
-        topics = self._rows("SELECT topic_id, members FROM topic WHERE {own}")
-        told = [topic_id for topic_id, members in topics if not cuts.isdisjoint(members_of(members))]
-        self._take_named("topic labels", "topic_label", "topic_id", told)
-
     def _texts(self, table: str, columns: Sequence[str], drop: bool) -> None:
         """Clean the rows of a table beside the tree whose words hold a forgotten value or, with `drop`, remove them.
 
         Counted as "<table> rows"; in a dry run they are only counted. `columns` are the text columns; empty ones are
         passed over.
         """
-        key = self._key_of(table)
+        key = self._keys[table]
         rows = self._each(f"SELECT {key}, {', '.join(columns)} FROM {table} WHERE {{own}}")
         found = [row for row in rows if self._has(*(part for part in row[1:] if part))]
         self._count(table.replace("_", " ") + " rows", len(found))
@@ -325,7 +305,7 @@ class Erasing(ABC):
         """Remove the rules, the importers' positions and the subjects in the audit of projects of which no event is left.
 
         Only projects of removed events are looked at. Rules are aliases and splits that name them, positions those
-        whose name holds the project's.
+        whose name holds the project's, also with "-" in the place of all but ASCII letters and digits.
         """
         left = {project for (project,) in self._rows("SELECT DISTINCT project FROM event WHERE {own}")}
         for project in {going.project for going in self._findings.gone.values()} - left - {""}:
@@ -335,16 +315,9 @@ class Erasing(ABC):
                 self._run(sql, name=name)
             self._run(f"DELETE FROM project_alias {either}", name=project)
             self._run("DELETE FROM project_split WHERE {own} AND (project = {name} OR new = {name})", name=project)
-            for spelled in spellings(project):
+            # Clients name folders of session files after a project's path, which stored positions then name.
+            for spelled in {project, re.sub(r"[^A-Za-z0-9]", "-", project)}:
                 self._run("DELETE FROM checkpoint WHERE {own} AND strpos(name, {name}) > 0", name=spelled)
-
-
-def spellings(project: str) -> set[str]:
-    """Return the project as it is, and with every character but ASCII letters and digits replaced by "-".
-
-    So clients name folders of session files after a project's path, which stored positions then name.
-    """
-    return {project, re.sub(r"[^A-Za-z0-9]", "-", project)}
 
 
 def _key_now(before: Event, now: Event) -> int:

@@ -41,19 +41,6 @@ class Mark:
     chain: int | None = 0
     sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
-    def and_also(
-        self, last_seq: int, keys: Sequence[int], contents: Sequence[int], sources: Sequence[str], times: Sequence[int]
-    ) -> "Mark":
-        """Return the mark with more events, given as columns of one length; the last of them has the number `last_seq`.
-
-        `keys` and `contents` are the events' 128-bit keys and 60-bit content hashes, `times` UTC milliseconds.
-        """
-        chain, counted = self.chain or 0, dict(self.sources)
-        for key, content, source, ms in zip(keys, contents, sources, times, strict=True):
-            chain ^= (key ^ content) & _LOW
-            _count(counted, source, 1, ms)
-        return replace(self, last_seq=last_seq, events=self.events + len(keys), chain=chain, sources=counted)
-
 
 def mark_of(store_id: str, rows: Sequence[tuple[str, int, int, int, int, int]]) -> Mark:
     """Return the mark of a store from one row for each source.
@@ -82,10 +69,7 @@ class HighWater:
     """Keeps the mark of one data directory, and the loss that a comparison with the store made known."""
 
     def __init__(self, directory: Path | None, clock: Clock, looking: bool) -> None:
-        """`directory` None: the store is in memory, and nothing is kept.
-
-        `looking`: the store is only read, and nothing is written.
-        """
+        """`directory` None: the store is in memory, nothing is kept; `looking`: it is only read, nothing is written."""
         self._directory = directory
         self._clock = clock
         self._writes = directory is not None and not looking
@@ -107,11 +91,11 @@ class HighWater:
         now = read(None)
         if known is not None and self._directory and not _holds(now, known, read):
             # What was being taken away by right when the last process ended is no loss; all else is.
-            known = _said(self._directory, _COMING) or known
+            known = marked(self._directory, _COMING) or known
         # What else was lost with a damaged block does not come back with the events.
         if had and not had[0].besides and had[1].chain is not None and had[1].events and _holds(now, had[1], read):
             log.info("the %d events that were missing are back", had[0].events)
-            self._drop_loss()
+            self.drop_loss()
             had = None
         found = None if known is None or _holds(now, known, read) else _loss(known, _upto(now, known, read), self._clock.now_ms())
         if found is None and ((set_aside and known is None) or besides):
@@ -131,36 +115,27 @@ class HighWater:
         self._mark = now
         self.write(sync=True)
 
-    def expect(self, coming: Mark) -> None:
-        """Write beside the mark the one that will hold once the running transaction, which removes events, is committed.
-
-        Written with a sync; `reseal` has to follow the commit. If the process ends in between, `check` takes either
-        mark as right.
-        """
-        self.write(sync=True, coming=coming)
-
-    def acknowledge(self, now: Mark) -> Loss | None:
-        """Drop the known loss with its file, begin the mark anew with `now` (synced); return the loss, None if there was none."""
-        told = self.loss
-        self._drop_loss()
-        self.reseal(now)
-        return told
-
     def add(
         self, last_seq: int, keys: Sequence[int], contents: Sequence[int], sources: Sequence[str], times: Sequence[int]
     ) -> None:
-        """Take committed events into the mark in memory, one transaction after the other; `write` then stores it.
+        """Take committed events, given as columns of one length, into the mark in memory; `write` then stores it.
 
-        The columns are those of `Mark.and_also`. Does nothing before `check` has run.
+        `last_seq` is the number of the last one; `keys` and `contents` are 128-bit keys and 60-bit content hashes, `times`
+        UTC milliseconds. One transaction after the other; does nothing before `check` has run.
         """
-        if self._mark is not None:
-            self._mark = self._mark.and_also(last_seq, keys, contents, sources, times)
+        if (mark := self._mark) is not None:
+            chain, counted = mark.chain or 0, dict(mark.sources)
+            for key, content, source, ms in zip(keys, contents, sources, times, strict=True):
+                chain ^= (key ^ content) & _LOW
+                _count(counted, source, 1, ms)
+            self._mark = replace(mark, last_seq=last_seq, events=mark.events + len(keys), chain=chain, sources=counted)
 
     def write(self, sync: bool = False, coming: Mark | None = None) -> None:
         """Store the mark and beside it `coming`, if given; an OSError is only logged.
 
-        Does nothing for a store in memory, one that is only read, or before `check`. After each append it is called
-        without `sync` (fsync), so a power loss may lose the last mark.
+        `coming` holds once the running transaction, which removes events, is committed; then `reseal` has to follow. If
+        the process ends in between, `check` takes either as right. Does nothing for a store in memory, one that is only
+        read, or before `check`. After each append it is called without `sync` (fsync), so a power loss may lose the last mark.
         """
         if not self._writes or self._directory is None or self._mark is None:
             return
@@ -209,7 +184,7 @@ class HighWater:
         except OSError as error:
             log.warning("what is missing could not be written down: %s", error)
 
-    def _drop_loss(self) -> None:
+    def drop_loss(self) -> None:
         """Forget the loss and, where this process writes, remove `loss.json`."""
         self.loss = None
         if self._writes and self._directory is not None:
@@ -221,12 +196,7 @@ def damage_met(directory: Path) -> bool:
     return (directory / DAMAGE_FILE).exists()
 
 
-def marked(directory: Path) -> Mark | None:
-    """Return the mark of a data directory; None where there is none, or it is damaged, which is logged as an error."""
-    return _said(directory)
-
-
-def _said(directory: Path, part: str = "") -> Mark | None:
+def marked(directory: Path, part: str = "") -> Mark | None:
     """Return the mark in `high-water.json`, or the one under its key `part`; None where it is missing or damaged (logged)."""
     try:
         said = json.loads((directory / MARK_FILE).read_text(encoding="utf-8"))
@@ -298,23 +268,15 @@ def _loss(known: Mark, within: Mark, now_ms: int) -> Loss:
         kept, latest = within.sources.get(source, (0, None))
         if count > kept:
             gaps[source] = Gap(count - kept, latest if latest is not None and latest < newest else None, newest)
-    _without_source(gaps, within.sources.get("", (0, 0))[0] - known.sources.get("", (0, 0))[0])
-    missing = sum(gap.events for gap in gaps.values())
-    return Loss(now_ms, max(missing, 1), missing == known.events - within.events, gaps)
-
-
-def _without_source(gaps: dict[str, Gap], more: int) -> None:
-    """Take `more` events, if above 0, out of the largest of `gaps`, which change; gaps of 0 events are removed.
-
-    These events are in the store, but their source was damaged and is unknown.
-    """
+    # So many more are in the store whose source was damaged: they are taken to be of the largest gaps.
+    more = within.sources.get("", (0, 0))[0] - known.sources.get("", (0, 0))[0]
     for source, gap in sorted(gaps.items(), key=lambda item: -item[1].events):
         there = min(max(more, 0), gap.events)
         more -= there
-        if there == gap.events:
-            del gaps[source]
-        else:
-            gaps[source] = replace(gap, events=gap.events - there)
+        gaps[source] = replace(gap, events=gap.events - there)
+    gaps = {source: gap for source, gap in gaps.items() if gap.events}
+    missing = sum(gap.events for gap in gaps.values())
+    return Loss(now_ms, max(missing, 1), missing == known.events - within.events, gaps)
 
 
 def _both(one: Loss, other: Loss) -> Loss:

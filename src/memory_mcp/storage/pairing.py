@@ -8,7 +8,7 @@ Invariants
 """
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,7 +99,11 @@ def pairs(messages: Sequence[Message]) -> Iterator[tuple[Message, Message]]:
     place = {t.key: n for n, t in enumerate(messages)}
     free = set(place)
     for same in (_same_call, _same_id, _same_words):
-        for several in _grouped(messages, same):
+        groups: dict[Hashable, list[Message]] = {}
+        for one in messages:
+            if (key := same(one)) is not None:
+                groups.setdefault(key, []).append(one)
+        for several in groups.values():
             for one, other in _nearest([t for t in several if t.key in free], WINDOW_MS if same is _same_words else None):
                 free -= {one.key, other.key}
                 first, second = sorted((one, other), key=lambda t: place[t.key])
@@ -124,37 +128,23 @@ def _same_words(message: Message) -> Hashable:
     return message.session, message.thread, message.role, message.call, SUMMARY if message.summary else message.words
 
 
-def _grouped(messages: Iterable[Message], same: Callable[[Message], Hashable]) -> Iterable[list[Message]]:
-    """Return the events in groups that have the value of `same` in common; those for which it is None are left out."""
-    found: dict[Hashable, list[Message]] = {}
-    for one in messages:
-        if (key := same(one)) is not None:
-            found.setdefault(key, []).append(one)
-    return found.values()
-
-
 def _nearest(several: Sequence[Message], window: int | None) -> Iterator[tuple[Message, Message]]:
     """Yield pairs of an event of a hook with one of another source, the nearest in time first; no event twice.
 
-    `window`: at most so far apart (ms); None for no bound. Which pairs are allowed at all says `_may_be`.
+    Not two that are stored already. With a `window` (ms; words are compared) not two that are farther apart or both
+    have the id of a tool call; None for no bound.
     """
     hooks, others = [t for t in several if t.hook], [t for t in several if not t.hook]
-    near = [(abs(h.time_ms - o.time_ms), h.time_ms, h.key, o.key, h, o) for h in hooks for o in others if _may_be(h, o, window)]
+    near = [
+        (abs(h.time_ms - o.time_ms), h.time_ms, h.key, o.key, h, o)
+        for h in hooks
+        for o in others
+        if not (h.stored and o.stored)
+        # Words of two calls may be the same; their ids, where both have one, were compared before.
+        and (window is None or (abs(h.time_ms - o.time_ms) <= window and not (h.tool_use_id and o.tool_use_id)))
+    ]
     used: set[int] = set()
     for *_, hook, other in sorted(near, key=lambda n: n[:4]):
         if not {hook.key, other.key} & used:
             used |= {hook.key, other.key}
             yield hook, other
-
-
-def _may_be(hook: Message, other: Message, window: int | None) -> bool:
-    """Return whether two events with something in common may be the same message: not if both are stored already.
-
-    With a `window` (ms; words are compared) not if they are farther apart or both have the id of a tool call.
-    """
-    if hook.stored and other.stored:
-        return False
-    if window is None:
-        return True
-    # Words of two calls may be the same; their ids, where both have one, were compared before.
-    return abs(hook.time_ms - other.time_ms) <= window and not (hook.tool_use_id and other.tool_use_id)

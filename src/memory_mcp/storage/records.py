@@ -26,19 +26,15 @@ class GripStore(Protocol):
 
     def find(self, grip_id: str) -> Grip | None:
         """Return the grip of a whole id or of its hash alone; None for an unknown one. Raises InvalidQuery for no grip id."""
-        ...
 
     def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
         """Return those of `ids` that are stored, by id, others left out. Raises InvalidQuery for a text that is no grip's id."""
-        ...
 
     def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
         """Return by event the grips that begin or end in it, in the order of their places; events without any are left out."""
-        ...
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
         """Yield every grip in the order of ids, `batch` at a time, each batch a read of its own."""
-        ...
 
 
 class UsageStore(Protocol):
@@ -46,18 +42,12 @@ class UsageStore(Protocol):
 
     def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
         """Note that each of the grips was opened at `at_ms` (UTC ms), committed; one that is named twice counts twice."""
-        ...
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Return by id the moments (`Used`, in order) at which those of `ids` were opened; never opened ones are left out.
-
-        Reads nothing while no quotation was opened.
-        """
-        ...
+        """Return by id the moments (`Used`, in order) when those of `ids` were opened, if ever; reads nothing if none was."""
 
     def forget(self, ids: Iterable[GripId]) -> None:
         """Remove every opening of these grips; one without any is no error."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +66,9 @@ class Noticed(Protocol):
 
     def marks(self) -> Mapping[GripId, Sequence[Superseded]]:
         """Return for each older statement those that contradict it, the newest last; the same object while nothing changes."""
-        ...
 
     def forget(self) -> None:
         """Drop what is kept in memory, since the store has changed."""
-        ...
 
 
 class SupersededStore(Protocol):
@@ -88,26 +76,21 @@ class SupersededStore(Protocol):
 
     def notice(self, noticed: Noticed) -> None:
         """From now on count also contradictions that the program noticed, for statements without a record."""
-        ...
 
     def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
         """Return the statements of segments, as the summarizer wrote them, that are of one of `kinds` or match `pattern`.
 
         The pattern is in the syntax of RE2 and is matched with the statement in lower case.
         """
-        ...
 
     def record(self, superseded: Superseded) -> None:
         """Record that `new` replaces `old`, or that nothing does where `new` is None; for one `old` the last record counts."""
-        ...
 
     def is_empty(self) -> bool:
         """Return whether every statement still holds: nothing is recorded or noticed. Reads nothing while nothing changed."""
-        ...
 
     def recorded(self) -> list[Superseded]:
         """Return the last record about each statement, in order of time, without what the program noticed."""
-        ...
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
         """Return, for each of `ids` that holds no more, what holds now in its place, over any number of steps, and why.
@@ -115,7 +98,6 @@ class SupersededStore(Protocol):
         The record's `new` is None where nothing does. Others are left out. Of what the program noticed, nodes that
         changed since the last call are read.
         """
-        ...
 
 
 class AuditStore(Protocol):
@@ -123,11 +105,9 @@ class AuditStore(Protocol):
 
     def record(self, act: Act) -> None:
         """Add an act, committed when this returns."""
-        ...
 
     def all(self, limit: int = 100) -> list[Act]:
         """Return up to `limit` acts, newest first, of equal times the one added last first."""
-        ...
 
 
 class TombstoneLog(Protocol):
@@ -135,26 +115,21 @@ class TombstoneLog(Protocol):
 
     def stamp(self) -> object:
         """Return a value that changes when any process has added lines, cheaply: no line is read."""
-        ...
 
     def lines(self) -> list[str]:
         """Return all lines, in the order in which they were added."""
-        ...
 
     def key(self) -> bytes:
         """Return the key of the hashes; it is made when there is none."""
-        ...
 
     def add(self, lines: Sequence[str]) -> None:
         """Add lines; they outlast a crash when this returns."""
-        ...
 
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
         """Add those lines of a copy, made with `key`, that are not here; return the lines that were added.
 
         Raises StorageError when lines are here that were made with another key: neither could be compared with the other.
         """
-        ...
 
 
 class SpendingStore(Protocol):
@@ -162,19 +137,15 @@ class SpendingStore(Protocol):
 
     def record(self, spent: Spent) -> None:
         """Add a request, committed when this returns."""
-        ...
 
     def since(self, at_ms: int) -> list[Spent]:
         """Return the requests made at `at_ms` (UTC ms) or later, in order of time."""
-        ...
 
     def tokens_since(self, at_ms: int) -> int:
         """Return the number of tokens, in and out, of the requests made at `at_ms` (UTC ms) or later; 0 for none."""
-        ...
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
         """Return (node or topic id, digest of what was to be written) of the requests whose answer by a model was unusable."""
-        ...
 
 
 class TopicStore(Protocol):
@@ -182,19 +153,15 @@ class TopicStore(Protocol):
 
     def all(self) -> list[KnownTopic]:
         """Return every topic that was ever found, in the order of their ids."""
-        ...
 
     def replace(self, topics: Sequence[KnownTopic]) -> None:
         """Replace everything that is known of topics, in one transaction; labels stay."""
-        ...
 
     def label(self, given: TopicLabel) -> None:
         """Give a topic a label for one project, or for all, in place of the one it has there; an empty one only removes that."""
-        ...
 
     def labels(self) -> list[TopicLabel]:
         """Return every label in force, in the order in which they were given."""
-        ...
 
 
 class ProjectStore(Protocol):
@@ -206,61 +173,48 @@ class ProjectStore(Protocol):
     @property
     def names(self) -> Names:
         """Every rule in force. Reads nothing while no rule changed."""
-        ...
 
     def news(self) -> list[str]:
         """Return the recorded names but "" that came since the last call in this process, sorted; at the first all of them."""
-        ...
 
     def recorded(self) -> list[str]:
         """Return every name but "" that events were recorded with, sorted."""
-        ...
 
     def has_branch(self, project: str) -> bool:
         """Return whether an event recorded with this name has a branch, so that its directory belonged to a repository."""
-        ...
 
     def streams(self) -> list[tuple[int, str, str, str]]:
         """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.
 
         A stream whose cuts name two projects comes once for each.
         """
-        ...
 
     def activity(self) -> list[Activity]:
         """Return events, sessions, first and last time, and agents of each project in the tree, in no order."""
-        ...
 
     def agents(self) -> list[Activity]:
         """Return events, sessions, first and last time, and projects of each agent in the tree, in no order."""
-        ...
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
         """Return events and sessions of the local days from `first_day` up to, not including, `after_day` (ISO dates).
 
         Counted from cuts by day, project (its present name), agent and month; `project` and `agent` None: of all.
         """
-        ...
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
         """Return the years that have any segment (of the project, of the agent; None: of any), in order."""
-        ...
 
     def add_alias(self, alias: Alias) -> None:
         """Record another name of a project, in place of what was recorded of `alias.old` before."""
-        ...
 
     def drop_alias(self, old: str) -> None:
         """Remove the rule about the name `old`; does nothing where there is none."""
-        ...
 
     def add_splits(self, splits: Sequence[Split]) -> None:
         """Record that sessions are a project of their own, in one transaction; other rules stay."""
-        ...
 
     def drop_splits(self, new: str) -> None:
         """Remove the rules that made `new` a project of its own: its sessions belong again to where they came from."""
-        ...
 
 
 class Outbox(Protocol):
@@ -268,34 +222,27 @@ class Outbox(Protocol):
 
     def after(self, seq: int, limit: int) -> list[Change]:
         """Return up to `limit` changes whose number is above `seq`, in order; [] at the end."""
-        ...
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
         """Return the ids of the nodes that changed after the change `seq`; None where that is not known any more.
 
         The empty id is among them where something else than a node changed. Empty where nothing did.
         """
-        ...
 
     def checkpoint(self, follower: str) -> int:
         """Return the number up to which a follower got; 0 at first. That of `deriver` counts events, not changes."""
-        ...
 
     def mark(self, follower: str, value: str) -> None:
         """Store the position of a follower or importer in place of its earlier one, in a transaction of its own."""
-        ...
 
     def mark_all(self, values: Mapping[str, str]) -> None:
         """Store several positions, by name, each in place of its earlier one, in one transaction; others stay."""
-        ...
 
     def marks(self, prefix: str) -> dict[str, str]:
         """Return the positions whose names begin with `prefix`, by name, as texts; {} for none."""
-        ...
 
     def forget_requests(self, now_ms: int) -> int:
         """Remove the answers to writes that are too old to be sent again at `now_ms`; return how many."""
-        ...
 
 
 class Records(Protocol):
@@ -304,39 +251,31 @@ class Records(Protocol):
     @property
     def usage(self) -> UsageStore:
         """The store of openings of quotations."""
-        ...
 
     @property
     def superseded(self) -> SupersededStore:
         """The store of statements that hold no more, and what replaces them."""
-        ...
 
     @property
     def spending(self) -> SpendingStore:
         """The store of requests to language models and their costs."""
-        ...
 
     @property
     def topics(self) -> TopicStore:
         """The store of identities and labels of topics."""
-        ...
 
     @property
     def projects(self) -> ProjectStore:
         """The store of rules for names of projects, and of what is recorded of them."""
-        ...
 
     @property
     def audit(self) -> AuditStore:
         """The store of acts upon the memory itself, such as corrections and forgetting."""
-        ...
 
     @property
     def tombstones(self) -> TombstoneLog | None:
         """What was forgotten; None where files of the data directory keep it."""
-        ...
 
     @property
     def outbox(self) -> Outbox:
         """Changes, and the positions of those who follow them."""
-        ...

@@ -87,21 +87,10 @@ def event_columns(events: Sequence[Event], first_seq: int) -> list[list[Any]]:
 
 def segment_of(row: Sequence[Any]) -> Segment:
     """Return a cut from a row of `SEGMENT` columns, under the project that the row names."""
-    return Segment(
-        stream=row[0],
-        cut_no=row[1],
-        session_id=row[2],
-        project=row[3],
-        thread=row[4],
-        agent=row[5],
-        day=row[6],
-        start=(row[7], event_id_from(row[8])),
-        end=(row[9], event_id_from(row[10])),
-        events=row[11],
-        tokens=row[12],
-        open=row[13],
-        cutter=row[14],
-    )
+    # The columns are in the order of the fields.
+    start, end = (row[7], event_id_from(row[8])), (row[9], event_id_from(row[10]))
+    fields = [*row[:7], start, end, *row[11:]]
+    return Segment(*fields)
 
 
 def segment_columns(segments: Sequence[Segment]) -> list[list[Any]]:
@@ -127,10 +116,7 @@ def segment_columns(segments: Sequence[Segment]) -> list[list[Any]]:
 
 
 def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> TocNode:
-    """Return a node from a row of `NODE` columns, with these bullets in their order, as pinned or not.
-
-    Raises ValueError for an unknown level or kind.
-    """
+    """Return the node of a `NODE` row, with `bullets`, pinned or not. Raises ValueError for an unknown level or kind."""
     return TocNode(
         node_id=NodeId(row[1]),
         level=TocLevel(row[2]),
@@ -154,10 +140,7 @@ def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> T
 
 
 def bullet_of(text: str, kind: str, project: str, agent: str, grips: Sequence[int]) -> TocBullet:
-    """Return a bullet with text, kind, project and agent; `grips` are the keys of its quotations in order.
-
-    Raises ValueError for an unknown kind.
-    """
+    """Return a bullet; `grips` are the keys of its quotations in order. Raises ValueError for an unknown kind."""
     return TocBullet(text, tuple(grip_id_from(g) for g in grips), MemoryKind(kind), project, agent)
 
 
@@ -187,16 +170,8 @@ def node_columns(nodes: Sequence[TocNode], keys: Sequence[int], built: int) -> l
 
 def grip_of(row: Sequence[Any]) -> Grip:
     """Return a grip from a row of `GRIP` columns, its keys turned into the text forms of ids."""
-    return Grip(
-        grip_id=grip_id_from(row[0]),
-        event_id_start=event_id_from(row[1]),
-        event_id_end=event_id_from(row[2]),
-        span_start=row[3],
-        span_end=row[4],
-        quote_hash=row[5],
-        timestamp=row[6],
-        segment=row[7],
-    )
+    # The columns are in the order of the fields.
+    return Grip(grip_id_from(row[0]), event_id_from(row[1]), event_id_from(row[2]), *row[3:])
 
 
 def grip_columns(grips: Sequence[Grip], keys: Sequence[int]) -> list[list[Any]]:
@@ -253,12 +228,7 @@ def daily_of(rows: Sequence[Sequence[Any]]) -> DailyActivity:
 
 
 def stats_of(
-    rows: Iterable[Sequence[Any]],
-    store_id: str,
-    timezone: str,
-    schema_version: int,
-    size_bytes: int = 0,
-    derived_to: int = 0,
+    rows: Iterable[Sequence[Any]], store_id: str, timezone: str, schema_version: int, size_bytes: int = 0, derived_to: int = 0
 ) -> StoreStats:
     """Return the facts of a store from a row for each table: its name, its rows, and the first and last time of its events.
 
@@ -320,6 +290,5 @@ def spent_of(row: Sequence[Any]) -> Spent:
 
 def spent_row(spent: Spent) -> list[Any]:
     """Return the values of a request to a language model, in the order of `SPENT`."""
-    one = spent
-    asked = [one.at_ms, one.node_id, one.written_from, one.model, one.tokens_in, one.tokens_out, one.estimated]
-    return [*asked, one.outcome.value, one.reason, one.ms]
+    asked = [spent.at_ms, spent.node_id, spent.written_from, spent.model, spent.tokens_in, spent.tokens_out, spent.estimated]
+    return [*asked, spent.outcome.value, spent.reason, spent.ms]

@@ -33,9 +33,9 @@ class Standing(ABC):
     def _read(self) -> Known:
         """Read the last recorded replacement of each statement from the store, by the id of the older statement."""
 
-    @abstractmethod
     def _version(self) -> object:
-        """Return a value that differs once another process has recorded a replacement; called before each use of what is kept."""
+        """Return a value that differs once another process has recorded a replacement; 0 where only this one writes."""
+        return 0
 
     def notice(self, noticed: Noticed) -> None:
         """Count also the contradictions that `noticed` finds, from now on, for statements without a record; replaces the last."""

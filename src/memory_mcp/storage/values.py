@@ -138,7 +138,11 @@ class Loss:
         few = "" if self.exact else "at least "
         parts = [f"{few}{self.events:,} acknowledged events are missing" if self.events else "no event is known to be missing"]
         ordered = sorted(self.sources.items(), key=lambda item: -item[1].events)
-        if named := [_gap(source, gap) for source, gap in ordered[:_NAMED]]:
+        named: list[str] = []
+        for source, gap in ordered[:_NAMED]:
+            behind = f" from {_minute(gap.after_ms)}" if gap.after_ms is not None else ""
+            named.append(f"{gap.events:,} of {source or 'an unnamed source'}{behind} up to {_minute(gap.to_ms)}")
+        if named:
             more = f" and of {len(ordered) - _NAMED} more sources" if len(ordered) > _NAMED else ""
             parts.append(f" ({'; '.join(named)}{more})")
         if self.is_unread:
@@ -166,12 +170,6 @@ class Loss:
 ACKNOWLEDGE = "memory-mcp admin acknowledge-loss"
 #: Most sources that the sentence about a loss names.
 _NAMED = 5
-
-
-def _gap(source: str, gap: Gap) -> str:
-    """Return the words for one source's gap: how many events of which source, from when (UTC), if known, up to when."""
-    behind = f" from {_minute(gap.after_ms)}" if gap.after_ms is not None else ""
-    return f"{gap.events:,} of {source or 'an unnamed source'}{behind} up to {_minute(gap.to_ms)}"
 
 
 def _minute(ms: int) -> str:
@@ -282,11 +280,9 @@ class Cleaner(Protocol):
 
     def cleaned(self, event: Event) -> Event | None:
         """Return the same event where it holds nothing forgotten, else a copy without that; None where nothing of it may stay."""
-        ...
 
     def clean(self, text: str) -> str:
         """Return a text without what was forgotten; an equal text where it holds nothing of it."""
-        ...
 
 
 @dataclass(slots=True)

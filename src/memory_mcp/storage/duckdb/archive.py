@@ -120,8 +120,8 @@ class DuckArchive:
 
         Each slice is a transaction of its own; with `instead` all of it is one, and all tables but event and meta are
         emptied first. Rows of unknown and of derived tables are left out and their tables named in the result; rows of
-        meta replace those of the same name. Then rows that name missing events are removed, with `anew` all cuts as
-        well, and what is kept in memory is dropped.
+        meta replace those of the same name. Then rows that name missing events or grips are removed, with `anew` or
+        without a position of the deriver all cuts before them, and what is kept in memory is dropped.
         """
         with self._con.reading() as cursor:
             known = _columns(cursor)
@@ -139,21 +139,14 @@ class DuckArchive:
                     _insert(con, part, known[part.table])
                 rows[part.table] = rows.get(part.table, 0) + len(part.rows)
             with nullcontext(whole) if whole else self._con.writing() as con:
-                dangling = self._settle(con, anew)
+                if anew or con.execute("SELECT 1 FROM checkpoint WHERE name = ?", [DERIVER]).fetchone() is None:
+                    # Every event is derived again.
+                    con.execute("DELETE FROM segment_cut")
+                    con.execute("DELETE FROM checkpoint WHERE name = ?", [DERIVER])
+                # Written in the order of the statements: each leaves what the next one looks at.
+                dangling = sum(int((con.execute(sql).fetchone() or (0,))[0]) for sql in _DANGLING)
         self._reread()
         return Loaded(rows, dangling, tuple(sorted(unknown)))
-
-    def _settle(self, con: duckdb.DuckDBPyConnection, anew: bool) -> int:
-        """Remove rows that name events or grips which are not there; return how many of them.
-
-        With `anew`, or without a position of the deriver, all cuts and that position go first, so that every event is
-        derived again; these are not counted.
-        """
-        if anew or con.execute("SELECT 1 FROM checkpoint WHERE name = ?", [DERIVER]).fetchone() is None:
-            con.execute("DELETE FROM segment_cut")
-            con.execute("DELETE FROM checkpoint WHERE name = ?", [DERIVER])
-        # Written in the order of the statements: each leaves what the next one looks at.
-        return sum(int((con.execute(sql).fetchone() or (0,))[0]) for sql in _DANGLING)
 
 
 def _columns(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:

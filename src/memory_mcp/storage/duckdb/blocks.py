@@ -126,10 +126,7 @@ def damaged(path: Path) -> Iterator[Block]:
 
 
 def accept(path: Path, block: Block, right: bool) -> None:
-    """Write a checksum into a damaged block of a copy: with `right` the one of its content, else one that does not fit.
-
-    The content stays; nothing is synced.
-    """
+    """Write a checksum into a copy's damaged block, unsynced: with `right` that of its content, else one that does not fit."""
     with path.open("rb+") as file:
         file.seek(block.offset)
         fitting = checksum(file.read(block.size)[_SUM:])

@@ -21,9 +21,17 @@ def conditions_of(scope: Scope, session_id: str | None, names: Names) -> tuple[l
     """
     where, parameters = list[str](), list[Any]()
     if scope.project is not None:
-        shown, recorded = _of_project(names, scope.project)
-        where.append(shown)
-        parameters += recorded
+        # The names it was recorded with, without the sessions that were split off it and with those that were split off into it.
+        recorded, moved = names.recorded_as(scope.project), names.moved() if names.splits else {}
+        out = [pair for pair in moved if names.of(pair[0]) == scope.project]
+        into = [pair for pair, new in moved.items() if new == scope.project]
+        condition = f"project IN ({', '.join('?' * len(recorded))})"
+        if out:
+            condition += f" AND (project, session_id) NOT IN ({_PAIRS})"
+        if into:
+            condition = f"({condition} OR (project, session_id) IN ({_PAIRS}))"
+        where.append(condition)
+        parameters += [*recorded, *map(list, zip(*out, strict=True)), *map(list, zip(*into, strict=True))]
     for column, value in (("agent", scope.agent), ("session_id", session_id), ("role", scope.role)):
         if value is not None:
             where.append(f"{column} = ?")
@@ -35,26 +43,6 @@ def conditions_of(scope: Scope, session_id: str | None, names: Names) -> tuple[l
         where.append("ts >= ? AND ts < ?")
         parameters += [scope.window.start_ms, scope.window.end_ms]
     return where, parameters
-
-
-def _of_project(names: Names, project: str) -> tuple[str, list[Any]]:
-    """Return the condition that events are shown under a project's name, and its parameters.
-
-    These are the names it was recorded with, without the sessions that were split off it and with those that were
-    split off into it.
-    """
-    recorded = names.recorded_as(project)
-    condition, parameters = f"project IN ({', '.join('?' * len(recorded))})", list[Any](recorded)
-    moved = names.moved() if names.splits else {}
-    out = [pair for pair in moved if names.of(pair[0]) == project]
-    into = [pair for pair, new in moved.items() if new == project]
-    if out:
-        condition += f" AND (project, session_id) NOT IN ({_PAIRS})"
-        parameters += [list(column) for column in zip(*out, strict=True)]
-    if into:
-        condition = f"({condition} OR (project, session_id) IN ({_PAIRS}))"
-        parameters += [list(column) for column in zip(*into, strict=True)]
-    return condition, parameters
 
 
 def held(text: str) -> tuple[str, str]:
@@ -72,16 +60,15 @@ def either_case(piece: str) -> str:
     Both letters are named, since an expression that ignores case takes s and k for the long s and the sign of Kelvin
     as well: one that begins so takes five times as long to look for (measured).
     """
-    return "".join(map(_expression, piece))
-
-
-def _expression(c: str) -> str:
-    """Return a regular expression for one character: a letter in either case, a digit as it is, other ASCII escaped."""
-    if not c.isascii():
-        return f"(?i:{c})"
-    if c.isalpha():
-        return f"[{c.lower()}{c.upper()}]"
-    return c if c.isdigit() else f"\\{c}"
+    found = ""
+    for c in piece:
+        if not c.isascii():
+            found += f"(?i:{c})"
+        elif c.isalpha():
+            found += f"[{c.lower()}{c.upper()}]"
+        else:
+            found += c if c.isdigit() else f"\\{c}"
+    return found
 
 
 def all_of(conditions: Sequence[str]) -> str:

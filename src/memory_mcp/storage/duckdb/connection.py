@@ -190,10 +190,7 @@ class Connection:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Hold the write lock, and have room to write; a file that the engine gives up meanwhile is opened anew.
-
-        Raises DiskFull while there is no room.
-        """
+        """Hold the write lock while there is room (else raise DiskFull); a file that the engine gives up is opened anew."""
         with self._write_lock, self._translated():
             self.space.require()
             if self._read_only:
@@ -258,11 +255,6 @@ class Connection:
         """Run a statement outside any transaction, such as CHECKPOINT; raises DiskFull while there is no room."""
         with self._guarded():
             self._con.execute(sql)
-
-    def dead_bytes(self) -> int:
-        """Return how many bytes of the file hold nothing (checkpoints keep the room they freed); 0 in memory."""
-        row = self.row("SELECT free_blocks * block_size FROM pragma_database_size()")
-        return int(row[0]) if row and self._path else 0
 
     @contextmanager
     def rewritten(self) -> Iterator[Path]:

@@ -103,21 +103,15 @@ def _origin(row: Mapping[str, Any], doubtful: frozenset[str]) -> tuple[int, str 
     named = isinstance(source, str) and isinstance(source_id, str) and source_id != ""
     # The id of an event that has one at its source is made of these; of a variant or of one without, of more.
     for time_ms in {t for t in (None if key is None else key >> _HASH_BITS, ts) if t is not None} if named else ():
-        made = _made(time_ms, source, source_id)
-        if made is not None and (key is None or made == key or "event_id" in doubtful) and (time_ms == ts or made == key):
-            return made, source, source_id
+        with suppress(ValueError, OverflowError, UnicodeEncodeError):
+            made = event_key(event_id(time_ms, source, source_id))
+            if (key is None or made == key or "event_id" in doubtful) and (time_ms == ts or made == key):
+                return made, source, source_id
     if key is None or ("event_id" in doubtful and (ts is None or key >> _HASH_BITS != ts)):
         return None
     if doubtful & {"source", "source_id"} or not isinstance(source, str) or not isinstance(source_id, str):
         return key, None, ""
     return key, source, source_id
-
-
-def _made(time_ms: int, source: str, source_id: str) -> int | None:
-    """Return the key of an event that has an id at its source; None where the values do not make an id."""
-    with suppress(ValueError, OverflowError, UnicodeEncodeError):
-        return event_key(event_id(time_ms, source, source_id))
-    return None
 
 
 def _who(row: Mapping[str, Any], doubtful: frozenset[str], source: str, lost: list[str]) -> tuple[Role, EventType, Trust]:
@@ -172,10 +166,7 @@ def _plain(row: Mapping[str, Any], name: str, doubtful: frozenset[str], lost: li
 
 
 def _metadata(row: Mapping[str, Any], doubtful: frozenset[str], lost: list[str]) -> dict[str, str]:
-    """Return the metadata of a row; {} where they are doubtful or no JSON, and then "metadata" is added to `lost`.
-
-    Metadata that are read as empty count as right.
-    """
+    """Return the metadata of a row; {}, with "metadata" added to `lost`, where they are doubtful (unless "") or no JSON."""
     value = row["metadata"]
     with suppress(ValueError, TypeError):
         told = json.loads(value) if value else {}

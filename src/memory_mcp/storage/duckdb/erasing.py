@@ -10,12 +10,11 @@ Invariants
 4. Whoever follows the store is told of every node that goes.
 """
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import duckdb
 
-from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage import forgotten
 from memory_mcp.storage.archive import SYNCED
@@ -43,10 +42,13 @@ BEHIND = f"{forgotten.BEHIND.format(own='true', after='?')} LIMIT {forgotten.REA
 class Erasing(forgotten.Erasing):
     """One pass over the store, inside the caller's transaction."""
 
+    _keys = dict.fromkeys((*forgotten.CLEANED, *forgotten.DROPPED), "rowid")
+
     def __init__(self, con: duckdb.DuckDBPyConnection, numbers: Numbers, keep: Cleaner, dry: bool, findings: Findings) -> None:
         """Run in the transaction of `con`; `numbers` numbers outbox entries, `findings` has what was looked through before."""
         super().__init__(keep, findings, dry)
-        self._con, self._numbers = con, numbers
+        self._con = con
+        self._change, self._without_sets = partial(add_changes, con, numbers), partial(without_sets, con)
 
     def _rows(self, statement: str, **given: Any) -> list[Row]:
         """Run a statement inside the caller's transaction with the parameters `given`; return all its rows.
@@ -56,26 +58,6 @@ class Erasing(forgotten.Erasing):
         """
         spelled = statement.format(**{name: f"${name}" for name in given} | _SPELLED)
         return self._con.execute(spelled, given).fetchall()
-
-    def _each(self, statement: str) -> list[Row]:
-        """Return all rows of a statement, at once: reading them one by one would occupy the connection."""
-        return self._rows(statement)
-
-    def _run(self, statement: str, **given: Any) -> None:
-        """Run a statement, spelled as for `_rows`, inside the caller's transaction; what it returns is dropped."""
-        self._rows(statement, **given)
-
-    def _key_of(self, table: str) -> str:  # noqa: ARG002
-        """Return `rowid`, which tells the rows of every table apart within a transaction."""
-        return "rowid"
-
-    def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
-        """Write entries (kind, subject) of the outbox, numbered by `numbers`, inside the caller's transaction."""
-        add_changes(self._con, self._numbers, changes)
-
-    def _without_sets(self, segments: Sequence[int]) -> None:
-        """Subtract the term sets of segments (keys) from the frequencies of their projects, inside the caller's transaction."""
-        without_sets(self._con, segments)
 
     def _rewrite_events(self) -> None:
         """Remove and change the events that were found, then number all events anew from 1 without gaps.

@@ -64,13 +64,7 @@ class DuckEvents:
     """Layer 0 in the DuckDB file, an `EventStore`; the latest events are kept in memory."""
 
     def __init__(
-        self,
-        con: Connection,
-        numbers: Numbers,
-        clock: Clock,
-        mark: HighWater,
-        quoted: RecentGrips,
-        projects: DuckProjects,
+        self, con: Connection, numbers: Numbers, clock: Clock, mark: HighWater, quoted: RecentGrips, projects: DuckProjects
     ) -> None:
         """Read whether there is any pair; the other parts are those of the whole store, kept up to date here."""
         self._con = con
@@ -118,7 +112,8 @@ class DuckEvents:
 
         Mark, recent events and empty grips in memory follow once it is committed.
         """
-        first = self._numbers.take_events(len(fresh))
+        first = self._numbers.last_event + 1
+        self._numbers.last_event += len(fresh)
         columns = event_columns(fresh, first)
         insert(con, "event", EVENT_TYPES, columns)
         self._pairs.decide(con, fresh)
@@ -176,10 +171,8 @@ class DuckEvents:
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
         """Return the stored ids whose lower 80 bits (a hash of the event's source) are among `tails`, by these bits."""
-        rows = self._con.rows(
-            "SELECT event_id FROM event WHERE (event_id & ?::HUGEINT) IN (SELECT unnest(?::HUGEINT[]))",
-            [HASH_MASK, list(tails)],
-        )
+        sql = "SELECT event_id FROM event WHERE (event_id & ?::HUGEINT) IN (SELECT unnest(?::HUGEINT[]))"
+        rows = self._con.rows(sql, [HASH_MASK, list(tails)])
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
@@ -235,7 +228,14 @@ class DuckEvents:
             if own := self._live(segment, last_seq):
                 found[segment.key] = own
         rest = [s for s in segments if s.key not in found]
-        return found | self._stored_in(rest, last_seq) if rest else found
+        if not rest:
+            return found
+        if not self._pairs.any:
+            return found | self._in_segments(rest, last_seq, "", [])
+        ends = [event_key(event_id) for s in rest for _, event_id in (s.start, s.end)]
+        found |= self._in_segments(rest, last_seq, _SHOWN_IN, [min(ends), max(ends)])
+        empty = [s for s in rest if s.key not in found]
+        return found | self._in_segments(empty, last_seq, _OUTDONE_IN, []) if empty else found
 
     def _live(self, segment: Segment, last_seq: int | None) -> list[Event]:
         """Return the shown events of a segment that is being written, from memory; [] when the file has to be asked.
@@ -251,18 +251,6 @@ class DuckEvents:
             inside = self._recent.inside(segment, last_seq)
         hidden = self._pairs.of(e.event_id for e in inside) if inside else {}
         return [e for e in inside or () if e.event_id not in hidden]
-
-    def _stored_in(self, segments: Sequence[Segment], last_seq: int | None) -> dict[int, list[Event]]:
-        """Return the shown events of segments by key, from the file; segments without any event are left out.
-
-        For one without any shown, the hidden ones whose shown other was stored later.
-        """
-        if not self._pairs.any:
-            return self._in_segments(segments, last_seq, "", [])
-        ends = [event_key(event_id) for s in segments for _, event_id in (s.start, s.end)]
-        found = self._in_segments(segments, last_seq, _SHOWN_IN, [min(ends), max(ends)])
-        empty = [s for s in segments if s.key not in found]
-        return found | self._in_segments(empty, last_seq, _OUTDONE_IN, []) if empty else found
 
     def _in_segments(
         self, segments: Sequence[Segment], last_seq: int | None, which: str, bounds: Sequence[int]

@@ -10,6 +10,9 @@ from memory_mcp.storage.rows import GRIP, grip_of
 
 #: Events whose grips are kept from one reading: more of them are bulk work.
 _KEPT_AT_ONCE = 200
+#: Joined by OR the two would be told for every row of the table, at twice the time.
+_OF_EVENTS = f"""SELECT {GRIP} FROM grip WHERE event_start IN (SELECT unnest(?::HUGEINT[]))
+  UNION SELECT {GRIP} FROM grip WHERE event_end IN (SELECT unnest(?::HUGEINT[])) ORDER BY event_start, span_start, span_end"""
 
 
 class DuckGrips:
@@ -21,10 +24,7 @@ class DuckGrips:
         self._recent = recent
 
     def find(self, grip_id: str) -> Grip | None:
-        """Return the grip of a whole id or of its hash alone (lower 80 bits); None for an unknown one.
-
-        Raises InvalidQuery for a text that is no stored grip's id.
-        """
+        """Return the grip of a whole id or its lower 80 bits (a hash); None for an unknown one, InvalidQuery for no id."""
         key, whole = grip_key(grip_id)
         if whole:
             row = self._con.row(f"SELECT {GRIP} FROM grip WHERE grip_id = ?", [key])
@@ -50,25 +50,16 @@ class DuckGrips:
         seen = self._recent.writes
         found = {i: own for i in wanted if (own := self._recent.of(i)) is not None}
         if missing := [i for i in wanted if i not in found]:
-            read = self._read(missing)
+            keys = [event_key(i) for i in missing]
+            read: dict[EventId, list[Grip]] = {i: [] for i in map(event_id_from, keys)}
+            for grip in map(grip_of, self._con.rows(_OF_EVENTS, [keys, keys])):
+                for event_id in dict.fromkeys((grip.event_id_start, grip.event_id_end)):
+                    if event_id in read:
+                        read[event_id].append(grip)
             if len(missing) <= _KEPT_AT_ONCE:
                 self._recent.keep(read, seen)
             found |= read
         return {event_id: own for event_id, own in found.items() if own}
-
-    def _read(self, ids: list[EventId]) -> dict[EventId, list[Grip]]:
-        """Return by event the grips that begin or end in it, from the file, with [] for events that nothing quotes."""
-        keys = [event_key(i) for i in ids]
-        # Joined by OR the two would be told for every row of the table, at twice the time.
-        sql = f"""SELECT {GRIP} FROM grip WHERE event_start IN (SELECT unnest(?::HUGEINT[]))
-                  UNION SELECT {GRIP} FROM grip WHERE event_end IN (SELECT unnest(?::HUGEINT[]))
-                  ORDER BY event_start, span_start, span_end"""
-        found: dict[EventId, list[Grip]] = {i: [] for i in map(event_id_from, keys)}
-        for grip in map(grip_of, self._con.rows(sql, [keys, keys])):
-            for event_id in dict.fromkeys((grip.event_id_start, grip.event_id_end)):
-                if event_id in found:
-                    found[event_id].append(grip)
-        return found
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
         """Yield every grip in the order of ids, `batch` at a time, each batch a read of its own."""

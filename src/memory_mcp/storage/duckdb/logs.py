@@ -14,7 +14,8 @@ from memory_mcp.storage.duckdb.blocks import HEADER, HEADERS, Mend, checksum, me
 _FRAME = struct.Struct("<QQ")
 #: Bytes before the content of an entry.
 FRAME = _FRAME.size
-_USE_TABLE, _INSERT, _FLUSH = b"\x64\x00\x19", b"\x64\x00\x1a", b"\x64\x00\x64"
+#: How contents begin that name a table, add rows to it, and end a transaction.
+_USE_TABLE, _INSERT, FLUSH = b"\x64\x00\x19", b"\x64\x00\x1a", b"\x64\x00\x64"
 _KINDS = b"\x64\x00"
 #: Where a file's own number lies in it and how long it is; where each of its headers counts the checkpoints (measured).
 _ID, _ID_BYTES, _ITERATION = 124, 16, 8
@@ -30,10 +31,7 @@ class Entry:
 
 
 def is_sound(log: bytes, expected: bytes) -> bool:
-    """Return whether a log begins with `expected` and lengths lead from entry to entry exactly to its end.
-
-    No checksum is looked at: DuckDB checks them itself.
-    """
+    """Return whether a log begins with `expected` and lengths lead from entry to entry to its end; checksums are DuckDB's."""
     offset = len(expected)
     if log[:offset] != expected:
         return False
@@ -75,19 +73,11 @@ def entries(log: bytes, start: int) -> Iterator[Entry]:
             offset += FRAME + _FRAME.unpack_from(fixed)[0]
             continue
         behind = _next_whole(log, offset + 1)
-        if behind is not None:
+        if behind is not None or len(content) == size:
             yield Entry(offset, None)
-        elif len(content) == size:
-            yield Entry(offset, None)
-            return
-        else:
+        if behind is None:
             return
         offset = behind
-
-
-def is_flush(content: bytes) -> bool:
-    """Return whether an entry's content ends a transaction."""
-    return content.startswith(_FLUSH)
 
 
 def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
@@ -100,7 +90,7 @@ def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
     kept, wanted = list[bytes](), False
     for entry in entries(log, start):
         content = entry.content
-        if content is None or content.startswith(_FLUSH):
+        if content is None or content.startswith(FLUSH):
             wanted = False
         elif content.startswith(_USE_TABLE):
             wanted = any(name in content for name in names)
@@ -108,7 +98,7 @@ def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
                 kept.append(content)
         elif wanted and content.startswith(_INSERT):
             kept.append(content)
-    kept += [_FLUSH + b"\xff\xff"] if kept else []
+    kept += [FLUSH + b"\xff\xff"] if kept else []
     return b"".join(_FRAME.pack(len(content), checksum(content)) + content for content in kept)
 
 

@@ -1,15 +1,11 @@
-"""Brings a file of an older schema up to schema.sql, step by step, and refuses one that is newer.
+"""Brings a file of an older schema up to schema.sql, step by step.
 
 A test builds one file from schema.sql and one through every step, and compares them.
 """
 
-import shutil
 from importlib import resources
-from pathlib import Path
 
 import duckdb
-
-from memory_mcp.errors import SchemaTooNew
 
 #: Statements that lead to each version from the one before it. Never edited once released.
 STEPS: dict[int, str] = {
@@ -49,19 +45,3 @@ def migrate(con: duckdb.DuckDBPyConnection, have: int) -> None:
         con.execute(sql(f"steps/{STEPS[step]}"))
     con.execute("DELETE FROM meta WHERE name = 'schema_version'")
     con.execute("INSERT INTO meta VALUES ('schema_version', ?)", [str(CURRENT)])
-
-
-def refuse_newer(have: int) -> None:
-    """Raise SchemaTooNew when the file's version `have` is ahead of this program."""
-    if have > CURRENT:
-        raise SchemaTooNew(
-            f"the store was written by a newer version (schema {have}, this program knows {CURRENT})",
-            "Install the newer memory-mcp; the store is untouched.",
-        )
-
-
-def back_up(path: Path, have: int) -> Path:
-    """Copy the closed file to NAME.schema-HAVE.backup beside it, over an earlier copy; return that place. It is kept."""
-    target = path.with_name(f"{path.stem}.schema-{have}.backup{path.suffix}")
-    shutil.copy2(path, target)
-    return target

@@ -31,7 +31,6 @@ class Numbers:
         self.changes = Changes()
         #: What to do once the transaction under way is committed.
         self._settling: list[Callable[[], None]] = []
-        self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
         self.load()
 
     def load(self) -> None:
@@ -57,33 +56,6 @@ class Numbers:
         self._settling.clear()
         self.committed, self.committed_event = self.last_change, self.last_event
 
-    def changed_since(self, seq: int) -> frozenset[str] | None:
-        """Return the ids of the nodes that changed after the change `seq`; None where that is not known any more.
-
-        From memory alone: None where the last 20,000 changes do not reach back to `seq`. "" is among them where something
-        else than a node changed, such as events that arrived.
-        """
-        last = self.committed
-        if seq >= last:
-            return frozenset()
-        if self._changed[0] != (seq, last):
-            behind = self.changes.after(seq)
-            if behind is None:
-                return None
-            told = (c.subject if c.kind in OF_NODES else "" for c in behind if c.seq <= last)
-            self._changed = ((seq, last), frozenset(told))
-        return self._changed[1]
-
-    def take_events(self, count: int) -> int:
-        """Give out `count` event numbers and return the first; the caller holds the write lock."""
-        self.last_event += count
-        return self.last_event - count + 1
-
-    def take_changes(self, count: int) -> int:
-        """Give out `count` outbox numbers and return the first; the caller holds the write lock."""
-        self.last_change += count
-        return self.last_change - count + 1
-
 
 def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Sequence[tuple[ChangeKind, str]]) -> int:
     """Write outbox entries (kind, subject) inside the caller's transaction; return the number of the last given out.
@@ -91,8 +63,8 @@ def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Seque
     Without changes nothing is written. They come into memory once the transaction is committed.
     """
     if changes:
-        first = numbers.take_changes(len(changes))
-        made = [Change(seq, kind, subject) for seq, (kind, subject) in enumerate(changes, first)]
+        made = [Change(seq, kind, subject) for seq, (kind, subject) in enumerate(changes, numbers.last_change + 1)]
+        numbers.last_change += len(changes)
         columns: list[list[Any]] = [[c.seq for c in made], [c.kind.value for c in made], [c.subject for c in made]]
         insert(con, "outbox", _OUTBOX, columns)
         numbers.once_committed(lambda: numbers.changes.add(made))
@@ -126,13 +98,23 @@ class DuckOutbox:
         """Use `con` for reads and `numbers`, those of the whole store, for what is in memory."""
         self._con = con
         self._numbers = numbers
+        self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
         """Return the ids of the nodes that changed after the change `seq`, from memory; "" stands for any other change.
 
         None where the last 20,000 changes do not reach back to `seq`; empty where nothing changed.
         """
-        return self._numbers.changed_since(seq)
+        last = self._numbers.committed
+        if seq >= last:
+            return frozenset()
+        if self._changed[0] != (seq, last):
+            behind = self._numbers.changes.after(seq)
+            if behind is None:
+                return None
+            told = (c.subject if c.kind in OF_NODES else "" for c in behind if c.seq <= last)
+            self._changed = ((seq, last), frozenset(told))
+        return self._changed[1]
 
     def after(self, seq: int, limit: int) -> list[Change]:
         """Return up to `limit` changes whose number is above `seq`, in order, from memory where all are there; [] at the end."""
@@ -145,10 +127,7 @@ class DuckOutbox:
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in rows]
 
     def checkpoint(self, follower: str) -> int:
-        """Return how far a follower got; 0 at first. The deriver's, from memory, counts events, not changes.
-
-        Raises ValueError for a position that is no number.
-        """
+        """Return how far a follower got, 0 at first; the deriver's, from memory, counts events. ValueError for no number."""
         if follower == DERIVER:
             return self._numbers.derived
         row = self._con.row("SELECT value FROM checkpoint WHERE name = ?", [follower])
@@ -171,10 +150,7 @@ class DuckOutbox:
 
     def marks(self, prefix: str) -> dict[str, str]:
         """Return the positions whose names begin with `prefix`, by name, as stored texts; {} for none."""
-        parameters: list[Any] = [prefix]
-        return {
-            row[0]: row[1] for row in self._con.rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", parameters)
-        }
+        return dict(self._con.rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", [prefix]))
 
     def forget_requests(self, now_ms: int) -> int:
         """Remove the answers older than an hour at `now_ms` (UTC ms), in a transaction of its own; return how many."""

@@ -70,10 +70,7 @@ class DuckProjects:
         return [event.shown_as(names.shown(event.project, event.session_id)) for event in events]
 
     def news(self) -> list[str]:
-        """Return the recorded names but "" that came since the last call in this process, sorted.
-
-        The first call reads the names of all events and returns them all.
-        """
+        """Return the recorded names but "" that came since the last call in this process, sorted; the first call returns all."""
         if self._known is None:
             self._known = {row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")}
             self._fresh |= self._known
@@ -121,10 +118,7 @@ class DuckProjects:
         return [row[0] for row in self._con.rows(_YEARS, [project, project, agent, agent])]
 
     def add_alias(self, alias: Alias) -> None:
-        """Record another name of a project, in place of what was recorded of `alias.old` before, in a transaction.
-
-        Then read the rules again and call `changed`.
-        """
+        """Record another name of a project in place of the one of `alias.old`; then read the rules again and call `changed`."""
         with self._con.writing() as con:
             con.execute("DELETE FROM project_alias WHERE old = ?", [alias.old])
             con.execute("INSERT INTO project_alias VALUES (?, ?, ?, ?)", [alias.old, alias.new, alias.author, alias.at_ms])
@@ -137,10 +131,7 @@ class DuckProjects:
         self._follow()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Record that sessions are a project of their own, in one transaction; other rules stay.
-
-        Then read the rules again and call `changed`.
-        """
+        """Record, in one transaction, sessions as a project of their own; then read the rules again and call `changed`."""
         with self._con.writing() as con:
             for s in splits:
                 row = [s.project, s.session_id, s.folder, s.new, s.at_ms]

@@ -1,7 +1,7 @@
 """Writes one build: cuts, nodes, bullets, grips, term rows, outbox entries and the checkpoint, in one transaction."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
@@ -41,36 +41,37 @@ _OLD = f"""key IN {_IN} AND version <=
   (SELECT n.version FROM node n WHERE n.current AND n.key = {{table}}.key) - {VERSIONS_KEPT}"""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What is known of the store before a build, so that nothing has to be read to write it."""
-
-    #: Cuts of the build's segments as they are, by key; a segment that is not here is new.
-    cuts: Mapping[int, Segment]
-    grips: RecentGrips
-
-
-def publish(connection: Connection, numbers: Numbers, build: Build, stored: Stored, settle: Callable[[], None]) -> int:
+def publish(
+    file: Connection, numbers: Numbers, build: Build, before: dict[int, Segment], recent: RecentGrips, settle: Callable[[], None]
+) -> int:
     """Write `build` in one transaction and call `settle` once it is committed; return the build's number.
 
-    That is the last outbox number of its transaction. Old versions of nodes are removed now and then; grips that are
-    stored already stay as they are, but for their segment with `relist`. `settle` is not called when the transaction
-    fails.
+    That is the last outbox number of its transaction. `before` has the stored cuts of the build's segments by key; one that
+    is not there is new. Old versions of nodes are removed now and then; grips that are stored already stay as they are, but
+    for their segment with `relist`. `settle` is not called when the transaction fails.
     """
-    with connection.writing() as con:
+    with file.writing() as con:
         numbers.once_committed(settle)
         built = add_changes(con, numbers, changes_of(build.nodes))
-        _cuts(con, build.segments, stored.cuts)
+        _cuts(con, build.segments, before)
         _nodes(con, build, built)
         if build.counted:
             keys = [node_key(n.node_id) for n in build.counted]
             sessions, events = [n.session_count for n in build.counted], [n.event_count for n in build.counted]
             con.execute(_COUNTED, [built, keys, sessions, events])
-        fresh = _grips(con, build.grips, stored.grips)
+        fresh = _grips(con, build.grips, recent)
         if build.relist and build.grips:
             con.execute(_MOVED, [[grip_key(g.grip_id)[0] for g in build.grips], [g.segment for g in build.grips]])
-        numbers.once_committed(lambda: stored.grips.add(fresh))
-        _terms(con, build)
+        numbers.once_committed(lambda: recent.add(fresh))
+        if build.reset_terms:
+            con.execute(f"DELETE FROM term_delta WHERE key IN {_IN}", [[node_key(n) for n in build.reset_terms]])
+        if build.reset_frequencies:
+            con.execute("DELETE FROM frequency")
+        if build.terms:
+            terms: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
+            insert(con, "term_delta", ("BIGINT", "BLOB"), terms)
+        for f in build.frequencies:
+            con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [f.project, f.hashes, f.counts])
         if build.derived_to is not None:
             put_checkpoint(con, numbers, DERIVER, str(build.derived_to))
         failpoint("derive.before_commit")
@@ -136,17 +137,3 @@ def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: Recent
     if fresh:
         insert(con, "grip", _GRIP, grip_columns(list(fresh.values()), list(fresh)))
     return list(fresh.values())
-
-
-def _terms(con: duckdb.DuckDBPyConnection, build: Build) -> None:
-    """Write the term rows and frequencies of a build, after removing those that it resets, inside the caller's transaction."""
-    if build.reset_terms:
-        con.execute(f"DELETE FROM term_delta WHERE key IN {_IN}", [[node_key(n) for n in build.reset_terms]])
-    if build.reset_frequencies:
-        con.execute("DELETE FROM frequency")
-    if build.terms:
-        insert(
-            con, "term_delta", ("BIGINT", "BLOB"), [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
-        )
-    for f in build.frequencies:
-        con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [f.project, f.hashes, f.counts])

@@ -135,10 +135,7 @@ class RecentEvents:
             return self._by_id.get(event_id)
 
     def after(self, seq: int, limit: int) -> list[StoredEvent] | None:
-        """Return up to `limit` events numbered above `seq` in order of arrival; None when some of them are not here.
-
-        [] when the last one is not above `seq`.
-        """
+        """Return up to `limit` events numbered above `seq`, by arrival, [] for none; None when some of them are not here."""
         with self._lock:
             if not self._arrived or self._arrived[0].seq > seq + 1:
                 return None
@@ -208,10 +205,7 @@ class RecentGrips:
             return None if found is None else grip.grip_id in found
 
     def keep(self, grips: Mapping[EventId, Sequence[Grip]], seen: int) -> None:
-        """Keep all grips of some events, as read when `writes` was `seen`; nothing if there was a write since.
-
-        Events whose grips were kept longest ago are dropped over 4096.
-        """
+        """Keep the grips of events (of 4096 at most), as read when `writes` was `seen`; nothing if there was a write since."""
         with self._lock:
             if seen != self.writes:
                 return

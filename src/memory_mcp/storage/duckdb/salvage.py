@@ -100,10 +100,7 @@ def finish(directory: Path) -> None:
 
 
 def left(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
-    """Yield what is to be stored anew as (table, events or rows), in the order of arrival; some of it may be stored already.
-
-    Nothing without a salvage under way.
-    """
+    """Yield (table, events or rows) to be stored anew, in order of arrival, maybe stored already; nothing without a salvage."""
     if begun := _begun(directory):
         for file in sorted((directory / begun).glob("*.duckdb")):
             for events in events_of(file):
@@ -147,7 +144,7 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
         elif entry.content is None:
             cut = begun
             break
-        elif logs.is_flush(entry.content):
+        elif entry.content.startswith(logs.FLUSH):
             begun = entry.offset + logs.FRAME + len(entry.content)
     if not mended and cut is None:
         return Salvaged()

@@ -61,10 +61,7 @@ class DamagedReader:
         self.unreadable = False
 
     def rows(self, sql: str) -> list[Row] | None:
-        """Return all rows of a query; None where it cannot be answered, which is counted and may have ended the child.
-
-        The child process is started when it is needed.
-        """
+        """Return a query's rows, starting the child if needed; None, which is counted, if it fails, which may end the child."""
         if self.unreadable:
             return None
         try:
@@ -86,14 +83,11 @@ class DamagedReader:
 
 
 def tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
-    """Yield each kept table that has rows: its name, the rows that can be read, and the number of those that cannot.
-
-    The schema version is left out of meta.
-    """
+    """Yield each kept table with rows: name, the rows that can be read (without meta's schema version), how many cannot."""
     with _reading(file) as reader:
         for table in ("meta", *_KEPT):
             where = "name <> 'schema_version'" if table == "meta" else "true"
-            rows = [row for batch in _stretches(reader, f"SELECT * FROM {table}", table, where) for row in batch]
+            rows = [row for batch in _stretches(reader, table, where) for row in batch]
             ((there,),) = reader.rows(f"SELECT count(*) FROM {table} WHERE {where}") or [(len(rows),)]
             if rows or there:
                 yield table, rows, max(there - len(rows), 0)
@@ -114,12 +108,12 @@ def events_of(file: Path) -> Iterator[list[Event]]:
         ((last,),) = reader.rows("SELECT coalesce(max(rowid), -1) FROM event") or [(-1,)]
         for start in range(0, last + 1, _STRETCH):
             doubtful = frozenset(d.column for d in doubts if d.first < start + _STRETCH and start <= d.last)
-            rows = _rows_of(reader, start, _STRETCH, doubtful)
+            rows = _rows_of(reader, start, doubtful)
             yield [event for row in rows if (event := event_from(row, doubtful, known)) is not None]
 
 
-def _rows_of(reader: DamagedReader, start: int, size: int, doubtful: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """Yield rows of events by column: `size` of them from rowid `start` on, in order.
+def _rows_of(reader: DamagedReader, start: int, doubtful: frozenset[str]) -> Iterator[dict[str, Any]]:
+    """Yield rows of events by column: 2048 of them from rowid `start` on, in order.
 
     A value that cannot be read is None. `doubtful` are the columns suspected of it. Rows whose text cannot be read
     are left out and logged.
@@ -157,7 +151,7 @@ def _rows_of(reader: DamagedReader, start: int, size: int, doubtful: frozenset[s
         else:
             log.warning("rows %d to %d of event cannot be read", first, first + count - 1)
 
-    return stretch(start, size, COLUMNS, [c for c in COLUMNS if c in doubtful])
+    return stretch(start, _STRETCH, COLUMNS, [c for c in COLUMNS if c in doubtful])
 
 
 @contextmanager
@@ -234,8 +228,8 @@ def _doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[Doubt]
     return found
 
 
-def _stretches(reader: DamagedReader, select: str, table: str, where: str) -> Iterator[list[Row]]:
-    """Yield the rows of a table in the order of the file, 2048 or fewer at a time, but for those that cannot be read.
+def _stretches(reader: DamagedReader, table: str, where: str) -> Iterator[list[Row]]:
+    """Yield a table's rows that meet `where`, in the file's order, 2048 or fewer at a time, but for those that cannot be read.
 
     A stretch that fails is halved down to 32 rows, which are then given up and logged.
     """
@@ -243,7 +237,7 @@ def _stretches(reader: DamagedReader, select: str, table: str, where: str) -> It
     waiting = [(start, _STRETCH) for start in reversed(range(0, last + 1, _STRETCH))]
     while waiting:
         start, size = waiting.pop()
-        rows = reader.rows(f"{select} WHERE rowid >= {start} AND rowid < {start + size} AND {where} ORDER BY rowid")
+        rows = reader.rows(f"SELECT * FROM {table} WHERE rowid >= {start} AND rowid < {start + size} AND {where} ORDER BY rowid")
         if rows is not None:
             yield rows
         elif size > _LEAST:

@@ -42,10 +42,7 @@ class Space:
         self.lacking = False
 
     def require(self) -> None:
-        """Raise DiskFull when there was no room at the last write and there is none now; else set `lacking` to False.
-
-        Does nothing for a store in memory.
-        """
+        """Raise DiskFull if there was no room at the last write and is none now, else end `lacking`; nothing in memory."""
         if self.lacking and self._path is not None:
             if not _fits(self._path):
                 raise disk_full(self._path)

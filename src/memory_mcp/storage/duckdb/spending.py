@@ -29,10 +29,7 @@ class DuckSpending:
         return int(row[0]) if row else 0
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Return (id, digest of what was to be written) of the requests whose answer by this model could not be used.
-
-        Ids of nodes and of topics both come as `NodeId`.
-        """
+        """Return (id as `NodeId`, digest of what was to be written) of the requests whose answer by this model was unusable."""
         sql = "SELECT DISTINCT node_id, written_from FROM spending WHERE outcome = ? AND model = ?"
         rows = self._con.rows(sql, [Outcome.FALLBACK, model])
         return frozenset((NodeId(row[0]), row[1]) for row in rows)

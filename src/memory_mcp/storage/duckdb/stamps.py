@@ -177,10 +177,7 @@ class ByNode(Generic[V]):
         return [value for key in keys if (value := found[key]) is not None]
 
     def put(self, values: Mapping[int, V]) -> None:
-        """Take in the values that a build has written; more than `at_once` only drop what was kept of their nodes.
-
-        If they do not fit, all else is dropped.
-        """
+        """Take in what a build wrote; more than `at_once` only drop those kept. If they do not fit, all else is dropped."""
         with self._lock:
             self._writes += 1
             if len(self._kept) + len(values) > self._most:

@@ -13,7 +13,7 @@ from tzlocal import get_localzone_name
 
 from memory_mcp import machine
 from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import DiskFull, InvalidQuery, SchemaTooOld, StorageDamaged
+from memory_mcp.errors import DiskFull, InvalidQuery, SchemaTooNew, SchemaTooOld, StorageDamaged
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import Calendar
@@ -58,10 +58,7 @@ _TEXT_BYTES = "SELECT coalesce(sum(strlen(text)), 0)::BIGINT FROM event"
 
 
 def open_storage(
-    directory: Path | None,
-    timezone: str = "",
-    clock: Clock | None = None,
-    lock: DirectoryLock | None = None,
+    directory: Path | None, timezone: str = "", clock: Clock | None = None, lock: DirectoryLock | None = None
 ) -> "DuckStorage":
     """Open the store of a data directory, made when it is missing; None keeps everything in memory.
 
@@ -186,16 +183,19 @@ class DuckStorage:
                 con.execute(sql, [*row, *(row[:1] if table == "pin" else row)])
 
     def _bring_up(self, timezone: str) -> None:
-        """Create the tables of a new file, or bring those of an older one up to date, after a copy of the file was made.
+        """Create the tables of a new file, or bring those of an older one up to date, after a copy NAME.schema-HAVE.backup.
 
         Raises SchemaTooNew, SchemaTooOld for an older one that is only read, InvalidQuery for a zone that does not
         exist. A file begun anew after damage keeps the store id of the mark beside it.
         """
         with self._con.reading() as cursor:
             have = migrations.version_of(cursor)
-        migrations.refuse_newer(have)
-        if self._looking and have < migrations.CURRENT:
-            raise SchemaTooOld(f"the store has schema {have}, which this program brings up to {migrations.CURRENT}", _BRING_UP)
+        now = migrations.CURRENT
+        if have > now:
+            told = f"the store was written by a newer version (schema {have}, this program knows {now})"
+            raise SchemaTooNew(told, "Install the newer memory-mcp; the store is untouched.")
+        if self._looking and have < now:
+            raise SchemaTooOld(f"the store has schema {have}, which this program brings up to {now}", _BRING_UP)
         if have == 0 or not self._meta("store_id"):
             zone = timezone or _zone_here()
             Calendar(zone).day_of(0)
@@ -206,10 +206,10 @@ class DuckStorage:
                 known = marked(self._directory) if have and self._directory else None
                 number = known.store_id if known and known.store_id else uuid.uuid4().hex
                 con.execute("INSERT INTO meta VALUES ('timezone', ?), ('store_id', ?)", [zone, number])
-        elif have < migrations.CURRENT:
+        elif have < now:
             if self._path:
                 with self._con.replaced():
-                    migrations.back_up(self._path, have)
+                    shutil.copy2(self._path, self._path.with_name(f"{self._path.stem}.schema-{have}.backup{self._path.suffix}"))
             with self._con.writing() as con:
                 migrations.migrate(con, have)
 
@@ -290,7 +290,7 @@ class DuckStorage:
                 erased = Erasing(con, self._numbers, keep, dry, findings).run()
                 if not dry:
                     rows = con.execute(_MARKED.format(where="")).fetchall()
-                    self._mark.expect(self._mark_of(rows))
+                    self._mark.write(sync=True, coming=self._mark_of(rows))
                 failpoint("forget.before_commit")
             if not dry:
                 failpoint("forget.erased")
@@ -301,8 +301,9 @@ class DuckStorage:
         return erased
 
     def dead_bytes(self) -> int:
-        """Return how many bytes of the file hold nothing and would be gone after `compact`; 0 in memory."""
-        return self._con.dead_bytes()
+        """Return how many bytes of the file hold nothing (checkpoints keep the room they freed); 0 in memory."""
+        row = self._con.row("SELECT free_blocks * block_size FROM pragma_database_size()")
+        return int(row[0]) if row and self._path else 0
 
     def save_anew(self) -> bool:
         """Write the file again by `compact` if somebody deleted it while it is open; return whether that was so."""
@@ -351,9 +352,8 @@ class DuckStorage:
         with self._con.still():
             now = self._read_mark(None)
             if acknowledge:
-                self._mark.acknowledge(now)
-            else:
-                self._mark.reseal(now)
+                self._mark.drop_loss()
+            self._mark.reseal(now)
 
     @property
     def connection(self) -> Connection:

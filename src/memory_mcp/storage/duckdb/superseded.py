@@ -27,9 +27,8 @@ class DuckSuperseded(Standing):
 
     def record(self, superseded: Superseded) -> None:
         """Record that `new` replaces `old` (None: nothing does), committed at once; for one `old` the last record counts."""
-        one = superseded
         with self._con.writing() as con:
-            row = [one.old, one.new, one.at_ms, one.reason, one.author]
+            row = [superseded.old, superseded.new, superseded.at_ms, superseded.reason, superseded.author]
             con.execute("INSERT INTO superseded VALUES (?, ?, ?, ?, ?)", row)
         self.reread()
 
@@ -40,11 +39,6 @@ class DuckSuperseded(Standing):
         """
         rows = self._con.rows(_STATED, [EXTRACTIVE, list(kinds), pattern])
         return [Stated(NodeId(node), text, kind, project, grip_id_from(grip)) for node, text, kind, project, grip in rows]
-
-    def _version(self) -> int:
-        """Return 0 always: only this process writes, and it drops what is kept by itself."""
-        # Only this process writes: it drops what is kept by itself.
-        return 0
 
     def _read(self) -> Known:
         """Return the last recorded replacement of each statement, by the id of the older one, from the table."""

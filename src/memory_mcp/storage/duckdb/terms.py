@@ -58,17 +58,13 @@ class DuckTerms:
                 numbers = [number for several in gone.values() for number in several]
                 con.execute("DELETE FROM term_delta WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [numbers])
                 insert(con, "term_delta", ("BIGINT", "BLOB"), [list(joined), list(joined.values())])
-            return len(joined) + self._fold_frequencies(con, more_than)
-
-    def _fold_frequencies(self, con: duckdb.DuckDBPyConnection, more_than: int) -> int:
-        """Join the frequency rows of projects that have more than `more_than`; return how many projects had."""
-        many = "SELECT project FROM frequency GROUP BY project HAVING count(*) > ?"
-        sql = f"SELECT rowid, project, hashes, counts FROM frequency WHERE project IN ({many})"
-        folded = list(folded_counts(con.execute(sql, [more_than]).fetchall(), more_than))
-        for project, numbers, summed in folded:
-            con.execute("DELETE FROM frequency WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [numbers])
-            con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [project, *summed])
-        return len(folded)
+            many = "SELECT project FROM frequency GROUP BY project HAVING count(*) > ?"
+            sql = f"SELECT rowid, project, hashes, counts FROM frequency WHERE project IN ({many})"
+            folded = list(folded_counts(con.execute(sql, [more_than]).fetchall(), more_than))
+            for project, numbers, summed in folded:
+                con.execute("DELETE FROM frequency WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [numbers])
+                con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [project, *summed])
+            return len(joined) + len(folded)
 
 
 def without_sets(con: duckdb.DuckDBPyConnection, segments: Sequence[int]) -> None:

@@ -16,7 +16,7 @@ from memory_mcp.model.toc import EXTRACTIVE, LLM, TocBullet, TocNode
 from memory_mcp.storage.duckdb.connection import Connection, Row, insert
 from memory_mcp.storage.duckdb.days import Day, Days
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
-from memory_mcp.storage.duckdb.publish import CUT_TYPES, Stored, publish
+from memory_mcp.storage.duckdb.publish import CUT_TYPES, publish
 from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.stamps import AT_ONCE, HEADS, NODES, STAMPS, ByNode, Spans, Stamped, Streams
 from memory_mcp.storage.duckdb.terms import DuckTerms
@@ -64,7 +64,10 @@ class DuckToc(DuckTerms):
             """Bring what is kept in memory up to date with the build; if a segment changed its project, drop all cuts."""
             self._stamps.forget([*touched, *named])
             self._heads.forget(named)
-            self._keep(build)
+            # As they will be read from now on; pins are added when read.
+            built = self._numbers.last_change
+            fresh = {node_key(n.node_id): replace(n, built=built, pinned=False) for n in (*build.nodes, *build.counted)}
+            self._whole.put(fresh)
             if any(before[s.key].project != s.project for s in build.segments if s.key in before):
                 self._forget_cuts()
                 return
@@ -73,18 +76,11 @@ class DuckToc(DuckTerms):
             self._days.add(build.segments, before)
 
         try:
-            return publish(self._con, self._numbers, build, Stored(before, self._grips), settle)
+            return publish(self._con, self._numbers, build, before, self._grips, settle)
         except BaseException:
             self.reread()
             self._grips.forget()
             raise
-
-    def _keep(self, build: Build) -> None:
-        """Keep the nodes of a build, also those only counted, as they will be read from now on; pins are added when read."""
-        built = self._numbers.last_change
-        fresh = {node_key(n.node_id): replace(n, built=built, pinned=False) for n in build.nodes}
-        counted = {node_key(n.node_id): n for n in build.counted}
-        self._whole.put(fresh | {key: replace(n, built=built, pinned=False) for key, n in counted.items()})
 
     def reread(self) -> None:
         """Drop what is kept in memory: the file was replaced, so rows have other numbers, or is to be looked at."""
@@ -160,10 +156,7 @@ class DuckToc(DuckTerms):
         return read() if scope.window or scope.agent is not None else self._spans.of(("", "", scope.project), read)
 
     def find(self, node_id: NodeId) -> TocNode | None:
-        """Return the latest version of a node, also by an id that it had before (any number of steps); None for none.
-
-        A circle of former ids ends with None.
-        """
+        """Return the latest version of a node, also by any earlier id of it; None for none, or in a circle of former ids."""
         seen: set[NodeId] = set()
         while node_id not in seen:
             seen.add(node_id)
@@ -263,10 +256,7 @@ class DuckToc(DuckTerms):
         return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """Return up to `limit` ids of a project's most salient segments of a span of days; of equals the newest first.
-
-        `after_day` is not included.
-        """
+        """Return up to `limit` ids of a project's most salient segments of days before `after_day`, newest of equals first."""
         sql = """SELECT n.node_id FROM node n JOIN segment_cut s ON s.key = n.key
                  WHERE n.current AND s.project = ? AND s.day >= ? AND s.day < ?
                  ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT ?"""
@@ -357,10 +347,7 @@ class DuckToc(DuckTerms):
         self.reread()
 
     def fold_terms(self, more_than: int) -> int:
-        """Join the term rows of each node and project that has more than `more_than`; return how many had.
-
-        Kept stamps are dropped where anything was joined.
-        """
+        """Join the term rows of nodes and projects with more than `more_than`, dropping kept stamps; return how many had."""
         folded = super().fold_terms(more_than)
         if folded:
             self._stamps.forget()

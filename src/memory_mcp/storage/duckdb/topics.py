@@ -30,10 +30,7 @@ class DuckTopics:
                 insert(con, "topic", _TYPES, columns)
 
     def label(self, given: TopicLabel) -> None:
-        """Give a topic a label for one project, or for all (None), in place of the one it has there; "" only removes that.
-
-        A transaction of its own; the topic need not exist.
-        """
+        """Give a topic, which need not exist, a label for one project, or for all (None), for an old one; "" removes that."""
         with self._con.writing() as con:
             con.execute(
                 "DELETE FROM topic_label WHERE topic_id = ? AND project IS NOT DISTINCT FROM ?", [given.topic_id, given.project]

@@ -25,10 +25,7 @@ class DuckUsage:
             self._any = True
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Return by id the moments, in order, at which those of `ids` were opened; never opened ones are left out.
-
-        Reads nothing while no quotation was opened.
-        """
+        """Return by id the moments, in order, at which those of `ids` were opened, if ever; reads nothing while none was."""
         if self._any is None:
             self._any = self._con.row("SELECT 1 FROM usage LIMIT 1") is not None
         wanted = list(set(ids))

@@ -15,7 +15,6 @@ from memory_mcp.model.toc import EXTRACTIVE
 from memory_mcp.storage.archive import DERIVED, ROWS, SHARED, Loaded, TableRows, empty_value
 from memory_mcp.storage.postgres import migrations
 from memory_mcp.storage.postgres.connection import Connection, Reader, Writer, own
-from memory_mcp.storage.postgres.head import Head
 from memory_mcp.storage.postgres.keys import uuid_of
 from memory_mcp.storage.postgres.memories import Memory
 from memory_mcp.storage.records import DERIVER
@@ -149,8 +148,8 @@ class PostgresArchive:
 
         Each slice is a transaction of its own; with `instead` all of it is one, and all of the memory's tables but events
         are emptied first. Rows of unknown and of derived tables are left out and their tables named in the result; rows of
-        meta set zone and store id of the space. Then rows that name missing events are removed, with `anew` all cuts as
-        well, and other processes are told to read again what they keep.
+        meta set zone and store id of the space. Then rows that name missing events or grips are removed, with `anew` or
+        without a position of the deriver all cuts before them, and other processes are told to read again what they keep.
         """
         with self._con.reading() as reader:
             tables = _tables(reader)
@@ -170,53 +169,41 @@ class PostgresArchive:
                     _insert(writer, part, tables.get(part.table), places)
                 rows[part.table] += len(part.rows)
             with nullcontext(whole) if whole else self._con.writing() as writer:
-                dangling = _settle(writer, anew)
+                if anew or not writer.head.derived:
+                    # Every event is derived again.
+                    writer.run(f"DELETE FROM segment_cut WHERE {own()}")
+                    writer.head.derived = 0
+                dangling = sum(writer.run(statement) for statement in _DANGLING)
+                count_events(writer)
+                writer.head.resets += 1
         self._reread()
         return Loaded(dict(rows), dangling, tuple(sorted(unknown)))
 
 
-def _settle(writer: Writer, anew: bool) -> int:
-    """Remove rows that name events or grips which are not there, and count events anew; return how many rows.
-
-    With `anew`, or without a position of the deriver, all cuts and that position go first, so that every event is
-    derived again; these are not counted.
-    """
-    if anew or not writer.head.derived:
-        writer.run(f"DELETE FROM segment_cut WHERE {own()}")
-        writer.head.derived = 0
-    gone = sum(writer.run(statement) for statement in _DANGLING)
-    count_events(writer)
-    writer.head.resets += 1
-    return gone
-
-
-def count_events(writer: Writer) -> Head:
-    """Write the highest event number and id into the head, after events were inserted or removed by hand; return the head."""
+def count_events(writer: Writer) -> None:
+    """Write the highest event number and id into the head, after events were inserted or removed by hand."""
     last, newest = writer.row(_LAST_EVENT) or (0, None)
     writer.head.last_event, writer.head.newest = int(last), -1 if newest is None else int(newest)
-    return writer.head
 
 
 def _tables(reader: Reader) -> dict[str, _Table]:
     """Return the tables that hold rows of a memory and are carried, by name, in the order of their names.
 
-    Without the head and the tombstones.
+    Without the head and the tombstones, and without columns for tenant, space and numbers that only order rows.
     """
     names = sorted(set(migrations.tables()) - _APART)
     columns: dict[str, dict[str, str]] = {name: {} for name in names}
     for name, column, kind in reader.rows(_COLUMNS, tables=names):
         columns[name][column] = kind
-    return {name: _table(name, types) for name, types in columns.items()}
-
-
-def _table(name: str, types: Mapping[str, str]) -> _Table:
-    """Return a table as it is carried: without tenant, space and numbers that only order rows, and the order of its rows."""
-    columns = [column for column in types if column not in ("tenant", "space")]
-    # The first columns of every table are its key; of a shared one the first alone.
-    order = columns[:1] if name in SHARED else ["number"] if "number" in columns else columns[:3]
-    placed = ["place"] if "place" in columns else []
-    carried = {column: kind for column, kind in types.items() if column not in _OWN}
-    return _Table(name, carried, ", ".join([*order, *placed]), bool(placed))
+    found: dict[str, _Table] = {}
+    for name, types in columns.items():
+        keys = [column for column in types if column not in ("tenant", "space")]
+        # The first columns of every table are its key; of a shared one the first alone.
+        order = keys[:1] if name in SHARED else ["number"] if "number" in keys else keys[:3]
+        placed = ["place"] if "place" in keys else []
+        carried = {column: kind for column, kind in types.items() if column not in _OWN}
+        found[name] = _Table(name, carried, ", ".join([*order, *placed]), bool(placed))
+    return found
 
 
 def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Counter[tuple[Any, ...]]) -> None:

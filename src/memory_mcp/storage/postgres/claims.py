@@ -71,10 +71,16 @@ class Claims:
             if claim.depth:
                 yield False
                 return
-            epoch = self._awaited(name)
-            changed = epoch != claim.epoch + 1
-            claim.epoch = epoch
-            with self._kept(name, claim):
+            end = time.monotonic() + _PATIENCE
+            while True:
+                with self._con.database.connection(None) as raw:
+                    row = raw.execute(sql(_TAKE), self._given(name)).fetchone()
+                if row:
+                    break
+                if time.monotonic() > end:
+                    raise Busy(f"another process is busy with this memory: {name}", "Call again in a while.")
+                time.sleep(_TICK)
+            with self.adopted(name, int(row[0])) as changed:
                 yield changed
 
     @contextmanager
@@ -82,49 +88,26 @@ class Claims:
         """Hold for a block a claim that this process took with another statement under `HOLDER`, with that epoch.
 
         As with `held`, it is renewed meanwhile, released at the end, and yielded is whether another process held it since
-        this one did. It is not waited for, and this thread must not hold it already.
+        this one did. It is not waited for, and this thread must not hold it already. If releasing fails, the claim runs out
+        by itself.
         """
         with self._lock:
             claim = self._known.setdefault(name, _Claim())
         with claim.here:
             changed = epoch != claim.epoch + 1
             claim.epoch = epoch
-            with self._kept(name, claim):
-                yield changed
-
-    @contextmanager
-    def _kept(self, name: str, claim: _Claim) -> Iterator[None]:
-        """Renew a claim, and have this thread's writes fail once it is lost, while the block runs; then release it.
-
-        If releasing fails, the claim runs out by itself.
-        """
-        over = threading.Event()
-        threading.Thread(target=self._renew, args=(name, claim.epoch, over), name=f"claim of {name}", daemon=True).start()
-        claim.depth = 1
-        try:
-            with self._con.fenced(name, claim.epoch):
-                yield
-        finally:
-            claim.depth = 0
-            over.set()
-            # Not let go, it runs out.
-            with suppress(MemoryMcpError):
-                self._run(_LET_GO, name, claim.epoch)
-
-    def _awaited(self, name: str) -> int:
-        """Take a claim and return its epoch, asking every 0.05 s; raises Busy when another process keeps it for 30 s."""
-        end = time.monotonic() + _PATIENCE
-        while (epoch := self._take(name)) is None:
-            if time.monotonic() > end:
-                raise Busy(f"another process is busy with this memory: {name}", "Call again in a while.")
-            time.sleep(_TICK)
-        return epoch
-
-    def _take(self, name: str) -> int | None:
-        """Take a claim that nobody holds, or whose lease is over, and return its epoch; None while a holder's lease runs."""
-        with self._con.database.connection(None) as raw:
-            row = raw.execute(sql(_TAKE), self._given(name)).fetchone()
-        return int(row[0]) if row else None
+            over = threading.Event()
+            threading.Thread(target=self._renew, args=(name, epoch, over), name=f"claim of {name}", daemon=True).start()
+            claim.depth = 1
+            try:
+                with self._con.fenced(name, epoch):
+                    yield changed
+            finally:
+                claim.depth = 0
+                over.set()
+                # Not let go, it runs out.
+                with suppress(MemoryMcpError):
+                    self._run(_LET_GO, name, epoch)
 
     def _given(self, name: str, epoch: int = 0) -> dict[str, object]:
         """Return the parameters of the statements about a claim: tenant, space, name, holder, lease (milliseconds) and epoch."""

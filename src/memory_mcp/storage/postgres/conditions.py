@@ -50,7 +50,14 @@ def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
     """
     found = Conditions([shown()])
     if scope.project is not None:
-        _of_project(found, names, scope.project)
+        # The names it was recorded with, without the sessions that were split off it and with those that were split off into it.
+        condition = f"e.project = ANY({found.parameter(list(names.recorded_as(scope.project)))}::text[])"
+        moved = names.moved() if names.splits else {}
+        if out := [pair for pair in moved if names.of(pair[0]) == scope.project]:
+            condition += f" AND NOT {_one_of(found, out)}"
+        if into := [pair for pair, new in moved.items() if new == scope.project]:
+            condition = f"({condition} OR {_one_of(found, into)})"
+        found.texts.append(condition)
     for column, value in (("agent", scope.agent), ("session_id", session_id), ("role", scope.role)):
         if value is not None:
             found.add(f"e.{column} = {{}}", value)
@@ -59,23 +66,6 @@ def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
     if scope.window:
         found.add("e.ts >= {} AND e.ts < {}", scope.window.start_ms, scope.window.end_ms)
     return found
-
-
-def _of_project(found: Conditions, names: Names, project: str) -> None:
-    """Add to `found` the condition that events are shown under a project's name.
-
-    These are the names it was recorded with, without the sessions that were split off it and with those that were split off
-    into it.
-    """
-    condition = f"e.project = ANY({found.parameter(list(names.recorded_as(project)))}::text[])"
-    moved = names.moved() if names.splits else {}
-    out = [pair for pair in moved if names.of(pair[0]) == project]
-    into = [pair for pair, new in moved.items() if new == project]
-    if out:
-        condition += f" AND NOT {_one_of(found, out)}"
-    if into:
-        condition = f"({condition} OR {_one_of(found, into)})"
-    found.texts.append(condition)
 
 
 def _one_of(found: Conditions, pairs: Sequence[tuple[str, str]]) -> str:
@@ -121,12 +111,11 @@ def weighed(found: Conditions, probes: Mapping[str, float]) -> str:
 
 def _in_either_case(piece: str) -> str:
     """Return a regular expression for these characters in either case; ASCII signs in it are escaped."""
-    return "".join(map(_expression, piece))
-
-
-def _expression(c: str) -> str:
-    """Return a regular expression for one character in all forms of its case, and other ASCII signs escaped."""
-    forms = {c, *(form for form in (c.lower(), c.upper(), c.title(), c.upper().lower(), c.casefold()) if len(form) == 1)}
-    if len(forms) > 1:
-        return f"[{''.join(sorted(forms))}]"
-    return c if c.isalnum() or not c.isascii() else f"\\{c}"
+    found = ""
+    for c in piece:
+        forms = {c, *(form for form in (c.lower(), c.upper(), c.title(), c.upper().lower(), c.casefold()) if len(form) == 1)}
+        if len(forms) > 1:
+            found += f"[{''.join(sorted(forms))}]"
+        else:
+            found += c if c.isalnum() or not c.isascii() else f"\\{c}"
+    return found

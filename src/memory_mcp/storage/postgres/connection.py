@@ -177,22 +177,14 @@ class Writer(Reader):
         rows = {name: list(column) for name, column in zip(given, lists, strict=True)}
         self.later(f"{into} SELECT %(tenant)s, %(space)s, * FROM unnest({arrays})", **rows)
 
-    def take_events(self, count: int) -> int:
-        """Give out `count` event numbers and return the first; they are stored with the head at the commit."""
-        self.head.last_event += count
-        return self.head.last_event - count + 1
-
     def change(self, changes: Sequence[tuple[ChangeKind, str]]) -> int:
         """Write outbox entries (kind, subject); return the number of the last given out, also if there are none."""
         if changes:
             first = self.head.last_change + 1
             self.head.last_change += len(changes)
-            lists: list[list[Any]] = [
-                list(range(first, first + len(changes))),
-                [kind.value for kind, _ in changes],
-                [subject for _, subject in changes],
-            ]
-            self.insert("outbox", "seq, kind, subject", ("bigint", "text", "text"), lists)
+            kinds, subjects = [kind.value for kind, _ in changes], [subject for _, subject in changes]
+            numbers = range(first, first + len(changes))
+            self.insert("outbox", "seq, kind, subject", ("bigint", "text", "text"), [numbers, kinds, subjects])
         return self.head.last_change
 
     def once_committed(self, act: Callable[[], object]) -> None:
@@ -330,10 +322,7 @@ class Connection:
             self._fences.now = before
 
     def head(self) -> Head:
-        """Return how far the memory got; up to 0.1 seconds old where another process writes.
-
-        Raises NotFound for a member to whom the database does not show the memory.
-        """
+        """Return how far the memory got, up to 0.1 s ago if others write; NotFound for a member who may not see it."""
         known = self._head
         if known is not None and time.monotonic() - known[0] <= _FRESH:
             return known[1]

@@ -78,10 +78,7 @@ class Database:
     """A pool of connections to one URL."""
 
     def __init__(self, url: str, size: int = 8) -> None:
-        """Connect when first asked; `size` connections at most. `url` is a libpq connection string or URI.
-
-        Raises ConfigError when it is neither.
-        """
+        """Connect when first asked, `size` times at most; ConfigError if `url` is no libpq connection string or URI."""
         check_address(url)
         self.url = url
         self._pool = ConnectionPool(
@@ -93,7 +90,7 @@ class Database:
             max_idle=_IDLE,
             reconnect_timeout=_TRIES,
             reconnect_failed=self._fail,
-            configure=_configure,
+            configure=load_as_integers,
             kwargs={"autocommit": True, "application_name": "memory-mcp"},
         )
         self._opening = threading.Lock()
@@ -139,13 +136,10 @@ class Database:
                 raise
 
     def alone(self) -> "Raw[tuple[Any, ...]]":
-        """Return a connection outside the pool, bound to nobody, for listening and migrations; the caller closes it.
-
-        Raises StorageAway when the database does not answer.
-        """
+        """Return a connection outside the pool, bound to nobody, which the caller closes. Raises StorageAway for no answer."""
         with translated():
             raw = psycopg.connect(self.url, autocommit=True, application_name="memory-mcp")
-            _configure(raw)
+            load_as_integers(raw)
             return raw
 
     @property
@@ -167,11 +161,6 @@ def check_address(url: str) -> None:
         # The driver quotes what it cannot read, and that may be a password.
         hint = "Write it as postgresql://USER@HOST/NAME, or as: host=HOST dbname=NAME user=USER"
         raise ConfigError("the address of the database (storage.url) cannot be read", hint) from None
-
-
-def _configure(raw: "Raw[Any]") -> None:
-    """Have a new connection return uuids as integers, see `load_as_integers`."""
-    load_as_integers(raw)
 
 
 def run(raw: "Raw[Any]", statements: Sequence[Statement]) -> "list[Cursor[Any]]":

@@ -4,17 +4,18 @@ Invariants: those of the engine `duckdb` (`storage/duckdb/erasing.py`), and
 1. Every process notices that the memory is not what it was, and reads again what it keeps of it (`head.resets`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from memory_mcp.failpoints import failpoint
-from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage import forgotten
 from memory_mcp.storage.archive import SYNCED
 from memory_mcp.storage.forgotten import EVENT_COLUMNS, READ, Findings
 from memory_mcp.storage.postgres.archive import count_events
 from memory_mcp.storage.postgres.connection import Connection, Reader, Row, Writer, own
+from memory_mcp.storage.postgres.events import EVENT_TYPES
 from memory_mcp.storage.postgres.keys import uuid_of, uuids_of
 from memory_mcp.storage.postgres.terms import without_sets
 from memory_mcp.storage.rows import event_columns
@@ -28,11 +29,8 @@ _SPELLED = {
     "list": "%(list)s::text[]",
 }
 _BEHIND = f"{forgotten.BEHIND.format(own=own(), after='%(after)s')} LIMIT {READ}"
-_EVENT_TYPES = ("bigint", "uuid", "bigint", "bigint", *["text"] * 10, "bigint", "text", "text")
 _COLUMNS = ", ".join(EVENT_COLUMNS)
 _IDS, _STREAMS = "ANY(%(ids)s::uuid[])", "ANY(%(streams)s::bigint[])"
-#: The column that tells the rows of a table apart, of those that have no number.
-_KEY_OF = {"pin": "target", "checkpoint": "name", "project_alias": "old"}
 _ELSEWHERE = "ALL(%(streams)s::bigint[])"
 _PLACES = f"""SELECT name,
     (SELECT count(*) FROM event e WHERE {own("e")} AND e.seq <= c.value::bigint AND e.stream <> {_ELSEWHERE})
@@ -76,10 +74,18 @@ def erase(con: Connection, keep: Cleaner, dry: bool, after: int) -> Erased:
 class _Erasing(forgotten.Erasing):
     """One pass over a memory, inside the caller's transaction: with a reader, what goes is only counted."""
 
+    _keys = dict.fromkeys((*forgotten.CLEANED, *forgotten.DROPPED), "number") | {
+        "pin": "target",
+        "checkpoint": "name",
+        "project_alias": "old",
+    }
+
     def __init__(self, rows: Reader | Writer, keep: Cleaner, findings: Findings) -> None:
         """Run in the transaction of `rows`; with a Reader in place of a Writer what goes is only counted (a dry run)."""
         super().__init__(keep, findings, dry=not isinstance(rows, Writer))
         self._reader = rows
+        if isinstance(rows, Writer):
+            self._change, self._without_sets = rows.change, partial(without_sets, rows)
 
     @property
     def _writer(self) -> Writer:
@@ -101,18 +107,6 @@ class _Erasing(forgotten.Erasing):
         """Run a statement of `storage.forgotten` that writes, in the caller's transaction; AssertionError in a dry run."""
         text, parameters = _spelled(statement, given)
         self._writer.run(text, **parameters)
-
-    def _key_of(self, table: str) -> str:
-        """Return the column that tells the rows of a table apart: its name or target where it has no `number`."""
-        return _KEY_OF.get(table, "number")
-
-    def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
-        """Write entries (kind, subject) of the outbox in the caller's transaction."""
-        self._writer.change(changes)
-
-    def _without_sets(self, segments: Sequence[int]) -> None:
-        """Subtract the term sets of segments (keys) from the frequencies of their projects, in the caller's transaction."""
-        without_sets(self._writer, segments)
 
     def _rewrite_events(self) -> None:
         """Remove and change the events that were found, then number events anew from the first concerned one on.
@@ -156,7 +150,7 @@ class _Erasing(forgotten.Erasing):
         writer.run(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=left)
         lists = event_columns([changed[old][1] for old in put], 1)
         lists[:2] = [changed[old][0] for old in put], uuids_of(put.values())
-        writer.insert("event", _COLUMNS, _EVENT_TYPES, lists)
+        writer.insert("event", _COLUMNS, EVENT_TYPES, lists)
         moved = [(old, key) for old, key in put.items() if old != key]
         for column in ("event_id", "canonical") if moved else ():
             given = {"old": [uuid_of(old) for old, _ in moved], "new": [uuid_of(key) for _, key in moved]}

@@ -24,7 +24,7 @@ from memory_mcp.storage.values import Appended, Batch, Place, Request, Scope, Se
 
 _COLUMNS = """seq, event_id, ts, stream, session_id, agent, project, thread, speaker, type, role, trust, source, source_id,
   content, text, metadata"""
-_TYPES = ("bigint", "uuid", "bigint", "bigint", *["text"] * 10, "bigint", "text", "text")
+EVENT_TYPES = ("bigint", "uuid", "bigint", "bigint", *["text"] * 10, "bigint", "text", "text")
 _EVENT = ", ".join(f"e.{column}" for column in EVENT.split(", "))
 _KNOWN = f"SELECT event_id, content FROM event WHERE {own()} AND event_id = ANY(%(keys)s::uuid[])"
 _REPLAY = f"SELECT key, answer FROM request WHERE {own()} AND key = ANY(%(keys)s::text[]) AND at_ms >= %(since)s"
@@ -82,14 +82,20 @@ class PostgresEvents:
         """Append each batch in turn, all in one transaction, so all or nothing is stored; return the results in that order.
 
         A batch whose request key was answered within the last hour, or by an earlier batch, stores nothing and gets that
-        answer.
+        answer. At most every ten minutes, too old answers are removed.
         """
         now = self._clock.now_ms()
         with self._con.writing(*self._questions(batches, now)) as writer:
-            sources, replayed, *known_rows = writer.answers
+            sources, replayed, *known = writer.answers
             answers = {str(key): str(answer) for key, answer in replayed}
             given, fresh, outcomes = dict[str, str](), list[Event](), list[Appended]()
-            arriving = self._arriving(writer, batches, known_rows)
+            if known:
+                stored = _contents(known[0])
+            else:
+                # An id begins with its time: what is later than all before need not be looked up.
+                events = (event for batch in batches for event in batch.events)
+                stored = _stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
+            arriving = Arriving(stored, lambda variants: _stored(writer, variants))
             for batch in batches:
                 key = batch.request.key if batch.request else ""
                 if batch.request and (answer := answers.get(key, given.get(key))) is not None:
@@ -102,35 +108,17 @@ class PostgresEvents:
                     given[key] = batch.request.answer or " ".join(outcomes[-1].new)
             if fresh:
                 self._insert(writer, fresh, sources)
-            self._keep_answers(writer, given, now)
+            if given:
+                if abs(now - self._forgot_ms) > _FORGET_MS:
+                    forget_old_requests(writer, now)
+                    self._forgot_ms = now
+                writer.later(_ANSWERED, keys=list(given), answers=list(given.values()), at_ms=now)
             failpoint("events.before_commit")
         failpoint("events.committed")
         return outcomes
 
-    def _arriving(self, writer: Writer, batches: Sequence[Batch], known: Sequence[Sequence[Row]]) -> Arriving:
-        """Return what sorts the events of some batches; `known`: the answer to `_KNOWN` about them, if it was asked."""
-        if known:
-            stored = _contents(known[0])
-        else:
-            # An id begins with its time: what is later than all before need not be looked up.
-            events = (event for batch in batches for event in batch.events)
-            stored = _stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
-        return Arriving(stored, lambda variants: _stored(writer, variants))
-
-    def _keep_answers(self, writer: Writer, given: Mapping[str, str], now: int) -> None:
-        """Store the answers for writes that may be sent again, and at most every ten minutes remove old ones."""
-        if not given:
-            return
-        if abs(now - self._forgot_ms) > _FORGET_MS:
-            forget_old_requests(writer, now)
-            self._forgot_ms = now
-        writer.later(_ANSWERED, keys=list(given), answers=list(given.values()), at_ms=now)
-
     def _questions(self, batches: Sequence[Batch], now: int) -> list[Statement]:
-        """Return what is asked once the head is locked: sources of sessions, earlier answers, stored ids.
-
-        The ids only for up to 64 events.
-        """
+        """Return what is asked with the head locked: sources of sessions, earlier answers, and for up to 64 events stored ids."""
         events = [event for batch in batches for event in batch.events]
         keys = [batch.request.key for batch in batches if batch.request]
         asked = [sources_of(events), Statement(_REPLAY, {"keys": keys, "since": now - REQUEST_KEPT_MS})]
@@ -141,11 +129,12 @@ class PostgresEvents:
     def _insert(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> None:
         """Store pairs, number and store new events, and write one outbox entry, in the caller's transaction."""
         self._pairs.decide(writer, fresh, sources)
-        first = writer.take_events(len(fresh))
+        first = writer.head.last_event + 1
+        writer.head.last_event += len(fresh)
         columns = event_columns(fresh, first)
         writer.head.newest = max(writer.head.newest, *columns[1])
         columns[1] = uuids_of(columns[1])
-        writer.insert("event", _COLUMNS, _TYPES, columns)
+        writer.insert("event", _COLUMNS, EVENT_TYPES, columns)
         writer.change([(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
         writer.once_committed(lambda: self._projects.take(fresh))
 

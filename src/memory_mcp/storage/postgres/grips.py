@@ -27,10 +27,7 @@ class PostgresGrips:
         self._con = con
 
     def find(self, grip_id: str) -> Grip | None:
-        """Return the grip of a whole id or of its hash alone (lower 80 bits); None for an unknown one.
-
-        Raises InvalidQuery for a text that is no stored grip's id.
-        """
+        """Return the grip of a whole id or its lower 80 bits (a hash); None for an unknown one, InvalidQuery for no id."""
         key, whole = grip_key(grip_id)
         if whole:
             row = self._con.row(_ONE, id=uuid_of(key))

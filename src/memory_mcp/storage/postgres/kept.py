@@ -54,8 +54,13 @@ class Followed(Generic[K]):
             with self._con.reading() as reader:
                 row = reader.row(_POSITION)
                 position = (int(row[0]), int(row[1])) if row else (0, 0)
-                changed = None if kept is None or kept[0][1] != position[1] else _changed(reader, kept[0][0])
-                value = self._read(reader) if kept is None or changed is None else self._follow(reader, kept[1], changed)
+                follows = kept is not None and kept[0][1] == position[1]
+                rows = reader.rows(_CHANGED, since=kept[0][0]) if kept is not None and follows else []
+                if kept is None or not follows or len(rows) > _FOLLOWED:
+                    value = self._read(reader)
+                else:
+                    changed = {key for (subject,) in rows if (key := segment_key_of(subject)) is not None}
+                    value = self._follow(reader, kept[1], changed)
             self._kept = (position, value)
             return value
 
@@ -75,29 +80,17 @@ def _holds(position: tuple[int, int], stamp: tuple[int, int]) -> bool:
     return position[1] == stamp[1] and position[0] >= stamp[0]
 
 
-def _changed(reader: Reader, since: int) -> set[int] | None:
-    """Return the segments (keys) that changed after the change `since`; None where there are more than 1000 changes."""
-    rows = reader.rows(_CHANGED, since=since)
-    return None if len(rows) > _FOLLOWED else {key for row in rows if (key := segment_key_of(row[0])) is not None}
-
-
 class Cuts:
     """All cuts of a memory; an instance never changes."""
 
-    def __init__(self, by_key: Mapping[int, Segment], order: list[Segment], days: dict[str, list[Segment]]) -> None:
-        """`order` has the cuts ordered by start, `days` those of each day in the same order."""
+    def __init__(self, by_key: Mapping[int, Segment]) -> None:
+        """Order cuts that are given by their keys by start, and file them by day; no database is read."""
         self.by_key = by_key
-        self._order, self._days = order, days
-        self._names = sorted(days)
-
-    @classmethod
-    def of(cls, by_key: Mapping[int, Segment]) -> "Cuts":
-        """Return cuts that are given by their keys, ordered by start and filed by day; no database is read."""
-        order = sorted(by_key.values(), key=lambda cut: cut.start)
-        days: dict[str, list[Segment]] = {}
-        for cut in order:
-            days.setdefault(cut.day, []).append(cut)
-        return cls(by_key, order, days)
+        self._order = sorted(by_key.values(), key=lambda cut: cut.start)
+        self._days: dict[str, list[Segment]] = {}
+        for cut in self._order:
+            self._days.setdefault(cut.day, []).append(cut)
+        self._names = sorted(self._days)
 
     def within(self, first: str, after: str, project: str | None) -> list[Segment]:
         """Return the kept cuts (of a project; None: any) from day `first` up to, not including, `after`, ordered by start."""
@@ -153,7 +146,7 @@ def kept_cuts(con: Connection) -> Followed[Cuts | None]:
     def read(reader: Reader) -> Cuts | None:
         """Return all cuts from the tables; None where there are more than 50,000 (`MOST`)."""
         rows = reader.rows(f"{_CUTS} LIMIT {MOST + 1}")
-        return None if len(rows) > MOST else Cuts.of({row[0]: segment_of(row[1:]) for row in rows})
+        return None if len(rows) > MOST else Cuts({row[0]: segment_of(row[1:]) for row in rows})
 
     def follow(reader: Reader, kept: Cuts | None, changed: Collection[int]) -> Cuts | None:
         """Return the cuts with those of `changed` (keys) read again, and left out where they are gone; None stays None."""
@@ -161,7 +154,7 @@ def kept_cuts(con: Connection) -> Followed[Cuts | None]:
             return kept
         rows = reader.rows(f"{_CUTS} AND key = ANY(%(keys)s::bigint[])", keys=list(changed))
         rest = {key: cut for key, cut in kept.by_key.items() if key not in changed}
-        return Cuts.of(rest | {row[0]: segment_of(row[1:]) for row in rows})
+        return Cuts(rest | {row[0]: segment_of(row[1:]) for row in rows})
 
     return Followed(con, read, follow)
 

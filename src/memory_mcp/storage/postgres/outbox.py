@@ -65,10 +65,7 @@ class PostgresOutbox:
         return self._changed[1]
 
     def checkpoint(self, follower: str) -> int:
-        """Return how far a follower got; 0 at first. The deriver's, from the head, counts events, not changes.
-
-        Raises ValueError for a position that is no number.
-        """
+        """Return how far a follower got, 0 at first; the deriver's, from the head, counts events. ValueError for no number."""
         if follower == DERIVER:
             return self._con.head().derived
         row = self._con.row(f"SELECT value FROM checkpoint WHERE {own()} AND name = %(name)s", name=follower)
@@ -92,10 +89,7 @@ class PostgresOutbox:
                 writer.later(_PUT_ALL, names=list(rest), values=list(rest.values()))
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Return the positions whose names begin with `prefix`, by name, as texts; {} for none.
-
-        The deriver's is among them if the prefix fits and it is above 0.
-        """
+        """Return the positions whose names begin with `prefix`, by name, as texts, the deriver's if above 0; {} for none."""
         rows = self._con.rows(_MARKS, prefix=prefix)
         found = {str(name): str(value) for name, value in rows}
         if DERIVER.startswith(prefix) and (derived := self._con.head().derived):

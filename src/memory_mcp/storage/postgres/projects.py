@@ -90,8 +90,11 @@ class PostgresProjects:
         with self._lock:
             before = self._rules
             rules = self._read(before, head.noted)
-            if watched := rules.names.watched():
-                self._look(rules, watched, head.last_event)
+            watched, to = rules.names.watched(), head.last_event
+            if watched and to > rules.looked_to:
+                for row in self._con.rows(_BEGAN, projects=sorted(watched), after=rules.looked_to, to=to):
+                    rules.names.began_in(row[0], row[1], folder_of(row[2]))
+                rules.looked_to = to
             self._rules = rules
         if before is not None and rules.names is not before.names:
             self._renamed()
@@ -115,21 +118,8 @@ class PostgresProjects:
             return _Rules(before.names, noted, before.looked_to if before.noted[0] == noted[0] else 0)
         return _Rules(Names(aliases, splits), noted)
 
-    def _look(self, rules: _Rules, watched: frozenset[str], to: int) -> None:
-        """Note in `rules` in which folders sessions of watched projects began, from events up to number `to`.
-
-        Only those behind the last look are read.
-        """
-        if to > rules.looked_to:
-            for row in self._con.rows(_BEGAN, projects=sorted(watched), after=rules.looked_to, to=to):
-                rules.names.began_in(row[0], row[1], folder_of(row[2]))
-            rules.looked_to = to
-
     def take(self, events: Sequence[Event]) -> list[Event]:
-        """Return events that were stored just now with the names that their projects have now.
-
-        Notes in which folder their sessions began, where a rule asks for it.
-        """
+        """Return events stored just now under their projects' present names; note where sessions began if a rule asks for it."""
         names = self.names
         watched = names.watched()
         for event in events:
@@ -208,20 +198,14 @@ class PostgresProjects:
             writer.head.notes += 1
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Record that sessions are a project of their own, in one transaction; other rules stay.
-
-        Processes, this one too, notice by the head and read the rules again.
-        """
+        """Record, in one transaction, sessions as a project of their own; other rules stay, every process notices by the head."""
         rows = [(s.project, s.session_id, s.folder, s.new, s.at_ms) for s in splits]
         with self._con.writing() as writer:
             writer.insert("project_split", _SPLIT, _SPLIT_TYPES, [list(column) for column in zip(*rows, strict=True)])
             writer.head.notes += 1
 
     def drop_splits(self, new: str) -> None:
-        """Remove the rules that made `new` a project: its sessions belong again to where they came from.
-
-        A transaction of its own; a name without rules is no error.
-        """
+        """Remove the rules (none is no error) that made `new` a project: its sessions belong again to where they came from."""
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_split WHERE {own()} AND new = %(new)s", new=new)
             writer.head.notes += 1

@@ -14,7 +14,7 @@ from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
 from memory_mcp.storage.postgres.keys import uuids_of
 from memory_mcp.storage.postgres.outbox import put_checkpoint
 from memory_mcp.storage.records import DERIVER
-from memory_mcp.storage.rows import grip_columns, node_columns, segment_columns
+from memory_mcp.storage.rows import NODE, grip_columns, node_columns, segment_columns
 from memory_mcp.storage.values import Build
 
 _CUT = (
@@ -27,10 +27,7 @@ _GRIP = (
     ("quote_hash", "bigint"), ("ts", "bigint"), ("segment", "bigint"),
 )  # fmt: skip
 _PARENT = (("child", "bigint"), ("parent", "bigint"), ("child_id", "text"), ("start_ms", "bigint"))
-_NODE = (
-    "key, node_id, level, version, current, start_ms, end_ms, title, summary, keywords, kind, salience, sessions, events, "
-    "agents, projects, author, built"
-)
+_NODE = NODE.replace("version,", "version, current,")
 _NODE_TYPES = (
     *("bigint", "text", "text", "integer", "boolean", "bigint", "bigint", "text", "text", "text[]", "text"),
     *("double precision", "integer", "integer", "text[]", "text[]", "text", "bigint"),
@@ -68,7 +65,16 @@ def publish(con: Connection, build: Build) -> int:
             sessions, events = [n.session_count for n in build.counted], [n.event_count for n in build.counted]
             writer.later(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
         _grips(writer, build)
-        _terms(writer, build)
+        if build.reset_terms:
+            reset = [node_key(n) for n in build.reset_terms]
+            writer.later(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=reset)
+        if build.reset_frequencies:
+            writer.later(f"DELETE FROM frequency WHERE {own()}")
+        terms: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
+        writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), terms)
+        by_project: list[tuple[Any, ...]] = [(f.project, f.hashes, f.counts) for f in build.frequencies]
+        columns = [list(column) for column in zip(*by_project, strict=True)]
+        writer.insert("frequency", "project, hashes, counts", ("text", "bytea", "bytea"), columns)
         if build.derived_to is not None:
             put_checkpoint(writer, DERIVER, str(build.derived_to))
         failpoint("derive.before_commit")
@@ -89,10 +95,7 @@ def published(writer: Writer, ids: Iterable[NodeId]) -> list[tuple[ChangeKind, s
 
 
 def put_cuts(writer: Writer, segments: Sequence[Segment]) -> list[NodeId]:
-    """Write cuts, each in the place of its earlier form; return the ids of those that changed.
-
-    Of several with one key the last is written.
-    """
+    """Write cuts in the place of their earlier form, of one key the last; return the ids of those that changed."""
     by_key = {s.key: s for s in segments}
     columns = segment_columns(list(by_key.values()))
     columns[9], columns[11] = uuids_of(columns[9]), uuids_of(columns[11])
@@ -172,17 +175,3 @@ def _grips(writer: Writer, build: Build) -> None:
     put(writer, "grip", _GRIP, columns, "")
     if build.relist:
         writer.later(_MOVED, ids=columns[0], segments=columns[7])
-
-
-def _terms(writer: Writer, build: Build) -> None:
-    """Write the term rows and frequencies of a build, after removing those that it resets, in the writer's transaction."""
-    if build.reset_terms:
-        keys = [node_key(n) for n in build.reset_terms]
-        writer.later(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=keys)
-    if build.reset_frequencies:
-        writer.later(f"DELETE FROM frequency WHERE {own()}")
-    rows: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
-    writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), rows)
-    by_project: list[tuple[Any, ...]] = [(f.project, f.hashes, f.counts) for f in build.frequencies]
-    columns = [list(column) for column in zip(*by_project, strict=True)]
-    writer.insert("frequency", "project, hashes, counts", ("text", "bytea", "bytea"), columns)

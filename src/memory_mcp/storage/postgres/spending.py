@@ -34,9 +34,6 @@ class PostgresSpending:
         return int(row[0]) if row else 0
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Return (id, digest of what was to be written) of the requests whose answer by this model could not be used.
-
-        Ids of nodes and of topics both come as `NodeId`.
-        """
+        """Return (id as `NodeId`, digest of what was to be written) of the requests whose answer by this model was unusable."""
         rows = self._con.rows(_UNUSABLE, outcome=Outcome.FALLBACK.value, model=model)
         return frozenset((NodeId(row[0]), row[1]) for row in rows)

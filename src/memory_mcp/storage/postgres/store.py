@@ -113,10 +113,7 @@ class PostgresStorage:
         return self._memory.timezone
 
     def set_timezone(self, name: str) -> None:
-        """Change the zone, in a transaction; days are counted anew by the caller, other processes read it again.
-
-        Raises InvalidQuery for a zone that does not exist.
-        """
+        """Change the zone in a transaction; others read it again, the caller counts days anew. InvalidQuery for a wrong zone."""
         Calendar(name).day_of(0)
         with self._con.writing() as writer:
             writer.run(f"UPDATE space SET timezone = %(zone)s WHERE {own()}", zone=name)
@@ -162,10 +159,7 @@ class PostgresStorage:
         self._con.interrupt(thread)
 
     def reread(self) -> None:
-        """Drop what is kept in memory of the memory's content, and read its zone and store id at once.
-
-        Raises NotFound when the space is gone.
-        """
+        """Drop what is kept in memory of the content; read zone and store id at once. Raises NotFound when the space is gone."""
         self._con.heard()
         self.toc.reread()
         self._memory = find_space(self._database, self._memory.tenant, self._memory.space)

@@ -30,13 +30,9 @@ class PostgresSuperseded(Standing):
         super().__init__()
 
     def record(self, superseded: Superseded) -> None:
-        """Record that `new` replaces `old` (None: nothing does), committed at once; for one `old` the last record counts.
-
-        Other processes notice by the head.
-        """
-        one = superseded
+        """Record, committed, that `new` replaces `old` (None: nothing does); of one `old` the last counts, in every process."""
         with self._con.writing() as writer:
-            row = [one.old, one.new, one.at_ms, one.reason, one.author]
+            row = [superseded.old, superseded.new, superseded.at_ms, superseded.reason, superseded.author]
             writer.insert("superseded", _COLUMNS, _TYPES, [[value] for value in row])
             writer.head.notes += 1
         self.reread()

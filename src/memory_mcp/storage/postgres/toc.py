@@ -9,7 +9,7 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import EXTRACTIVE, LLM, TocNode
-from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
+from memory_mcp.storage.postgres.connection import Connection, Writer, own
 from memory_mcp.storage.postgres.kept import MOST, kept_cuts, kept_stamps
 from memory_mcp.storage.postgres.publish import publish, published, put, put_cuts, unnamed
 from memory_mcp.storage.postgres.terms import PostgresTerms
@@ -121,10 +121,7 @@ class PostgresToc(PostgresTerms):
         return [segment_of(row) for row in self._con.rows(f"{' AND '.join(where)} ORDER BY start_ts, start_id", **given)]
 
     def find(self, node_id: NodeId) -> TocNode | None:
-        """Return the latest version of a node, also by an id that it had before (any number of steps); None for none.
-
-        A circle of former ids ends with None.
-        """
+        """Return the latest version of a node, also by any earlier id of it; None for none, or in a circle of former ids."""
         seen: set[NodeId] = set()
         while node_id not in seen:
             seen.add(node_id)
@@ -141,7 +138,14 @@ class PostgresToc(PostgresTerms):
 
     def _whole(self, keys: Sequence[int]) -> Iterator[TocNode]:
         """Yield the current nodes of these keys with bullets and pins, in no order; missing ones are left out."""
-        return map(_whole_of, self._con.rows(_WHOLE, keys=keys))
+        for row in self._con.rows(_WHOLE, keys=keys):
+            pinned, places, texts, kinds, projects, agents, quoted, ids = row[17:]
+            grips: dict[int, list[int]] = {}
+            for at, place in enumerate(quoted or ()):
+                grips.setdefault(place, []).append(int.from_bytes(ids[16 * at : 16 * at + 16], "big"))
+            bullets = zip(places or (), texts or (), kinds or (), projects or (), agents or (), strict=True)
+            told = [bullet_of(text, kind, project, agent, grips.get(at, ())) for at, text, kind, project, agent in bullets]
+            yield node_of(row, told, pinned)
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         """Return by id the same as `nodes` but without bullets (empty) and pins (False), at a lower cost."""
@@ -205,18 +209,12 @@ class PostgresToc(PostgresTerms):
         return Tally(sessions, events, segments, tokens, *named)
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """Return up to `limit` ids of a project's most salient segments of a span of days; of equals the newest first.
-
-        `after_day` is not included.
-        """
+        """Return up to `limit` ids of a project's most salient segments of days before `after_day`, newest of equals first."""
         rows = self._con.rows(_SALIENT, project=project, first=first_day, after=after_day, limit=limit)
         return [NodeId(row[0]) for row in rows]
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Return every day that has segments (of the project; None: of any), with their number, in order.
-
-        From memory unless there are more than 50,000 cuts.
-        """
+        """Return each day with segments (of the project; None: any), their number, in order; from memory up to 50,000 cuts."""
         if (kept := self._cuts.now()) is not None:
             return kept.counts(project)
         where, given = _of(project)
@@ -247,10 +245,7 @@ class PostgresToc(PostgresTerms):
         return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
     def freshness(self) -> Freshness:
-        """Return the highest build number of each day's segments, and the build number of each period's node, of one moment.
-
-        Days whose segments have no node are left out.
-        """
+        """Return the build numbers, of one moment, of the periods' nodes, and by day the highest of the segments' nodes."""
         with self._con.reading() as reader:
             days, periods = reader.rows(_FRESH_DAYS), reader.rows(_FRESH_PERIODS)
         return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
@@ -313,10 +308,7 @@ class PostgresToc(PostgresTerms):
             writer.run(parent, **given)
 
     def all_nodes(self) -> Iterator[TocNode]:
-        """Yield the latest version of every node with bullets and pins, by level and time, 1000 read at once.
-
-        Nodes removed meanwhile are left out.
-        """
+        """Yield each node's latest version with bullets and pins, by level and time, 1000 read at once; none removed since."""
         rows = self._con.rows(f"SELECT key FROM node WHERE {own()} AND current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), _AT_ONCE):
@@ -328,17 +320,6 @@ class PostgresToc(PostgresTerms):
 def _of(project: str | None) -> tuple[str, dict[str, str]]:
     """Return the further condition that a row is of a project, and its parameters by name; ("", {}) for None."""
     return ("", {}) if project is None else ("AND project = %(project)s", {"project": project})
-
-
-def _whole_of(row: Row) -> TocNode:
-    """Return a node, with its bullets, their grips and whether it is pinned, from a row of `_WHOLE`."""
-    pinned, places, texts, kinds, projects, agents, quoted, ids = row[17:]
-    grips: dict[int, list[int]] = {}
-    for at, place in enumerate(quoted or ()):
-        grips.setdefault(place, []).append(int.from_bytes(ids[16 * at : 16 * at + 16], "big"))
-    bullets = zip(places or (), texts or (), kinds or (), projects or (), agents or (), strict=True)
-    told = [bullet_of(text, kind, project, agent, grips.get(at, ())) for at, text, kind, project, agent in bullets]
-    return node_of(row, told, pinned)
 
 
 def _drop_nodes(writer: Writer, ids: Sequence[NodeId]) -> None:

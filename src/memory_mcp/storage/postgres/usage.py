@@ -35,23 +35,15 @@ class PostgresUsage:
             self._any = True
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Return by id the moments, in order, at which those of `ids` were opened; never opened ones are left out.
-
-        While no opening is known, only the head is read.
-        """
+        """Return by id the moments, in order, when those of `ids` were opened, if ever; while none was, reads only the head."""
         wanted = list(set(ids))
-        if not wanted or self._is_empty():
+        # While none is known, the table is looked at again only when the head's notes or resets changed.
+        if wanted and not self._any and (noted := self._con.head().noted) != self._empty_at:
+            self._any = self._con.row(f"SELECT 1 FROM usage WHERE {own()} LIMIT 1") is not None
+            self._empty_at = noted
+        if not wanted or not self._any:
             return {}
         return {GripId(row[0]): Used(tuple(row[1])) for row in self._con.rows(_OF, ids=wanted)}
-
-    def _is_empty(self) -> bool:
-        """Return whether no opening was seen; the table is looked at again only when the head's notes or resets changed."""
-        if not self._any:
-            noted = self._con.head().noted
-            if noted != self._empty_at:
-                self._any = self._con.row(f"SELECT 1 FROM usage WHERE {own()} LIMIT 1") is not None
-                self._empty_at = noted
-        return not self._any
 
     def forget(self, ids: Iterable[GripId]) -> None:
         """Remove every opening of these grips, in a transaction of its own; one without any is no error."""
