@@ -8,7 +8,7 @@ from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.model.event import Event as Stored
 from memory_mcp.model.ids import event_id_from, event_key, segment_key_of
 from memory_mcp.requests.cursors import event_behind, event_cursor
-from memory_mcp.requests.event_shapes import shape_events
+from memory_mcp.requests.event_shapes import FullEvent, shape_events
 from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, TEXT, TOKENS, Detail, choice
 from memory_mcp.requests.response import Recalled, budget_of, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -50,7 +50,7 @@ class GetEvents:
 class Events(Recalled):
     """A page of events; it holds at least one, whose text is shortened where it alone is too long for the budget."""
 
-    events: Sequence[Event]
+    events: Sequence[FullEvent] | Sequence[Event]
     next_cursor: str = ""
     scope: str
     truncated: bool | None = None

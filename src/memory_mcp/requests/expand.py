@@ -8,6 +8,7 @@ import functools
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.events.evidence import Expanded
@@ -45,7 +46,7 @@ class ExpandRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cited:
+class Grip:
     """A citation and its exact words."""
 
     grip_id: str
@@ -78,15 +79,14 @@ class Said:
 class ExpandResponse(Recalled):
     """The words, whether the stored event still holds exactly these, and their surroundings."""
 
-    grip: Cited
-    verified: bool
+    grip: Grip
+    verified: Annotated[bool, "Stored word for word"]
     events_before: tuple[Said, ...]
     excerpt_events: tuple[Said, ...]
     events_after: tuple[Said, ...]
     #: Something was shortened or left out.
     truncated: bool = False
-    #: The arguments with which nothing is.
-    more: Mapping[str, int] | None = None
+    more: Annotated[Mapping[str, int] | None, "Arguments that show everything"] = None
     #: The grip of the statement that supersedes it, or `RETRACTED`; and the reason.
     superseded_by: str = ""
     why_superseded: str = ""
@@ -137,7 +137,7 @@ class _Fitting:
         self._calendar = calendar
         self._factor = factor
         first, last = found.excerpt[0].event_id, found.excerpt[-1].event_id
-        cited = Cited(
+        cited = Grip(
             grip_id=found.grip_id,
             quote=found.quote,
             when=self._when(found.timestamp),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
@@ -74,13 +75,11 @@ class IndexDetail:
     size_bytes: int = 0
     last_commit_at: str = ""
     last_prune_at: str = ""
-    #: Documents left out by age, by level.
-    pruned: Mapping[str, int] = field(default_factory=dict)
+    pruned: Annotated[Mapping[str, int], "Documents left out by age, by level"] = field(default_factory=dict)
     documents: Mapping[str, int] = field(default_factory=dict)
-    #: Changes not taken in yet; None where the index is not open.
-    behind: int | None = None
-    #: Documents of a build under way.
-    building: int | None = None
+    #: None where the index is not open.
+    behind: Annotated[int | None, "Changes not taken in yet"] = None
+    building: Annotated[int | None, "Documents of a build under way"] = None
     generation: int | None = None
     parts: int | None = None
     error: str = ""
@@ -118,15 +117,12 @@ class TopicGraphStatus:
     healthy: bool
     topic_count: int
     message: str = ""
-    #: Segments that were grouped, and those of them that are about no topic.
-    segments: int = 0
-    unassigned: int = 0
-    #: Changes not taken in yet; None where the graph is not open.
-    behind: int | None = None
-    #: Whether segments are compared by vectors too, and not by shared words alone; None where there is no graph.
-    by_meaning: bool | None = None
-    #: Topics left out because they were not mentioned for long.
-    pruned: int = 0
+    segments: Annotated[int, "That are about a topic or looked at"] = 0
+    unassigned: Annotated[int, "Segments that are about none"] = 0
+    #: This and the next are None where the graph is not open.
+    behind: Annotated[int | None, "Changes not taken in yet"] = None
+    by_meaning: Annotated[bool | None, "By vectors too; else by shared words alone"] = None
+    pruned: Annotated[int, "Topics left out after long silence"] = 0
     size_bytes: int = 0
     last_commit_at: str = ""
     generation: int | None = None

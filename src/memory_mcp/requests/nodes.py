@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
@@ -14,7 +15,7 @@ from memory_mcp.requests.listing import list_children, most_salient
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
-from memory_mcp.requests.shapes import Child, Event, Node
+from memory_mcp.requests.shapes import Child, Event, FullChild, Node
 from memory_mcp.requests.times import times_of
 
 #: Tokens that a node's bullets have on its first page, and where its children do not all fit; and tokens for what joins parts.
@@ -64,8 +65,7 @@ class Context:
     """The surroundings of a segment: its session, what came before it there, and its periods."""
 
     session_id: str = ""
-    #: The end of the session's segment before.
-    before: Sequence[Event] = ()
+    before: Annotated[Sequence[Event], "End of the session's segment before"] = ()
     #: Day, week, month and year.
     parents: Sequence[Child] = ()
 
@@ -75,7 +75,7 @@ class WholeNode(Recalled):
     """The whole node, its first children as browse_toc pages them, and for a segment its context."""
 
     node: Node
-    children: Sequence[Child]
+    children: Sequence[FullChild] | Sequence[Child]
     next_cursor: str = ""
     folded: str = ""
     folded_cursor: str = ""

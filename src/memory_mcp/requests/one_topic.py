@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
@@ -136,7 +137,7 @@ class Labelled(Recalled):
 
     topic_id: str
     label: str
-    labelled_by: str = ""
+    labelled_by: Annotated[str, "agent; left out for the topic's own words"] = ""
     scope: str
     notices: Sequence[str] = ()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 from memory_mcp.app import App
 from memory_mcp.layers.base import Query
@@ -49,10 +49,8 @@ class Classified:
     intent: str
     confidence: float
     signals: Sequence[str]
-    #: What a result must hold literally.
-    exact: Sequence[str] = ()
-    #: Looked for, without time and deadline.
-    text: str = ""
+    exact: Annotated[Sequence[str], "What a result must hold literally"] = ()
+    text: Annotated[str, "Looked for, without time and deadline"] = ""
     deadline_ms: int | None = None
     window: Window | None = None
 

@@ -8,6 +8,7 @@ left out.
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
@@ -90,8 +91,7 @@ class Material(Recalled):
     context: Before | None = None
     events: Sequence[Line] = ()
     children: Sequence[Part] = ()
-    #: Events or children that the budget has no room for.
-    left_out: int = 0
+    left_out: Annotated[int, "Events or children; a larger token_budget shows them"] = 0
     scope: str
 
 

@@ -7,6 +7,7 @@ where that is not the answer's own, where they differ from the result above.
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.calendar import Calendar, TocLevel
@@ -33,19 +34,17 @@ class Result:
     when: str
     who: str = ""
     quote: str = ""
-    #: Its citation: `expand_grip` opens it.
-    grip: str = ""
+    grip: Annotated[str, "Cite it; expand_grip opens it"] = ""
     #: Of a period, or where there is no grip: `browse_toc` opens it.
     node: str = ""
     title: str = ""
-    session: str = ""
+    session: Annotated[str, "Else as above; project too"] = ""
     project: str = ""
     #: The agent that recorded it, and the kind of statement: only on request.
     agent: str = ""
     kind: str = ""
     score: float
-    #: It lies outside the time that the question names.
-    outside: bool = False
+    outside: Annotated[bool, "Not in that time"] = False
     #: The grip of the statement that stands in its place now.
     superseded_by: str = ""
     #: Set if its words read as instructions to the reader (`model/orders.py`).

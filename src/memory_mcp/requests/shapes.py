@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
+from typing import Annotated
 
 from memory_mcp.model import event as domain
 from memory_mcp.model.calendar import LATEST_MS, Calendar, TimeWindow, TocLevel, parents
@@ -129,8 +130,7 @@ class Window:
 
     since: str = ""
     until: str = ""
-    #: The words it was read from.
-    words: str = ""
+    words: Annotated[str, "Read from the query"] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated
 
 from memory_mcp import pauses
 from memory_mcp.app import App
@@ -78,8 +79,7 @@ class Status:
     store: Store
     #: False while acknowledged events are missing and no person has acknowledged that.
     healthy: bool = True
-    #: The caller's, to which searches are scoped.
-    project: str = ""
+    project: Annotated[str, "To which searches are scoped"] = ""
     notices: Sequence[str] = ()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.indexes.topics.base import Link, Related, State, Topic
@@ -60,7 +61,7 @@ class RelatedTopic:
 
     topic_id: str
     label: str
-    kind: str
+    kind: Annotated[str, "similar, co_occurring, parent or child"]
     strength: float
 
 
@@ -74,8 +75,8 @@ class TopicInfo:
     score: float | None = None
     importance: float
     keywords: Sequence[str] = ()
-    #: Of an area of several topics: the labels of the largest.
-    parts: Sequence[str] = ()
+    #: The labels of the largest.
+    parts: Annotated[Sequence[str], "Of an area: topics in it"] = ()
     #: Segments that are about it, and the events in them.
     mentions: int
     events: int = 0
@@ -88,8 +89,7 @@ class TopicInfo:
     pinned: bool = False
     #: Who gave the label; "" for the topic's own words.
     labelled_by: str = ""
-    #: Mentions week by week, this week last.
-    weeks: Sequence[int] = ()
+    weeks: Annotated[Sequence[int], "Mentions week by week, this week last"] = ()
     nodes: Sequence[TopicNode] = ()
     related: Sequence[RelatedTopic] = ()
 

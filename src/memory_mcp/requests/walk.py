@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from memory_mcp.app import App
 from memory_mcp.layers.base import Hit, Query
@@ -14,7 +14,7 @@ from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Bounds, words
 from memory_mcp.requests.people import role_of, speaker_of
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.response import Recalled, fitting
-from memory_mcp.requests.results import FullResult, full_result
+from memory_mcp.requests.results import FullResult, Result, full_result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.shapes import Window
 from memory_mcp.requests.times import times_of
@@ -69,13 +69,13 @@ class Navigated(Recalled):
 
     query: str
     path: Sequence[Step]
-    results: Sequence[FullResult]
+    results: Sequence[Result] | Sequence[FullResult]
     bounds: Mapping[str, BoundUse]
     bounds_hit: Sequence[str]
     scope: str
     window: Window | None = None
     notices: Sequence[str] = ()
-    next: str = ""
+    next: Annotated[str, "What to do with this"] = ""
 
 
 def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
