@@ -10,6 +10,7 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.indexes.base import IndexStatus
 from memory_mcp.layers.base import LayerName
 from memory_mcp.requests.limits import Range, choice
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 
 #: Days.
@@ -197,19 +198,12 @@ def topic_graph_status(app: App, request: GetTopicGraphStatus, caller: Caller) -
     del request
     caller.refuse_all(app, "the state of an index")
     found = app.topics().detail()
-    return TopicGraphStatus(
-        enabled=found.enabled,
-        healthy=found.healthy,
-        topic_count=found.topic_count,
-        message=found.message,
-        segments=found.segments,
-        unassigned=found.unassigned,
+    return copied(
+        TopicGraphStatus,
+        found,
         behind=found.behind if found.healthy else None,
         by_meaning=found.by_meaning if found.healthy else None,
-        pruned=found.pruned,
-        size_bytes=found.size_bytes,
         last_commit_at=app.calendar.iso(found.last_commit_ms) if found.last_commit_ms else "",
-        generation=found.generation,
         error=found.last_error,
     )
 
@@ -267,15 +261,12 @@ def _detail(app: App, status: IndexStatus) -> IndexDetail:
         """Return a time (UTC ms) as local ISO text; "" for 0."""
         return app.calendar.iso(ms) if ms else ""
 
-    return IndexDetail(
-        size_bytes=status.size_bytes,
+    return copied(
+        IndexDetail,
+        status,
         last_commit_at=when(status.last_commit_ms),
         last_prune_at=when(status.last_prune_ms),
         pruned=dict(status.pruned),
         documents=dict(status.counts),
-        behind=status.behind,
-        building=status.building,
-        generation=status.generation,
-        parts=status.parts,
         error=status.last_error,
     )

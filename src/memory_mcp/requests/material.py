@@ -52,7 +52,7 @@ def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions:
     """Return the best quotations about a topic, each with statements of its segment, within `budget` tokens.
 
     At most `_QUOTED` quotations, and `_BESIDE` statements beside each; with `decisions` the statements
-    come before their quotation. A line that repeats a grip is left out. Where nothing is found or fits,
+    come before their quotation. A line that repeats a grip, or does not fit, is left out. Where nothing is found or fits,
     `text` is "" and `nothing` says so. Raises InvalidQuery for an empty or too long topic.
     """
     asked = words(topic)
@@ -69,7 +69,11 @@ def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions:
         settled = [said for said in beside.pop(hit.node_id, []) if said[0] != grip_id][:_BESIDE]
         for grip, line in [*settled, own] if decisions else [own, *settled]:
             lines.setdefault(grip, line)
-    text = _fitting(head, list(lines.values()), budget, app.settings.retrieval.token_factor)
+    kept: list[str] = []
+    for line in lines.values():
+        if estimate_tokens(fence("\n".join([head, *kept, line])), app.settings.retrieval.token_factor) <= budget:
+            kept.append(line)
+    text = fence("\n".join([head, *kept])) if kept else ""
     return Material(asked, text, f"Nothing about it was found in {scoped.words}.")
 
 
@@ -136,7 +140,13 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
         scope = Scope(project=session.project or None, window=TimeWindow(session.start_ms, session.end_ms + 1))
         own = [c for c in app.tree.segments_below(ROOT, scope) if c.session_id == session.session_id]
     else:
-        about, latest = f"the latest work in {scoped.words}", [cut for cut in _latest(app, scoped) if not cut.thread]
+        # Of as many whole days as it takes to have enough.
+        about, found = f"the latest work in {scoped.words}", list[Segment]()
+        for day in reversed(app.tree.descendants(ROOT, TocLevel.DAY, scoped.project)):
+            found += app.tree.segments_below(NodeId(day), Scope(project=scoped.project))
+            if len(found) >= _EARLIER:
+                break
+        latest = sorted((cut for cut in found if not cut.thread), key=lambda cut: cut.start)
         own = [cut for cut in latest if cut.session_id == latest[-1].session_id]
         other = [cut for cut in latest if cut.session_id != latest[-1].session_id]
     told = stretches(app.storage, own[::-1], _LAST, _LAST)[::-1]
@@ -167,19 +177,6 @@ def _session(app: App, session_id: str, scoped: Scoped) -> SessionInfo:
     return alike[0]
 
 
-def _latest(app: App, scoped: Scoped) -> list[Segment]:
-    """Return the segments of the latest days of a scope, in order of time.
-
-    As many whole days as it takes to have `_EARLIER` segments, or all; segments of subagents are among them.
-    """
-    found: list[Segment] = []
-    for day in reversed(app.tree.descendants(ROOT, TocLevel.DAY, scoped.project)):
-        found += app.tree.segments_below(NodeId(day), Scope(project=scoped.project))
-        if len(found) >= _EARLIER:
-            break
-    return sorted(found, key=lambda cut: cut.start)
-
-
 def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, str]]]:
     """Return by segment id the telling statements of each hit's segment, as pairs of grip id and line.
 
@@ -197,15 +194,3 @@ def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, s
                 for said, label in [*ranked_of(stretch, newest=False)[: _BESIDE - len(asked)], *asked]
             ]
     return made
-
-
-def _fitting(head: str, lines: Sequence[str], budget: int, factor: float) -> str:
-    """Return the lines that fit a token budget, in order, fenced behind a heading; "" where none does.
-
-    A line that is too long for what is left is skipped, and shorter ones after it are still taken.
-    """
-    kept: list[str] = []
-    for line in lines:
-        if estimate_tokens(fence("\n".join([head, *kept, line])), factor) <= budget:
-            kept.append(line)
-    return fence("\n".join([head, *kept])) if kept else ""

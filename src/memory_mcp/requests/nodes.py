@@ -131,13 +131,21 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
     listing = list_children(app, opened, scoped, limit, request.cursor, full)
+    key, context = segment_key_of(opened.node_id) if opened.level is TocLevel.SEGMENT else None, None
+    if key is not None and (segment := app.storage.toc.segments([key]).get(key)) is not None:
+        told = app.tree.context(segment, scoped.project)
+        context = Context(
+            session_id=segment.session_id,
+            before=[shapes.event(e, app.calendar) for e in told.before],
+            parents=[shapes.child(n) for n in reversed(told.parents)],
+        )
     return WholeNode(
         node=shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped), _over(app, opened)),
         children=listing.children,
         next_cursor=listing.cursor(len(listing.children)),
         folded=listing.folded,
         folded_cursor=listing.folded_cursor,
-        context=_context(app, opened.node_id, scoped) if opened.level is TocLevel.SEGMENT else None,
+        context=context,
         scope=scoped.words,
     )
 
@@ -151,20 +159,6 @@ def _neighbours(app: App, node_id: NodeId, scoped: Scoped) -> tuple[str, str]:
     own = (times[node_id].start_ms, node_id)
     order = sorted((n.start_ms, i) for i, n in times.items() if i != node_id)
     return next((i for s, i in reversed(order) if (s, i) < own), ""), next((i for s, i in order if (s, i) > own), "")
-
-
-def _context(app: App, node_id: str, scoped: Scoped) -> Context | None:
-    """Return a segment's context: its session, the end of that session's segment before, and its periods from day to year.
-
-    None where no segment of that id is stored.
-    """
-    key = segment_key_of(node_id)
-    segment = app.storage.toc.segments([key]).get(key) if key is not None else None
-    if segment is None:
-        return None
-    found = app.tree.context(segment, scoped.project)
-    before = [shapes.event(e, app.calendar) for e in found.before]
-    return Context(session_id=segment.session_id, before=before, parents=[shapes.child(n) for n in reversed(found.parents)])
 
 
 def _over(app: App, node: TocNode) -> Mapping[GripId, Superseded]:

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
-from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.audit import Act
 from memory_mcp.model.ids import parse_topic_id
 from memory_mcp.model.toc import AGENT
@@ -24,7 +23,6 @@ from memory_mcp.requests.topic_shapes import (
     TopicInfo,
     TopicSegment,
     info_of,
-    local_day,
     next_cursor,
     related_of,
 )
@@ -204,10 +202,14 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
 def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     """Give a topic the label that its scope sees from now on, or take it back for ""; a change is recorded in the audit log.
 
-    An empty project is not widened to all. Raises InvalidQuery also for a label that is too long or refused,
-    NotFound and LayerUnavailable; as `get_topic`.
+    It is cleaned of secrets, white space runs and unprintable characters. An empty project is not widened to all. Raises
+    InvalidQuery also for a label that is too long or refused, NotFound and LayerUnavailable; as `get_topic`.
     """
-    label = _label(app.gate, request.label)
+    label = "".join(c for c in " ".join(app.gate.words(request.label).split()) if c.isprintable())
+    if request.label.strip() and not label:
+        raise InvalidQuery("the label is refused: own output", "Nothing was changed. Say it in words of your own.")
+    if len(label) > MAX_LABEL:
+        raise InvalidQuery(f"label is too long: at most {MAX_LABEL} characters", "Nothing was changed.")
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller, widens=False))
     topic = app.topics().label(opened.topic.topic_id, label, opened.scoped.project, AGENT)
     if topic.label != opened.topic.label:
@@ -247,19 +249,6 @@ class _Opened:
             label = ""
             with suppress(NotFound):
                 label = self.graph.topic(turn.other, self.view).label if turn.other else ""
-            when = local_day(self._app, turn.at_ms)
+            when = self._app.calendar.day_of(turn.at_ms)
             made.append(Turned(when=when, what=turn.what, topic_id=turn.other or "", label=label))
         return made
-
-
-def _label(gate: Gate, given: str) -> str:
-    """Return a label cleaned of secrets, white space runs and unprintable characters; "" for "".
-
-    Raises InvalidQuery for one that is too long, or of which nothing may be stored.
-    """
-    label = "".join(c for c in " ".join(gate.words(given).split()) if c.isprintable())
-    if given.strip() and not label:
-        raise InvalidQuery("the label is refused: own output", "Nothing was changed. Say it in words of your own.")
-    if len(label) > MAX_LABEL:
-        raise InvalidQuery(f"label is too long: at most {MAX_LABEL} characters", "Nothing was changed.")
-    return label

@@ -48,6 +48,12 @@ def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
     return tuple((f.name, f.default is MISSING and f.default_factory is MISSING, f.default) for f in fields(kind))
 
 
+def copied(kind: type[T], value: object, /, **others: Any) -> T:
+    """Return a dataclass `kind` with the fields `others`, and all of its other fields copied from those of `value`."""
+    known: Any = kind
+    return kind(**{f.name: getattr(value, f.name) for f in fields(known) if f.name not in others}, **others)
+
+
 def compact(value: Any) -> str:
     """Return a value, put through `as_json`, as JSON text without white space between tokens; letters beyond ASCII stay."""
     return json.dumps(as_json(value), ensure_ascii=False, separators=(",", ":"))

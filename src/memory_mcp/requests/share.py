@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
 from memory_mcp.model.audit import Act
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp.sharing import client, run
 from memory_mcp.sharing.leaving import Leaving, rules_of, way_of
@@ -222,7 +223,12 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
     project = known_project(app, request.project)
     space = request.space or sharing.space
     others = {name: one for name, one in sharing.projects.items() if name != project}
-    shared = SharedProject(space, app.clock.now_ms(), _ways(app, project))
+    # Of the ways in which recorded names and sessions lead to a project, that of its own name is always one.
+    names = app.storage.projects.names
+    streams = [(recorded, session) for _, recorded, session, _ in app.storage.projects.streams()]
+    leading = [one for one in streams if names.shown(*one) == project]
+    ways = tuple(sorted({way_of(names, *one) for one in [(project, ""), *leading]}))
+    shared = SharedProject(space, app.clock.now_ms(), ways)
     now = replace(sharing, projects={**others, project: shared})
     place.keep(now)
     _record(app, "share", request.by, project)
@@ -237,19 +243,6 @@ def _needs(place: SharePlace, space: str) -> str:
     """Return "writer", which publishing takes, where the key is known to be only a reader's in the space; else ""."""
     role = place.progress().roles.get(space, ["", ""])[1]
     return "writer" if role == run.READER else ""
-
-
-def _ways(app: App, project: str) -> tuple[str, ...]:
-    """Return digests of the ways (see `way_of`) in which recorded names and sessions lead to a project now, sorted.
-
-    That of its own name is always among them.
-    """
-    names = app.storage.projects.names
-    found = {way_of(names, project, "")}
-    for _, recorded, session, _ in app.storage.projects.streams():
-        if names.shown(recorded, session) == project:
-            found.add(way_of(names, recorded, session))
-    return tuple(sorted(found))
 
 
 def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareChanged:
@@ -309,7 +302,9 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
     member, role = (*progress.roles.get(sharing.space, []), "", "")[:2]
     names = dict.fromkeys((*sharing.projects, *progress.left))
     counted = _would_leave(app, place, sharing) if sharing.url else {}
-    return ShareState(
+    return copied(
+        ShareState,
+        progress,
         url=sharing.url,
         space=sharing.space,
         member=member,
@@ -323,16 +318,9 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
             ProjectCame(project=name, came=count, last=app.calendar.iso(at))
             for name, (count, at) in sorted(progress.came.items())
         ],
-        people=progress.people,
         last=_when(app, progress.last_ok_ms),
         offline_since=_when(app, progress.offline_since_ms),
         error=damaged or progress.error,
-        kept_back=progress.kept_back,
-        refused=progress.refused,
-        forgotten_there=progress.forgotten_there,
-        forgotten_here=progress.forgotten_here,
-        corrected=progress.corrected,
-        held=progress.held,
     )
 
 

@@ -98,7 +98,10 @@ def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
     else:
         title, lines = _title(app, what, request, shown), _LINES[what](shown)
         text = fence("\n".join([f"# {title}", "", *lines]).rstrip()) + "\n"
-    return ShownFile(name=f"{_file_name(what, request)}.{ending}", media_type=media_type, text=text)
+    told = {"node": request.node.removeprefix("toc:"), "query": "search " + request.query}.get(what, f"{what} {request.session}")
+    # Lower-case letters, digits and hyphens, which no shell reads as anything else.
+    said = _ODD.sub("-", told.lower()).strip("-")[:_NAME].strip("-")
+    return ShownFile(name=f"memory-{said or what}.{ending}", media_type=media_type, text=text)
 
 
 def _node(app: App, request: ExportShown, caller: Caller) -> object:
@@ -270,13 +273,3 @@ def _quoted(text: str) -> list[str]:
 def _line(text: str) -> str:
     """Return a text on one line: each run of white space becomes one space."""
     return " ".join(text.split())
-
-
-def _file_name(what: str, request: ExportShown) -> str:
-    """Return a file name, without its ending, of lower-case letters, digits and hyphens, which no shell reads as anything else.
-
-    It begins with memory- and says in at most `_NAME` characters what is in the file.
-    """
-    told = {"node": request.node.removeprefix("toc:"), "query": "search " + request.query}.get(what, f"{what} {request.session}")
-    said = _ODD.sub("-", told.lower()).strip("-")[:_NAME].strip("-")
-    return f"memory-{said or what}"

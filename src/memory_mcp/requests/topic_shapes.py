@@ -10,6 +10,7 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.requests.cursors import offset_cursor
 from memory_mcp.requests.excerpts import Excerpt
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, bullet
 from memory_mcp.summarize.sentences import shorten
@@ -136,24 +137,25 @@ class Segments:
 
     def segments(self, topic: Topic, links: Sequence[Link], most: int) -> list[TopicSegment]:
         """Return the stored segment of each link with at most `most` statements, in the order in which these were made."""
-        nodes = self._nodes(links)
-        return [self._segment(nodes[one.node_id], one, topic, most) for one in links if one.node_id in nodes]
+        nodes, made = self._nodes(links), []
+        for link in links:
+            if (node := nodes.get(link.node_id)) is not None:
+                chosen = self._ranked(node, topic)[:most]
+                made.append(
+                    TopicSegment(
+                        node_id=node.node_id,
+                        when=self._when(link),
+                        title=_title(node),
+                        relevance=round(link.relevance, 2),
+                        project="" if link.project == self._scoped.project else link.project,
+                        bullets=[bullet(one) for one in node.bullets if one in chosen],
+                    )
+                )
+        return made
 
     def _nodes(self, links: Sequence[Link]) -> Mapping[NodeId, TocNode]:
         """Return the nodes of links that the scope holds, by id."""
         return self._app.tree.nodes([link.node_id for link in links], self._scoped.project)
-
-    def _segment(self, node: TocNode, link: Link, topic: Topic, most: int) -> TopicSegment:
-        """Return a segment with the `most` statements that say most about the topic, in their own order."""
-        chosen = self._ranked(node, topic)[:most]
-        return TopicSegment(
-            node_id=node.node_id,
-            when=self._when(link),
-            title=_title(node),
-            relevance=round(link.relevance, 2),
-            project="" if link.project == self._scoped.project else link.project,
-            bullets=[bullet(one) for one in node.bullets if one in chosen],
-        )
 
     def _ranked(self, node: TocNode, topic: Topic) -> list[TocBullet]:
         """Return a node's statements, those that say most about the query and the topic first."""
@@ -179,10 +181,10 @@ def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
         keywords=topic.keywords[:keywords],
         parts=topic.parts if len(topic.parts) > 1 else (),
         mentions=topic.mentions,
-        first_mentioned=local_day(app, topic.first_ms),
-        last_mentioned=local_day(app, topic.last_ms),
+        first_mentioned=app.calendar.day_of(topic.first_ms),
+        last_mentioned=app.calendar.day_of(topic.last_ms),
         state=topic.state,
-        since="" if topic.state is State.ACTIVE else local_day(app, topic.since_ms),
+        since="" if topic.state is State.ACTIVE else app.calendar.day_of(topic.since_ms),
         pinned=topic.pinned,
         labelled_by=topic.labelled_by,
     )
@@ -190,12 +192,7 @@ def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
 
 def related_of(one: Related) -> RelatedTopic:
     """Return a related topic as it is shown, its strength rounded to two places."""
-    return RelatedTopic(topic_id=one.topic_id, label=one.label, kind=one.kind, strength=round(one.strength, 2))
-
-
-def local_day(app: App, ms: int) -> str:
-    """Return the day of a moment (UTC ms) as YYYY-MM-DD, in the memory's time zone."""
-    return app.calendar.day_of(ms)
+    return copied(RelatedTopic, one, strength=round(one.strength, 2))
 
 
 def next_cursor(end: int, total: int, question: tuple[str, ...]) -> str:
