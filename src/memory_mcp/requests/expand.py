@@ -19,7 +19,7 @@ from memory_mcp.model.orders import flag_of
 from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.requests.excerpts import ELLIPSIS, cut_out, head_and_tail
 from memory_mcp.requests.limits import AROUND, TOKENS
-from memory_mcp.requests.plain import fullest, tokens_of
+from memory_mcp.requests.plain import fits_in, fullest, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, visible_evidence
 
@@ -178,11 +178,8 @@ class _Fitting:
         needed = min(-(-cost // _STEP) * _STEP, TOKENS.most)
         base = replace(self._bare, truncated=True, more={"token_budget": needed})
         silent = replace(base, excerpt_events=tuple(replace(e, text="") for e in base.excerpt_events))
+        fits = fits_in(budget, self._factor)
         longest = 2 * max(len(e.text) for e in (*self._found.before, *self._found.excerpt, *self._found.after))
-
-        def fits(response: ExpandResponse) -> bool:
-            """Return whether a response costs at most `budget` tokens."""
-            return tokens_of(response, self._factor) <= budget
 
         def quoted(width: int) -> ExpandResponse:
             """Return the response with the quotation alone, cut to `width` characters."""

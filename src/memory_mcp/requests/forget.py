@@ -75,7 +75,15 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
         hint = "A person confirms it on a terminal: memory-mcp forget ... --yes (or sets server.forget_by_tool = true)."
         raise InvalidQuery("a tool may only try out what forgetting would take", hint)
     if request.value:
-        _refuse_common(app, wanted)
+        # Looked at are events of the whole log: what stands in most of them would leave gaps in most.
+        tombstones, last = Tombstones.tried(wanted), app.storage.events.last_seq()
+        step = max(last // _SLICES, _SLICE)
+        texts = [e.event.text for start in range(0, last, step) for e in app.storage.events.after(start, _SLICE)]
+        held = sum(tombstones.clean(text) != text for text in texts)
+        if held >= _COMMON and held > _SHARE * len(texts):
+            hint = "Give more of what stands around it, or forget the event, session or project that told it."
+            share = f"{held / len(texts):.0%}"
+            raise InvalidQuery(f"the value stands in some {share} of everything that is stored", f"Nothing was forgotten. {hint}")
     told = Forgetting(app).carry_out(wanted, request.by, subject)
     note = "Backups outside the data directory and other machines keep what they have; restored here, it stays forgotten."
     return _shape(app, told, True, note)
@@ -118,23 +126,6 @@ def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
         segments = app.storage.events.in_segments(list(app.storage.toc.segments(known.members).values()))
         return Wanted(events=[event for several in segments.values() for event in several]), "topic"
     return Wanted(ranges=_ranges(app, request)), " ".join(timed)
-
-
-def _refuse_common(app: App, wanted: Wanted) -> None:
-    """Raise InvalidQuery for a value that occurs in too many texts, which would leave gaps in most of them.
-
-    Up to about `_SLICES` times `_SLICE` events from the whole log are looked at: refused with at least
-    `_COMMON` of them and more than the share `_SHARE`.
-    """
-    tombstones, last = Tombstones.tried(wanted), app.storage.events.last_seq()
-    step = max(last // _SLICES, _SLICE)
-    texts = [e.event.text for start in range(0, last, step) for e in app.storage.events.after(start, _SLICE)]
-    held = sum(tombstones.clean(text) != text for text in texts)
-    if held >= _COMMON and held > _SHARE * len(texts):
-        raise InvalidQuery(
-            f"the value stands in some {held / len(texts):.0%} of everything that is stored",
-            "Nothing was forgotten. Give more of what stands around it, or forget the event, session or project that told it.",
-        )
 
 
 def _ranges(app: App, request: Forget) -> list[Range]:

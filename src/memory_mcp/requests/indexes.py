@@ -149,12 +149,11 @@ class PrunedIndex:
     message: str
 
 
-def teleport_status(app: App, request: GetTeleportStatus, caller: Caller) -> TeleportStatus:
+def teleport_status(app: App, _: GetTeleportStatus, caller: Caller) -> TeleportStatus:
     """Return the state of the keyword and the vector index with their health in words, and details of every index.
 
     Raises InvalidQuery for a caller bound to one project.
     """
-    del request
     caller.refuse_all(app, "the state of an index")
     bm25, vector = app.teleport(LayerName.BM25).status(), app.teleport(LayerName.VECTOR).status()
     said = [
@@ -173,13 +172,12 @@ def teleport_status(app: App, request: GetTeleportStatus, caller: Caller) -> Tel
     )
 
 
-def vector_status(app: App, request: GetVectorStatus, caller: Caller) -> VectorStatus:
+def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
     """Return the state of the vector index, with its numbers.
 
     These are 0, "" or None where it does not exist. `message` says what is wrong, or "healthy" with a
     remark on the model. Raises InvalidQuery for a caller bound to one project.
     """
-    del request
     caller.refuse_all(app, "the state of an index")
     status = app.teleport(LayerName.VECTOR).status()
     found = app.accelerators.statuses().get(IndexName.VECTOR)
@@ -193,9 +191,8 @@ def vector_status(app: App, request: GetVectorStatus, caller: Caller) -> VectorS
     )
 
 
-def topic_graph_status(app: App, request: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
+def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
     """Return the state of the topic graph, also of one that is off. Raises InvalidQuery for a caller bound to one project."""
-    del request
     caller.refuse_all(app, "the state of an index")
     found = app.topics().detail()
     return copied(

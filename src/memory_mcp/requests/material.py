@@ -95,7 +95,15 @@ def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
     known = app.tree.descendants(ROOT, TocLevel.WEEK, scoped.project)
     if not week.strip() and not known:
         return Material("the latest week", "", f"Nothing is recorded yet in {scoped.words}.")
-    node_id = _week_id(app, week) if week.strip() else known[-1]
+    node_id = known[-1] if known else NodeId(ROOT)
+    if week.strip():
+        try:
+            node_id = times_of(app).node_id(week)
+        except InvalidQuery:
+            node_id = NodeId(ROOT)
+        if level_of(node_id) is not TocLevel.WEEK:
+            hint = "Write 2026-W05, 'last week' or toc:week:2026-W05; empty: the latest week."
+            raise InvalidQuery(f"not a week: {week[:_SHOWN]!r}", hint)
     cuts = app.tree.segments_below(node_id, Scope(project=scoped.project))
     window = app.calendar.window(node_id)
     days = f"{app.calendar.day_of(window.start_ms)} to {app.calendar.day_of(window.end_ms - 1)}"
@@ -106,20 +114,6 @@ def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
     near = sorted(known, key=lambda i: abs(app.calendar.window(i).start_ms - window.start_ms))[:_NEAREST]
     beside = f" Nearest weeks that hold something: {', '.join(sorted(near))}." if near else ""
     return Material(about, text, f"Nothing is recorded in {about} in {scoped.words}.{beside}")
-
-
-def _week_id(app: App, week: str) -> NodeId:
-    """Return the id of the week that a text names. Raises InvalidQuery for anything else, also for another period."""
-    invalid = InvalidQuery(
-        f"not a week: {week[:60]!r}", "Write 2026-W05, 'last week' or toc:week:2026-W05; empty: the latest week."
-    )
-    try:
-        node_id = times_of(app).node_id(week)
-    except InvalidQuery:
-        raise invalid from None
-    if level_of(node_id) is not TocLevel.WEEK:
-        raise invalid
-    return node_id
 
 
 def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Material:

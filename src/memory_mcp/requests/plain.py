@@ -70,6 +70,11 @@ def tokens_of(value: Any, factor: float) -> int:
     return estimate_tokens(compact(value), factor)
 
 
+def fits_in(budget: float, factor: float) -> Callable[[object], bool]:
+    """Return a function that says whether a response costs at most `budget` tokens; `factor` scales their estimate."""
+    return lambda value: tokens_of(value, factor) <= budget
+
+
 def fullest(make: Callable[[int], T], fits: Callable[[T], bool], least: int, most: int) -> T | None:
     """Return what is made of the largest number from `least` to `most` that fits; None if not even `least` does.
 

@@ -71,9 +71,8 @@ class Planned(Classified):
     escalates_when: str = ""
 
 
-def plan_query(app: App, request: PlanQuery, caller: Caller) -> Planned:
+def plan_query(app: App, request: PlanQuery, _: Caller) -> Planned:
     """Return a question's plan (intent, tier, mode, order of layers, bounds) without running it. Raises InvalidQuery."""
-    del caller
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
     how = search_options(times, request.intent, request.mode, request.bounds, None, timeout)
     query = limits.words(request.query)
@@ -91,9 +90,8 @@ def plan_query(app: App, request: PlanQuery, caller: Caller) -> Planned:
     )
 
 
-def classify_query(app: App, request: ClassifyQuery, caller: Caller) -> Classified:
+def classify_query(app: App, request: ClassifyQuery, _: Caller) -> Classified:
     """Return a question's intent, window and deadline, without searching. Raises InvalidQuery (time, timeout or query)."""
-    del caller
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
     query = limits.words(request.query)
     plan = app.plan(Query(query), search_options(times, timeout_ms=timeout))

@@ -300,8 +300,21 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
         sharing, damaged = Sharing(), str(error)
     progress = place.progress()
     member, role = (*progress.roles.get(sharing.space, []), "", "")[:2]
-    names = dict.fromkeys((*sharing.projects, *progress.left))
-    counted = _would_leave(app, place, sharing) if sharing.url else {}
+    counted, projects = _would_leave(app, place, sharing) if sharing.url else {}, []
+    for name in dict.fromkeys((*sharing.projects, *progress.left)):
+        shared, (left, at) = sharing.projects.get(name), progress.left.get(name) or (0, 0)
+        would_leave, waits = counted.get(name, (0, 0))
+        needs = _needs(place, shared.space) if shared else ""
+        share = ProjectShare(
+            project=name,
+            space=shared.space if shared else "",
+            left=left,
+            last=_when(app, at),
+            would_leave=0 if needs else would_leave,
+            waits=waits,
+            needs=needs,
+        )
+        projects.append(share)
     return copied(
         ShareState,
         progress,
@@ -310,10 +323,7 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
         member=member,
         role=role,
         has_key=bool(place.key),
-        projects=[
-            _project(app, place, sharing.projects.get(name), name, progress.left.get(name), counted.get(name, (0, 0)))
-            for name in names
-        ],
+        projects=projects,
         came=[
             ProjectCame(project=name, came=count, last=app.calendar.iso(at))
             for name, (count, at) in sorted(progress.came.items())
@@ -321,26 +331,6 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
         last=_when(app, progress.last_ok_ms),
         offline_since=_when(app, progress.offline_since_ms),
         error=damaged or progress.error,
-    )
-
-
-def _project(
-    app: App, place: SharePlace, shared: SharedProject | None, name: str, left: list[int] | None, counted: tuple[int, int]
-) -> ProjectShare:
-    """Return one project's state; `left` is (events, UTC ms of the last), `counted` (would leave, wait).
-
-    `shared` is None for one that is not shared now. None would leave while a role is needed.
-    """
-    count, at = left or (0, 0)
-    needs = _needs(place, shared.space) if shared else ""
-    return ProjectShare(
-        project=name,
-        space=shared.space if shared else "",
-        left=count,
-        last=_when(app, at),
-        would_leave=0 if needs else counted[0],
-        waits=counted[1],
-        needs=needs,
     )
 
 

@@ -91,7 +91,7 @@ def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
     if len(named) != 1:
         raise InvalidQuery("name one of node, session, grip and query", "Use the links of a page.")
     [what] = named
-    shown = _clean(app, as_json(_SHOWN[what](app, request, caller)))
+    shown = _clean(app, as_json(_shown(app, what, request, caller)))
     ending, media_type = _KINDS[form]
     if form is FileForm.JSON:
         text = json.dumps(neutral_json(shown), ensure_ascii=False, indent=1) + "\n"
@@ -141,14 +141,18 @@ def _session(app: App, request: ExportShown, caller: Caller) -> object:
     return get_events(app, asked, caller)
 
 
-def _grip(app: App, request: ExportShown, caller: Caller) -> object:
-    """Return a citation with its surroundings, in the largest budget. Raises NotFound for an unknown one."""
-    asked = ExpandRequest(grip_id=request.grip, before=request.before, after=request.after, token_budget=TOKENS.most)
-    return expand(app, asked, caller)
+def _shown(app: App, what: str, request: ExportShown, caller: Caller) -> object:
+    """Return the response about the thing `what` that is named: node, session, citation in the largest budget, or lean answer.
 
-
-def _answer(app: App, request: ExportShown, caller: Caller) -> object:
-    """Return the lean answer to the query with the request's filters. Raises InvalidQuery for an invalid argument."""
+    Raises NotFound for an unknown one, InvalidQuery for an invalid argument.
+    """
+    if what == "node":
+        return _node(app, request, caller)
+    if what == "session":
+        return _session(app, request, caller)
+    if what == "grip":
+        cited = ExpandRequest(grip_id=request.grip, before=request.before, after=request.after, token_budget=TOKENS.most)
+        return expand(app, cited, caller)
     asked = SearchRequest(
         query=request.query,
         limit=request.limit or SEARCHED.default,
@@ -162,9 +166,6 @@ def _answer(app: App, request: ExportShown, caller: Caller) -> object:
         cursor=request.cursor,
     )
     return search(app, asked, caller)
-
-
-_SHOWN = {"node": _node, "session": _session, "grip": _grip, "query": _answer}
 
 
 def _clean(app: App, value: Any, name: str = "") -> Any:
@@ -263,10 +264,7 @@ def _said(event: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> list[str]:
-    """Return the lines of a text, each behind "> ", so that none reads as a heading of the file.
-
-    [] for "".
-    """
+    """Return the lines of a text, each behind "> ", so that none reads as a heading of the file; [] for ""."""
     return [f"> {line}".rstrip() for line in text.splitlines()]
 
 

@@ -47,6 +47,7 @@ class Lag:
     """How far the tree is behind the events."""
 
     events: int
+    #: That the slowest index lacks; None for none.
     index_changes: int | None = None
     error: str = ""
 
@@ -98,7 +99,13 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
         statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
     stats = app.storage.stats(text=False)
     layers = [copied(LayerInfo, s, contract=asdict(CONTRACTS[s.name]) if full else {}) for s in statuses]
-    if bound is not None:
+    if bound is None:
+        behind = max((s.behind for s in app.accelerators.statuses().values()), default=0)
+        lag = Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=caller.deriver_error)
+    else:
+        # Events of the project that are in no segment yet.
+        stored = sum(one.events for one in app.storage.projects.activity() if one.name == bound)
+        lag = Lag(events=max(0, stored - app.tree.tally(bound).events))
         # What a layer counts is everybody's: the project's own segments are what each of them holds of it.
         own = app.tree.tally(bound).segments
         layers = [replace(layer, count=own) for layer in layers]
@@ -107,7 +114,7 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
         name=tier.label,
         layers=layers,
         embedder=app.accelerators.embedder,
-        lag=_lag(app, stats, caller.deriver_error, bound),
+        lag=lag,
         store=_store(app, stats, full, bound),
         healthy=app.storage.loss is None,
         project=app.storage.projects.names.of(caller.project),
@@ -135,21 +142,6 @@ def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
         yield f"recording of {name} is paused {f'until {app.calendar.iso(end)}' if end else 'until: memory-mcp resume'}"
     if (summarizer := app.settings.summarizer).is_on:
         yield f"summaries are improved by {summarizer.provider} {summarizer.name}; see: memory-mcp spend"
-
-
-def _lag(app: App, stats: StoreStats, error: str, bound: str | None) -> Lag:
-    """Return how far the tree and the indexes are behind the events, with the deriver's last error.
-
-    For a caller bound to a project (`bound`): that project's events that are in no segment yet, and neither
-    index changes nor the error. Else: events after the deriver's mark, and the changes that the slowest index
-    lacks (None for none).
-    """
-    if bound is not None:
-        # Events of the project that are in no segment yet.
-        stored = sum(one.events for one in app.storage.projects.activity() if one.name == bound)
-        return Lag(events=max(0, stored - app.tree.tally(bound).events))
-    behind = max((s.behind for s in app.accelerators.statuses().values()), default=0)
-    return Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=error)
 
 
 def _store(app: App, stats: StoreStats, full: bool, bound: str | None) -> Store:

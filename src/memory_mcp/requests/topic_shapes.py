@@ -130,7 +130,11 @@ class Segments:
             text = "" if best is None or best.text in said else best.text
             said.add(text)
             bare = TopicNode(
-                node_id=node.node_id, when=self._when(link), title=_title(node), relevance=round(link.relevance, 2), grip=grip
+                node_id=node.node_id,
+                when=self._app.calendar.iso(link.start_ms)[:16],
+                title=_title(node),
+                relevance=round(link.relevance, 2),
+                grip=grip,
             )
             made.append(Passage(bare, Excerpt(text, weights)))
         return made
@@ -144,7 +148,7 @@ class Segments:
                 made.append(
                     TopicSegment(
                         node_id=node.node_id,
-                        when=self._when(link),
+                        when=self._app.calendar.iso(link.start_ms)[:16],
                         title=_title(node),
                         relevance=round(link.relevance, 2),
                         project="" if link.project == self._scoped.project else link.project,
@@ -162,10 +166,6 @@ class Segments:
         from memory_mcp.layers.topics import by_telling  # numpy, behind it, would double the time to the handshake
 
         return by_telling(node, topic, self._query)
-
-    def _when(self, link: Link) -> str:
-        """Return a link's beginning as YYYY-MM-DDTHH:MM in the memory's time zone."""
-        return self._app.calendar.iso(link.start_ms)[:16]
 
 
 def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:

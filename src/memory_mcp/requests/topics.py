@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from memory_mcp.app import App
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.limits import RESULTS, TOKENS, Range, words
-from memory_mcp.requests.plain import fullest, tokens_of
+from memory_mcp.requests.plain import fits_in, fullest
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.times import times_of
@@ -145,14 +145,11 @@ def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: flo
         """Return the response with the first `count` topics, each cut as `step` says."""
         return replace(bare, topics=[one.shown(*step) for one in found[:count]])
 
-    def fits(response: FoundTopics) -> bool:
-        """Return whether a response costs at most `tokens`."""
-        return tokens_of(response, factor) <= tokens
-
     def shortest(count: int) -> FoundTopics:
         """Return the response with the first `count` topics, each with as little as the last of `_STEPS`."""
         return made(count, _STEPS[-1])
 
+    fits = fits_in(tokens, factor)
     for step in _STEPS:
         if fits(whole := made(len(found), step)):
             return whole

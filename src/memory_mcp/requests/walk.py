@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import Hit, Query
+from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import Budget
-from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Bounds, words
@@ -87,7 +86,13 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
     if start != ROOT:
         app.tree.node(start, scoped.project)
     found = app.agentic.navigate(asked, budget, times.now_ms, start)
-    results = [_evidence(hit, app.calendar) for hit in found.hits]
+    results = []
+    for hit in found.hits:
+        result = full_result(hit, app.calendar)
+        if hit.node_id and hit.grip_id:  # goes under its node's id, its own citation first
+            grip_ids = tuple(dict.fromkeys((hit.grip_id, *result.grip_ids)))
+            result = replace(result, id=hit.node_id, kind=hit.level, grip_ids=grip_ids)
+        results.append(result)
     kept = fitting(app, results, budget.bounds.max_token_budget)
     notices = list(found.notices)
     if left_out := len(results) - len(kept):
@@ -108,19 +113,6 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
         notices=[*notices, *scoped.notices(app, bool(found.hits))],
         next=f"expand_grip {grips[0]} shows the conversation around the best match" if grips else "",
     )
-
-
-def _evidence(hit: Hit, calendar: Calendar) -> FullResult:
-    """Return a hit with all its fields.
-
-    Its own citation, where it has one in a node, comes first and goes under the node's id. Hits without a
-    node or without a citation of their own stay as `full_result` makes them.
-    """
-    found = full_result(hit, calendar)
-    if not (hit.node_id and hit.grip_id):
-        return found
-    grips = dict.fromkeys((hit.grip_id, *found.grip_ids))
-    return replace(found, id=hit.node_id, kind=hit.level, grip_ids=tuple(grips))
 
 
 def _used(budget: Budget) -> dict[str, BoundUse]:

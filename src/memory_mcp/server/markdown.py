@@ -140,10 +140,7 @@ def _quoted(text: str, mark: str) -> Iterator[str]:
 
 
 def _bold_name(value: Any) -> str:
-    """Return a recorded name or title on one line.
-
-    Several asterisks in a row become one, as they would end bold type.
-    """
+    """Return a recorded name or title on one line; several asterisks in a row, which would end bold type, become one."""
     return re.sub(r"\*{2,}", "*", _inline(value))
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from memory_mcp.layers.base import Hit, Query
+from memory_mcp.layers.base import Query
 from memory_mcp.model.fencing import fence
 
 if TYPE_CHECKING:
@@ -35,10 +35,12 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
         The text for the model; where acknowledged events are missing, that comes first, also where a search finds nothing.
 
     """
+    from memory_mcp.model.orders import flag_of
     from memory_mcp.policy.plan import How
     from memory_mcp.policy.relevance import Confidence
     from memory_mcp.question.intent import Intent
     from memory_mcp.text import query_terms
+    from memory_mcp.toc.statements import named, quoted
 
     asked = prompt[:_PROMPT].strip()
     project = app.storage.projects.names.of(project)
@@ -55,21 +57,10 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
         return fence("\n".join(missing)) if missing else ""
     least = found.hits[0].score * _BESIDE
     fitting = [h for h in found.hits if h.score >= least and h.session_id != session_id and h.grip_ids]
-    lines = dict.fromkeys(_line(app, hit) for hit in fitting)
+    lines: dict[str, None] = {}
+    for hit in fitting:
+        who, flag = named(hit.speaker) or hit.role, flag_of(hit.quote)
+        said = f"{app.calendar.local(hit.timestamp):%Y-%m-%d %H:%M}, {who} said: {quoted(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
+        lines[f"- {said} ({flag})" if flag else f"- {said}"] = None
     told = [*missing, *([_BEGIN, *list(lines)[:MOST]] if lines else [])]
     return fence("\n".join(told)) if told else ""
-
-
-def _line(app: "App", hit: Hit) -> str:
-    """Return a quotation as "- YYYY-MM-DD HH:MM, WHO said: QUOTE [GRIP]", followed by (FLAG) if it reads as instructions.
-
-    The time is in the memory's zone, the quotation cut to `_WIDTH` characters, the grip the hit's
-    first.
-    """
-    from memory_mcp.model.orders import flag_of
-    from memory_mcp.toc.statements import named, quoted
-
-    who = named(hit.speaker) or hit.role
-    said = f"{app.calendar.local(hit.timestamp):%Y-%m-%d %H:%M}, {who} said: {quoted(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
-    flag = flag_of(hit.quote)
-    return f"- {said} ({flag})" if flag else f"- {said}"

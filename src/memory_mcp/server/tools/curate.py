@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, ResourceExhausted
 from memory_mcp.ingest.jsonl import draft_of
-from memory_mcp.model.event import EventDraft, Trust
+from memory_mcp.model.event import Trust
 from memory_mcp.requests.correct import MAX_REASON, Correct, Corrected, Retract
 from memory_mcp.requests.limits import MATERIAL, PAGE
 from memory_mcp.requests.pins import Pin, Pinned
@@ -80,29 +80,26 @@ class Curate(Group):
         agent, key = agent_of(ctx), request_key(ctx, "")
 
         def work(app: App) -> Ingested:
-            """Store all events in one write; return how many are new or known, and the ids of the new ones."""
-            drafts = [self._draft(app, e, number, len(events), agent) for number, e in enumerate(events, 1)]
+            """Store all events in one write; return how many are new or known, and the ids of the new ones.
+
+            An event has the caller's agent and project where it names none. Raises InvalidQuery for one that cannot be stored, or
+            that names another project than a bound caller's.
+            """
+            drafts, caller = [], self._kit.caller
+            for number, event in enumerate(events, 1):
+                try:
+                    draft = draft_of(event)
+                except InvalidQuery as error:
+                    text = f"event {number} of {len(events)}: {error.message}"
+                    raise InvalidQuery(text, f"{error.hint} Nothing was stored.") from None
+                project = project_to_store(app, draft.project, caller) if caller.locked else draft.project or caller.project
+                drafts.append(replace(draft, agent=draft.agent or agent, project=project))
             request = Request(f"ingest:{key}") if key else None
             outcome = app.write(drafts, _SOURCE, Trust.IMPORTED, request)
             new: list[str] = [*outcome.new] if outcome.replay is None else outcome.replay.split()
             return Ingested(stored=len(new), known=len(drafts) - len(new), event_ids=new)
 
         return await self._kit.carry_out(work)
-
-    def _draft(self, app: App, event: dict[str, Any], number: int, count: int, agent: str) -> EventDraft:
-        """Return an event as a draft, with the caller's agent and project where it names none; for a bound caller its project.
-
-        Raises:
-            InvalidQuery: The event cannot be stored (the text says which one), or names another project than a bound caller's.
-
-        """
-        try:
-            draft = draft_of(event)
-        except InvalidQuery as error:
-            raise InvalidQuery(f"event {number} of {count}: {error.message}", f"{error.hint} Nothing was stored.") from None
-        caller = self._kit.caller
-        project = project_to_store(app, draft.project, caller) if caller.locked else draft.project or caller.project
-        return replace(draft, agent=draft.agent or agent, project=project)
 
     @offered("What to refine")
     async def refine_due(
