@@ -95,10 +95,10 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
     if not request.text.strip():
         raise InvalidQuery("the text is empty", "Say in one sentence what holds instead, or retract the statement.")
     old = visible_evidence(app, caller, request.grip_id)
-    project, author = old.excerpt[0].project, _author(request)
+    project = old.excerpt[0].project
     note = Note(
         text=request.text,
-        agent=author,
+        agent=PERSON if request.is_person else request.by,
         project=project,
         kind=choice(MemoryKind, "kind", request.kind) or "",
         key=f"correct:{request.key}" if request.key else "",
@@ -137,18 +137,13 @@ def audit(app: App, request: Audit, caller: Caller) -> Audited:
     )
 
 
-def _author(request: Correct | Retract) -> str:
-    """Return the author of a change: `PERSON` for what a person confirmed on a terminal, else the request's `by`."""
-    return PERSON if request.is_person else request.by
-
-
 def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | Retract) -> None:
     """Record that `new` (None: a retraction) supersedes every grip that quotes the statement, and the act in the audit log.
 
     These are grips whose quotation holds the statement's or is part of it. Does nothing where the same is recorded already. The
     reason is cut to `MAX_REASON` characters and cleaned of secrets.
     """
-    now, author = app.clock.now_ms(), _author(request)
+    now, author = app.clock.now_ms(), PERSON if request.is_person else request.by
     reason = app.gate.words(request.reason[:MAX_REASON])
     known = app.storage.superseded.of([old.grip_id]).get(old.grip_id)
     if known is not None and known.new == new:

@@ -140,7 +140,7 @@ class _Fitting:
         cited = Grip(
             grip_id=found.grip_id,
             quote=found.quote,
-            when=self._when(found.timestamp),
+            when=self._calendar.iso(found.timestamp)[:16],
             node_id=node_id,
             project=project,
             event_id_start=first,
@@ -217,16 +217,12 @@ class _Fitting:
             event_id=event.event_id if own else "",
             source_id=event.source_id if own else "",
             session_id=event.session_id if own else "",
-            when=self._calendar.iso(event.timestamp) if own else self._when(event.timestamp),
+            when=self._calendar.iso(event.timestamp)[: None if own else 16],
             role=event.role.value,
             type="" if event.type is DEFAULT_TYPES[event.role] and not own else event.type.value,
             speaker=event.speaker,
             text=text,
         )
-
-    def _when(self, ms: int) -> str:
-        """Return a time (UTC ms) as YYYY-MM-DDTHH:MM in the memory's time zone."""
-        return self._calendar.iso(ms)[:16]
 
 
 def _spans(found: Expanded) -> list[tuple[int, int]]:

@@ -249,10 +249,7 @@ def _healthy(app: App) -> str:
 
 
 def _detail(app: App, status: IndexStatus) -> IndexDetail:
-    """Return one index in numbers, with counts of documents by level.
-
-    Times are local ISO text, "" for what never happened.
-    """
+    """Return one index in numbers, with counts of documents by level. Times are local ISO text, "" for what never happened."""
 
     def when(ms: int) -> str:
         """Return a time (UTC ms) as local ISO text; "" for 0."""

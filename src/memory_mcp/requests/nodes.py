@@ -1,13 +1,12 @@
 """browse_toc, get_node and get_toc_root: reading the time tree."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.ids import ROOT, GripId, NodeId, segment_key_of
-from memory_mcp.model.superseded import Superseded
+from memory_mcp.model.ids import ROOT, segment_key_of
 from memory_mcp.model.toc import TocNode
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import PAGE, PAGE_TOKENS, Detail, choice
@@ -93,7 +92,7 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
-    whole = shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped), _over(app, opened))
+    whole = _node(app, opened, scoped)
     listing = list_children(app, opened, scoped, limit, request.cursor)
     # The node itself was shown with the first page.
     node = replace(whole, summary="", bullets=[], keywords=[]) if request.cursor else whole
@@ -140,7 +139,7 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
             parents=[shapes.child(n) for n in reversed(told.parents)],
         )
     return WholeNode(
-        node=shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped), _over(app, opened)),
+        node=_node(app, opened, scoped),
         children=listing.children,
         next_cursor=listing.cursor(len(listing.children)),
         folded=listing.folded,
@@ -150,17 +149,15 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
     )
 
 
-def _neighbours(app: App, node_id: NodeId, scoped: Scoped) -> tuple[str, str]:
-    """Return the ids of the nodes just before and after one under the same parents, by time; "" where there is none."""
-    ids = [] if node_id == ROOT else app.tree.siblings(node_id, scoped.project)
-    times = app.storage.toc.nodes([*ids, node_id]) if ids else {}
-    if node_id not in times:
-        return "", ""
-    own = (times[node_id].start_ms, node_id)
-    order = sorted((n.start_ms, i) for i, n in times.items() if i != node_id)
-    return next((i for s, i in reversed(order) if (s, i) < own), ""), next((i for s, i in order if (s, i) > own), "")
-
-
-def _over(app: App, node: TocNode) -> Mapping[GripId, Superseded]:
-    """Return by id the records that supersede grips of a node's bullets; grips that still hold are not in it."""
-    return app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})
+def _node(app: App, node: TocNode, scoped: Scoped) -> Node:
+    """Return a whole node with the ids of those just before and after it, by time, that the scope sees under the same parents."""
+    ids = [] if node.node_id == ROOT else app.tree.siblings(node.node_id, scoped.project)
+    times = app.storage.toc.nodes([*ids, node.node_id]) if ids else {}
+    before = after = ""
+    if node.node_id in times:
+        own = (times[node.node_id].start_ms, node.node_id)
+        order = sorted((n.start_ms, i) for i, n in times.items() if i != node.node_id)
+        before = next((i for s, i in reversed(order) if (s, i) < own), "")
+        after = next((i for s, i in order if (s, i) > own), "")
+    over = app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})
+    return shapes.node(node, app.calendar, before, after, over)

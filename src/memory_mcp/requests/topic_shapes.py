@@ -1,12 +1,11 @@
 """Turns topics and their links into the parts of responses: names, dates, segments and statements with their grips."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.indexes.topics.base import Link, Related, State, Topic
-from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.requests.cursors import offset_cursor
 from memory_mcp.requests.excerpts import Excerpt
@@ -116,7 +115,8 @@ class Segments:
         A statement that an earlier passage shows is cited but not repeated; one that the title does not
         already say is preferred.
         """
-        nodes, made, said = self._nodes(links), list[Passage](), set[str]()
+        nodes = self._app.tree.nodes([one.node_id for one in links], self._scoped.project)
+        made, said = list[Passage](), set[str]()
         words = query_terms(" ".join((topic.label, *topic.keywords)))
         weights = {**dict.fromkeys(words, 1.0), **dict.fromkeys(query_terms(self._query), _ASKED)}
         for link in links:
@@ -141,7 +141,7 @@ class Segments:
 
     def segments(self, topic: Topic, links: Sequence[Link], most: int) -> list[TopicSegment]:
         """Return the stored segment of each link with at most `most` statements, in the order in which these were made."""
-        nodes, made = self._nodes(links), []
+        nodes, made = self._app.tree.nodes([one.node_id for one in links], self._scoped.project), []
         for link in links:
             if (node := nodes.get(link.node_id)) is not None:
                 chosen = self._ranked(node, topic)[:most]
@@ -156,10 +156,6 @@ class Segments:
                     )
                 )
         return made
-
-    def _nodes(self, links: Sequence[Link]) -> Mapping[NodeId, TocNode]:
-        """Return the nodes of links that the scope holds, by id."""
-        return self._app.tree.nodes([link.node_id for link in links], self._scoped.project)
 
     def _ranked(self, node: TocNode, topic: Topic) -> list[TocBullet]:
         """Return a node's statements, those that say most about the query and the topic first."""

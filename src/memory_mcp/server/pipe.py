@@ -163,10 +163,7 @@ class _Out:
             await anyio.to_thread.run_sync(self._write, line, abandon_on_cancel=True)
 
     def _write(self, data: bytes) -> None:
-        """Write all bytes to the file, waiting while it takes none.
-
-        An error ends the writing silently, part of it unwritten.
-        """
+        """Write all bytes to the file, waiting while it takes none. An error ends the writing silently, part of it unwritten."""
         try:
             while data:
                 data = data[os.write(self._file, data) :]
