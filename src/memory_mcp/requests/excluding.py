@@ -35,13 +35,8 @@ class Exclude:
 
 
 @dataclass(frozen=True, slots=True)
-class Include:
+class Include(Exclude):
     """The opposite of `Exclude`: the pattern is excluded no more."""
-
-    project: str = ""
-    path: str = ""
-    tool: str = ""
-    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +83,7 @@ def include(app: App, request: Include, caller: Caller) -> Exclusions:
     return _changed(app, *_one(app, request, caller), on=False, by=request.by)
 
 
-def _one(app: App, request: Exclude | Include, caller: Caller) -> tuple[str, str]:
+def _one(app: App, request: Exclude, caller: Caller) -> tuple[str, str]:
     """Return the kind that is named (project, path or tool), and its pattern without white space around it.
 
     Raises InvalidQuery unless exactly one is named, for a pattern that is too long, holds a comma, a control

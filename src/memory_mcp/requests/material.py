@@ -16,7 +16,7 @@ from memory_mcp.question.intent import Intent
 from memory_mcp.requests.limits import words
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.times import times_of
-from memory_mcp.storage.values import Scope, SessionInfo
+from memory_mcp.storage.values import Scope
 from memory_mcp.text import query_terms, snippet
 from memory_mcp.toc.briefing import account, digest
 from memory_mcp.toc.statements import by, named, quoted, ranked_of
@@ -124,12 +124,20 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
     where nothing is recorded.
 
     Raises:
-        NotFound: there is no such session in the scope, or several begin like that.
+        NotFound: there is no such session among the latest `_SESSIONS` of the scope, or several begin like that.
 
     """
     factor = app.settings.retrieval.token_factor
     if session_id.strip():
-        session = _session(app, session_id.strip(), scoped)
+        wanted = session_id.strip()
+        known = app.storage.events.sessions(Scope(project=scoped.project), _SESSIONS)
+        exact = [s for s in known if s.session_id == wanted]
+        alike = exact or [s for s in known if s.session_id.startswith(wanted)]
+        if len(alike) != 1:
+            names = ", ".join(s.session_id for s in (alike or known)[:_NEAREST])
+            why = "several sessions begin with" if alike else "no session"
+            raise NotFound(f"{why} {wanted} in {scoped.words}", f"Sessions, latest first: {names or 'none yet'}.")
+        session = alike[0]
         about, other = f"session {session.session_id}", list[Segment]()
         scope = Scope(project=session.project or None, window=TimeWindow(session.start_ms, session.end_ms + 1))
         own = [c for c in app.tree.segments_below(ROOT, scope) if c.session_id == session.session_id]
@@ -154,21 +162,6 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
 def _moment(app: App, at_ms: int) -> str:
     """Return a time (UTC ms) as YYYY-MM-DD HH:MM in the memory's time zone."""
     return f"{app.calendar.local(at_ms):%Y-%m-%d %H:%M}"
-
-
-def _session(app: App, session_id: str, scoped: Scoped) -> SessionInfo:
-    """Return the session of an id, or the only one whose id begins like that, among the latest `_SESSIONS` of the scope.
-
-    Raises NotFound for none and for several; its hint names up to `_NEAREST` sessions.
-    """
-    known = app.storage.events.sessions(Scope(project=scoped.project), _SESSIONS)
-    exact = [s for s in known if s.session_id == session_id]
-    alike = exact or [s for s in known if s.session_id.startswith(session_id)]
-    if len(alike) != 1:
-        names = ", ".join(s.session_id for s in (alike or known)[:_NEAREST])
-        why = "several sessions begin with" if alike else "no session"
-        raise NotFound(f"{why} {session_id} in {scoped.words}", f"Sessions, latest first: {names or 'none yet'}.")
-    return alike[0]
 
 
 def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, str]]]:

@@ -76,6 +76,7 @@ class LabelTopic:
 class Turned:
     """Something that happened to a topic when the memory was grouped anew, and the other topic that took part."""
 
+    #: A local day.
     when: str
     what: str
     topic_id: str = ""
@@ -150,11 +151,18 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     graph, topic, view = opened.graph, opened.topic, opened.view
     links, _ = graph.links(topic.topic_id, view, _OPENED)
+    history = []
+    for turn in graph.turns(topic.topic_id):
+        label = ""
+        with suppress(NotFound):  # the scope does not see that topic
+            label = graph.topic(turn.other, view).label if turn.other else ""
+        when = app.calendar.day_of(turn.at_ms)
+        history.append(Turned(when=when, what=turn.what, topic_id=turn.other or "", label=label))
     return WholeTopic(
         topic=replace(info_of(app, topic, _KEYWORDS), events=topic.events, weeks=graph.weeks(topic.topic_id, view, WEEKS)),
         nodes=fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0),
         related=[related_of(one) for one in graph.related(topic.topic_id, view, _OPENED)],
-        history=opened.history(),
+        history=history,
         by_week=[
             WeekOfTopic(week=dt.date.fromordinal(day).isoformat(), mentions=mentions)
             for day, mentions in graph.by_week(topic.topic_id, view)
@@ -232,23 +240,9 @@ class _Opened:
         Raises InvalidQuery for an invalid id, NotFound where the scope holds none of its segments,
         LayerUnavailable without a topic graph.
         """
-        self._app, self.scoped = app, scoped
+        self.scoped = scoped
         asked = parse_topic_id(topic_id)
         self.graph, self.view = app.topics().graph(), app.topics().view(scoped.project)
         self.topic = self.graph.topic(asked, self.view)
         now = self.topic.topic_id
         self.notices = [] if now == asked else [f"{asked} was merged into {now}, which is shown"]
-
-    def history(self) -> list[Turned]:
-        """Return what happened to the topic, at most 12 turns, the latest last.
-
-        The other topic's label is "" where the scope does not see that topic.
-        """
-        made = []
-        for turn in self.graph.turns(self.topic.topic_id):
-            label = ""
-            with suppress(NotFound):
-                label = self.graph.topic(turn.other, self.view).label if turn.other else ""
-            when = self._app.calendar.day_of(turn.at_ms)
-            made.append(Turned(when=when, what=turn.what, topic_id=turn.other or "", label=label))
-        return made
