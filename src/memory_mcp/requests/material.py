@@ -121,11 +121,8 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
 
     Named by its id or the beginning of it: at most the last `_LAST` segments with statements. Without an id:
     the session of the newest segment likewise, then up to `_EARLIER` segments of other sessions; `text` is ""
-    where nothing is recorded.
-
-    Raises:
-        NotFound: there is no such session among the latest `_SESSIONS` of the scope, or several begin like that.
-
+    where nothing is recorded. Raises NotFound where there is no such session among the latest `_SESSIONS` of
+    the scope, or several begin like that.
     """
     factor = app.settings.retrieval.token_factor
     if session_id.strip():

@@ -10,7 +10,7 @@ from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp.sharing import client, run
 from memory_mcp.sharing.leaving import Leaving, rules_of, way_of
-from memory_mcp.sharing.place import SharedProject, SharePlace, Sharing, mark_of
+from memory_mcp.sharing.place import Progress, SharedProject, SharePlace, Sharing, mark_of
 from memory_mcp.sharing.position import Position, followed
 from memory_mcp.sharing.publishing import OUT
 
@@ -300,7 +300,28 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
         sharing, damaged = Sharing(), str(error)
     progress = place.progress()
     member, role = (*progress.roles.get(sharing.space, []), "", "")[:2]
-    counted, projects = _would_leave(app, place, sharing) if sharing.url else {}, []
+    return copied(
+        ShareState,
+        progress,
+        url=sharing.url,
+        space=sharing.space,
+        member=member,
+        role=role,
+        has_key=bool(place.key),
+        projects=_shares(app, place, sharing, progress),
+        came=[
+            ProjectCame(project=name, came=count, last=app.calendar.iso(at))
+            for name, (count, at) in sorted(progress.came.items())
+        ],
+        last=_when(app, progress.last_ok_ms),
+        offline_since=_when(app, progress.offline_since_ms),
+        error=damaged or progress.error,
+    )
+
+
+def _shares(app: App, place: SharePlace, sharing: Sharing, progress: Progress) -> list[ProjectShare]:
+    """Return the state of each project that is or was published from here; none would leave while a role is needed."""
+    counted, shares = _would_leave(app, place, sharing) if sharing.url else {}, []
     for name in dict.fromkeys((*sharing.projects, *progress.left)):
         shared, (left, at) = sharing.projects.get(name), progress.left.get(name) or (0, 0)
         would_leave, waits = counted.get(name, (0, 0))
@@ -314,24 +335,8 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
             waits=waits,
             needs=needs,
         )
-        projects.append(share)
-    return copied(
-        ShareState,
-        progress,
-        url=sharing.url,
-        space=sharing.space,
-        member=member,
-        role=role,
-        has_key=bool(place.key),
-        projects=projects,
-        came=[
-            ProjectCame(project=name, came=count, last=app.calendar.iso(at))
-            for name, (count, at) in sorted(progress.came.items())
-        ],
-        last=_when(app, progress.last_ok_ms),
-        offline_since=_when(app, progress.offline_since_ms),
-        error=damaged or progress.error,
-    )
+        shares.append(share)
+    return shares
 
 
 def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tuple[int, int]]:

@@ -24,15 +24,14 @@ _BEGIN = "From earlier sessions (quoted as they were said then; they may be out 
 def recall_text(app: "App", prompt: str, project: str, session_id: str = "", timeout_ms: int | None = None) -> str:
     """Return up to `MOST` quotations that fit the prompt, dated and with grip ids, fenced; "" if none fits well.
 
+    Where acknowledged events are missing, that comes first, also where a search finds nothing.
+
     Args:
         app: The memory.
         prompt: What the user typed; its first 1,000 characters are searched for, with fewer than two terms nothing is.
         project: The project to search; with "" nothing is found, unless searches go everywhere by setting.
         session_id: The session of the prompt, whose own words are left out, as its model has them in sight.
         timeout_ms: How long the search may take, milliseconds; None: as long as the setting says.
-
-    Returns:
-        The text for the model; where acknowledged events are missing, that comes first, also where a search finds nothing.
 
     """
     from memory_mcp.model.orders import flag_of
@@ -47,12 +46,10 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     everywhere = app.settings.server.scope == "all" and not app.settings.server.scope_lock
     if not (project or everywhere) or len(query_terms(asked)) < _LEAST_TERMS:
         return ""
-    found = app.ask(
-        Query(asked, _LOOKED_AT, None if everywhere else project), How(Intent.ANSWER, bounds={"timeout_ms": timeout_ms})
-    )
-    loss = app.storage.loss
+    how = How(Intent.ANSWER, bounds={"timeout_ms": timeout_ms})
+    found = app.ask(Query(asked, _LOOKED_AT, None if everywhere else project), how)
     # That nothing fits may be due to what is missing.
-    missing = [f"{loss.line}."] if loss else []
+    missing = [f"{loss.line}."] if (loss := app.storage.loss) else []
     if found.confidence is not Confidence.STRONG or not found.hits:
         return fence("\n".join(missing)) if missing else ""
     least = found.hits[0].score * _BESIDE
