@@ -5,9 +5,9 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import jsonschema
 import yaml
@@ -18,7 +18,7 @@ from memory_mcp.cli.main import build_parser
 from memory_mcp.config import iter_keys
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.model.ids import parse_node_id
-from memory_mcp.server.wire import Wire
+from memory_mcp.requests.registry import REQUESTS
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The Claude Code plugin.
@@ -103,7 +103,7 @@ class Program:
         for one in tools:
             for name, schema in _properties(one.input_schema):
                 self.arguments.setdefault(name, []).append(schema)
-        self.fields = {name for one in tools for name, _ in _properties(one.output_schema or {})} | set(_wire_fields(Wire))
+        self.fields = {name for one in tools for name, _ in _properties(one.output_schema or {})} | set(_fields())
         self.values = {v for schemas in self.arguments.values() for s in schemas for v in s.get("enum", ())}
         self.settings = {key: field.default for key, field in iter_keys()}
         self.codes = {kind.code for kind in _kinds(MemoryMcpError)}
@@ -181,11 +181,17 @@ def _properties(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]
         yield from _properties(inner)
 
 
-def _wire_fields(kind: type[Wire]) -> Iterator[str]:
+def _fields() -> Iterator[str]:
     """Fields of all answers, also of those that only the full detail has."""
-    yield from kind.model_fields
-    for below in kind.__subclasses__():
-        yield from _wire_fields(below)
+    left: list[Any] = [get_type_hints(entry.handle)["return"] for entry in REQUESTS.values()]
+    seen = set()
+    while left:
+        kind = left.pop()
+        left += get_args(kind)
+        if is_dataclass(kind) and kind not in seen:
+            seen.add(kind)
+            left += get_type_hints(kind).values()
+            yield from (field.name for field in fields(kind))
 
 
 def _kinds(kind: type[MemoryMcpError]) -> Iterator[type[MemoryMcpError]]:

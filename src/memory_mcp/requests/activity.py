@@ -9,7 +9,7 @@ from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.requests.limits import YEAR
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.shapes import NO_NAME
-from memory_mcp.requests.times import Times, times_of
+from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import Count, MonthCount
 
 
@@ -86,7 +86,12 @@ def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> A
 
     """
     scoped = scope_of(app, request.project, request.scope, caller)
-    first, last = _span(times_of(app), request)
+    is_open = bool(request.since or request.until)
+    days = YEAR.default if request.days is None and not is_open else request.days
+    window = times_of(app).span(days, request.since, request.until, YEAR)
+    # None where that end is open.
+    first = None if window is None or (is_open and not request.since) else app.calendar.local(window.start_ms).date()
+    last = None if window is None or (is_open and not request.until) else app.calendar.local(window.end_ms - 1).date()
     after = (last + dt.timedelta(days=1)).isoformat() if last else EVERY_DAY[1]
     of = (scoped.project, request.agent or None)
     found = app.storage.projects.daily(first.isoformat() if first else EVERY_DAY[0], after, *of)
@@ -102,20 +107,6 @@ def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> A
         agents=_totals(found.agents, found.agents_by_month),
         years=app.storage.projects.years(*of),
     )
-
-
-def _span(times: Times, request: GetAgentActivity) -> tuple[dt.date | None, dt.date | None]:
-    """Return the first and the last local day, each included; None where that end is open.
-
-    Raises InvalidQuery when `days` is out of range or goes with a time, or the window is empty.
-    """
-    is_open = bool(request.since or request.until)
-    days = YEAR.default if request.days is None and not is_open else request.days
-    window = times.span(days, request.since, request.until, YEAR)
-    if window is None:
-        return None, None
-    first, last = times.calendar.local(window.start_ms).date(), times.calendar.local(window.end_ms - 1).date()
-    return (None if is_open and not request.since else first), (None if is_open and not request.until else last)
 
 
 def _totals(counts: Iterable[Count], by_month: Iterable[MonthCount]) -> list[ActivityTotal]:

@@ -69,7 +69,12 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     if app.gate.name(project) != project:
         raise InvalidQuery("the project's name holds a secret, which is not written down", "Pause all projects: project *.")
     now, known = app.clock.now_ms(), _read(directory)
-    lasts = _milliseconds(request.duration)
+    lasts, duration = 0, request.duration.strip().lower()
+    if duration:
+        found = _DURATION.fullmatch(duration)
+        if not found or not int(found[1]):
+            raise InvalidQuery(f"{request.duration!r} is no duration", "Say it as 30m, 2h or 1d.")
+        lasts = int(found[1]) * _UNITS_MS[found[2]]
     left = [p for p in known if not (p.end is None or p.end > now) or p.projects[0] != project]
     before = [p._replace(end=now) for p in known if p not in left]
     # A pause that is given another end goes on without a gap.
@@ -160,16 +165,3 @@ def _project(app: App, given: str, caller: Caller) -> str:
     if not project:
         raise InvalidQuery("no project is known here", "Name one, or * for all projects.")
     return project
-
-
-def _milliseconds(duration: str) -> int:
-    """Return a duration such as 30m, 2h or 1d in milliseconds; 0 for "".
-
-    Raises InvalidQuery for any other text, for 0 and for more than four digits.
-    """
-    if not duration.strip():
-        return 0
-    found = _DURATION.fullmatch(duration.strip().lower())
-    if not found or not int(found[1]):
-        raise InvalidQuery(f"{duration!r} is no duration", "Say it as 30m, 2h or 1d.")
-    return int(found[1]) * _UNITS_MS[found[2]]

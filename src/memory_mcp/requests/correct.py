@@ -13,6 +13,7 @@ from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.requests.limits import PAGE, choice
 from memory_mcp.requests.notes import Note, keep
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller, visible_evidence
 
 #: Author of what a person typed on a terminal and confirmed.
@@ -94,10 +95,10 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
     if not request.text.strip():
         raise InvalidQuery("the text is empty", "Say in one sentence what holds instead, or retract the statement.")
     old = visible_evidence(app, caller, request.grip_id)
-    project, author = old.excerpt[0].project, _author(request)
+    project = old.excerpt[0].project
     note = Note(
         text=request.text,
-        agent=author,
+        agent=PERSON if request.is_person else request.by,
         project=project,
         kind=choice(MemoryKind, "kind", request.kind) or "",
         key=f"correct:{request.key}" if request.key else "",
@@ -132,51 +133,27 @@ def audit(app: App, request: Audit, caller: Caller) -> Audited:
     caller.refuse_all(app, "the list of acts")
     acts = app.storage.audit.all(PAGE.check(request.limit))
     return Audited(
-        acts=[
-            AuditedAct(
-                when=app.calendar.iso(act.at_ms),
-                what=act.what,
-                author=act.author,
-                subject=act.subject,
-                reason=act.reason,
-                counts=dict(act.counts) or None,
-            )
-            for act in acts
-        ]
+        acts=[copied(AuditedAct, act, when=app.calendar.iso(act.at_ms), counts=dict(act.counts) or None) for act in acts]
     )
-
-
-def _author(request: Correct | Retract) -> str:
-    """Return the author of a change: `PERSON` for what a person confirmed on a terminal, else the request's `by`."""
-    return PERSON if request.is_person else request.by
 
 
 def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | Retract) -> None:
     """Record that `new` (None: a retraction) supersedes every grip that quotes the statement, and the act in the audit log.
 
-    Does nothing where the same is recorded already. The reason is cut to `MAX_REASON` characters and cleaned
-    of secrets.
+    These are grips whose quotation holds the statement's or is part of it. Does nothing where the same is recorded already. The
+    reason is cut to `MAX_REASON` characters and cleaned of secrets.
     """
-    now, author = app.clock.now_ms(), _author(request)
+    now, author = app.clock.now_ms(), PERSON if request.is_person else request.by
     reason = app.gate.words(request.reason[:MAX_REASON])
     known = app.storage.superseded.of([old.grip_id]).get(old.grip_id)
     if known is not None and known.new == new:
         return
-    for grip in _same(app, old):
+    # Also overlapping grips, and those of duplicates of its message.
+    ids = {e.event_id for e in old.excerpt}
+    pairs = app.storage.events.duplicates(ids)
+    grips = [g for several in app.storage.grips.of_events(ids | set(pairs) | set(pairs.values())).values() for g in several]
+    inside = (i for i, quote in app.evidence.quotes(grips).items() if quote in old.quote or old.quote in quote)
+    for grip in dict.fromkeys([old.grip_id, *inside]):
         app.storage.superseded.record(Superseded(grip, new, now, reason, author))
     what = "correct" if new is not None else "retract"
     app.storage.audit.record(Act(what, now, author, f"{old.grip_id} {new or ''}".strip(), reason))
-
-
-def _same(app: App, old: Expanded) -> list[GripId]:
-    """Return all grips that quote the statement, its own first: overlapping ones, and those of duplicates of its message.
-
-    Of these events, grips count whose quotation holds the statement's or is part of it.
-    """
-    ids = {e.event_id for e in old.excerpt}
-    pairs = app.storage.events.duplicates(ids)
-    told = ids | set(pairs) | set(pairs.values())
-    grips = [g for several in app.storage.grips.of_events(told).values() for g in several]
-    quotes = app.evidence.quotes(grips)
-    inside = (i for i, quote in quotes.items() if quote in old.quote or old.quote in quote)
-    return list(dict.fromkeys([old.grip_id, *inside]))

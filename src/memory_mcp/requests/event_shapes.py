@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from memory_mcp.app import App
 from memory_mcp.model.event import Event as Stored
 from memory_mcp.model.grip import Grip
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.shapes import Event, event
 
 #: Characters of one value of an event's metadata.
@@ -60,8 +61,9 @@ def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offse
     grips = app.storage.grips.of_events([one.event_id for one in found])
     over = app.storage.superseded.of({grip.grip_id for several in grips.values() for grip in several})
     return [
-        FullEvent(
-            **{name: getattr(shown, name) for name in Event.__dataclass_fields__},
+        copied(
+            FullEvent,
+            shown,
             agent=one.agent,
             project=one.project,
             thread=one.thread,

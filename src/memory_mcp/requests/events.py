@@ -8,7 +8,7 @@ from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.model.event import Event as Stored
 from memory_mcp.model.ids import event_id_from, event_key, segment_key_of
 from memory_mcp.requests.cursors import event_behind, event_cursor
-from memory_mcp.requests.event_shapes import shape_events
+from memory_mcp.requests.event_shapes import FullEvent, shape_events
 from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, TEXT, TOKENS, Detail, choice
 from memory_mcp.requests.response import Recalled, budget_of, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -50,7 +50,7 @@ class GetEvents:
 class Events(Recalled):
     """A page of events; it holds at least one, whose text is shortened where it alone is too long for the budget."""
 
-    events: Sequence[Event]
+    events: Sequence[FullEvent] | Sequence[Event]
     next_cursor: str = ""
     scope: str
     truncated: bool | None = None
@@ -60,16 +60,24 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
     """Return a page of events, or one named event with its neighbours, in order of time, within the token budget.
 
     It holds at least one event, if there is any: a text that alone is too long is shortened, and `truncated`
-    set. With `event_id` there is no next page. Raises InvalidQuery for an invalid argument, NotFound for an
-    unknown segment or event.
+    set. With `event_id` there is no next page. Raises InvalidQuery for an invalid argument, NotFound for a
+    segment or event that is unknown or that the caller may not see.
     """
     own_budget, full = TOKENS.check(request.token_budget, "token_budget"), choice(Detail, "detail", request.detail)
     most, offset = TEXT.check(request.text_limit, "text_limit"), CHARACTERS.check(request.offset, "offset")
-    if request.event_id:
-        found, kept_to, scope, question = _around(app, request, caller)
-    else:
+    offsets: dict[str, int] = {}
+    if not request.event_id:
         found, kept_to, scope, question = _page(app, request, caller)
-    offsets: dict[str, int] = {event_id_from(event_key(request.event_id)): offset} if request.event_id else {}
+    elif request.since or request.until or request.session_id or request.node_id or request.cursor:
+        raise InvalidQuery("event_id names one event", "Leave since, until, session_id, node_id and cursor out.")
+    else:
+        before, after = NEIGHBOURS.check(request.before, "before"), NEIGHBOURS.check(request.after, "after")
+        event = app.storage.events.find(event_id_from(event_key(request.event_id)))
+        if event is None or not caller.sees(app, event.project):
+            raise NotFound(f"no event {request.event_id[:60]}", "Take event ids from get_events or expand_grip.")
+        earlier, later = app.storage.events.around(event, before, after)
+        found, scope, question = [*earlier, event, *later], caller.elsewhere(app, event.project) or event.project, ()
+        kept_to, offsets[event.event_id] = len(found), offset
     shown = shape_events(app, found[:kept_to], full is Detail.FULL, most, offsets)
     kept = fitting(app, shown, own_budget)
     shortened = bool(shown) and not kept
@@ -85,13 +93,10 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
     )
 
 
-#: Events (one more than are shown, where there are more), how many are shown, the scope, and what a cursor is bound to.
-_Found = tuple[Sequence[Stored], int, str, tuple[str, ...]]
+def _page(app: App, request: GetEvents, caller: Caller) -> tuple[Sequence[Stored], int, str, tuple[str, ...]]:
+    """Return the events of a session, a segment or a span of time behind the cursor, one more than are shown if there are more.
 
-
-def _page(app: App, request: GetEvents, caller: Caller) -> _Found:
-    """Return the events of a session, a segment or a span of time behind the cursor.
-
+    Behind them how many are shown, the scope, and what a cursor is bound to.
     A segment's events are read whole, without regard to the window and the session. A session named without
     project, scope and node is read in all projects, except for a caller bound to one. Raises InvalidQuery for
     before, after or offset, for a node that is no segment, and for an invalid time, scope or cursor; NotFound
@@ -119,20 +124,3 @@ def _page(app: App, request: GetEvents, caller: Caller) -> _Found:
     # A session that is named alone is read in whichever projects its events belong to.
     others = {caller.elsewhere(app, event.project) for event in found} - {""} if is_session else ()
     return found, limit, ", ".join(sorted(others)) or scoped.words, question
-
-
-def _around(app: App, request: GetEvents, caller: Caller) -> _Found:
-    """Return one event with its neighbours of the same session, project and thread, in order of time.
-
-    Raises InvalidQuery when a time, a session, a node or a cursor is named too; NotFound for an event that is
-    unknown or that the caller may not see.
-    """
-    if request.since or request.until or request.session_id or request.node_id or request.cursor:
-        raise InvalidQuery("event_id names one event", "Leave since, until, session_id, node_id and cursor out.")
-    before, after = NEIGHBOURS.check(request.before, "before"), NEIGHBOURS.check(request.after, "after")
-    event = app.storage.events.find(event_id_from(event_key(request.event_id)))
-    if event is None or not caller.sees(app, event.project):
-        raise NotFound(f"no event {request.event_id[:60]}", "Take event ids from get_events or expand_grip.")
-    earlier, later = app.storage.events.around(event, before, after)
-    found = [*earlier, event, *later]
-    return found, len(found), caller.elsewhere(app, event.project) or event.project, ()

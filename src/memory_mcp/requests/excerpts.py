@@ -63,7 +63,8 @@ class Excerpt:
     def _densest(self, room: int) -> tuple[int, int]:
         """Return start and end of the stretch of at most `room` characters whose distinct terms weigh most.
 
-        Of stretches that weigh the same it is the first; (0, 0) where the text holds none of the terms.
+        Of stretches that weigh the same it is the first; (0, 0) where the text holds none of the terms. Given up are terms at its
+        ends that occur in it again, or weigh less than `_LIGHT` of it; at least one stays.
         """
         if self._found is None:
             self._found = [one for one in placed_terms(self.text) if one[2] in self._weights]
@@ -78,22 +79,13 @@ class Excerpt:
                 left += 1
             if weight > most + _EQUAL:
                 most, best = weight, (left, right + 1)
-        kept = self._trimmed(found[slice(*best)], most)
-        return (kept[0][0], min(kept[-1][1], kept[0][0] + room)) if kept else (0, 0)
-
-    def _trimmed(self, found: Sequence[tuple[int, int, str]], total: float) -> Sequence[tuple[int, int, str]]:
-        """Return a stretch, terms as (start, end, term), without those at its ends that are dispensable.
-
-        That is a term that occurs in it again, or that weighs less than `_LIGHT` of `total`. At least one
-        term stays.
-        """
-        held = Counter(term for _, _, term in found)
-        low, high = 0, len(found)
+        low, high = best
+        held = Counter(term for _, _, term in found[low:high])
 
         def spare(place: int) -> bool:
             """Return whether the term at a place is dispensable, and if so count it as gone."""
             term = found[place][2]
-            light = held[term] > 1 or self._weights[term] < _LIGHT * total
+            light = held[term] > 1 or self._weights[term] < _LIGHT * most
             held[term] -= light
             return light
 
@@ -101,7 +93,7 @@ class Excerpt:
             low += 1
         while high - low > 1 and spare(high - 1):
             high -= 1
-        return found[low:high]
+        return (found[low][0], min(found[high - 1][1], found[low][0] + room)) if high else (0, 0)
 
 
 def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None) -> str:
@@ -143,24 +135,13 @@ def _nearest(text: str, places: range, otherwise: int) -> int:
     At white space within `_TO_SPACE` places, else between words within `_TO_WORD_END`, else between any two
     characters.
     """
-    for reach, is_good in ((_TO_SPACE, _at_space), (_TO_WORD_END, _between_words)):
-        for at in places[: reach + 1]:
-            if is_good(text, at):
-                return at
+    for at in places[: _TO_SPACE + 1]:
+        if at >= len(text) or at <= 0 or text[at].isspace() or text[at - 1].isspace():
+            return at
+    for at in places[: _TO_WORD_END + 1]:
+        if _between_characters(text, at) and not (_joins(text[at - 1]) and _joins(text[at])):
+            return at
     return next((at for at in places if _between_characters(text, at)), otherwise)
-
-
-def _at_space(text: str, at: int) -> bool:
-    """Return whether a cut here is at the text's ends or next to white space."""
-    return at >= len(text) or at <= 0 or text[at].isspace() or text[at - 1].isspace()
-
-
-def _between_words(text: str, at: int) -> bool:
-    """Return whether a cut here splits no word of a script that puts spaces between words."""
-    if not _between_characters(text, at):
-        return False
-    before, after = text[at - 1], text[at]
-    return not (_joins(before) and _joins(after))
 
 
 def _joins(character: str) -> bool:

@@ -1,7 +1,7 @@
 """Excludes projects, paths and tools from recording; exclusions are in the settings file and in force at once."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,13 +35,8 @@ class Exclude:
 
 
 @dataclass(frozen=True, slots=True)
-class Include:
+class Include(Exclude):
     """The opposite of `Exclude`: the pattern is excluded no more."""
-
-    project: str = ""
-    path: str = ""
-    tool: str = ""
-    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +83,7 @@ def include(app: App, request: Include, caller: Caller) -> Exclusions:
     return _changed(app, *_one(app, request, caller), on=False, by=request.by)
 
 
-def _one(app: App, request: Exclude | Include, caller: Caller) -> tuple[str, str]:
+def _one(app: App, request: Exclude, caller: Caller) -> tuple[str, str]:
     """Return the kind that is named (project, path or tool), and its pattern without white space around it.
 
     Raises InvalidQuery unless exactly one is named, for a pattern that is too long, holds a comma, a control
@@ -131,7 +126,8 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
         _record_by(app, said)
         return _response(app)
     after = (*before, pattern) if on else tuple(one for one in before if one != pattern)
-    now = _with(said, {name: ", ".join(after)})
+    changes: dict[str, Any] = {name: ", ".join(after)}
+    now = replace(said, **changes)
     held = app.settings.ingest
     # Applied before it is written, so that a watcher of the file finds nothing new.
     _record_by(app, now)
@@ -144,18 +140,10 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
     return replace(_response(app), changed=True)
 
 
-def _with(said: IngestSettings, lists: Mapping[str, Any]) -> IngestSettings:
-    """Return a copy of the settings `said` with these fields replaced.
-
-    `lists` are setting names with patterns, separated by commas.
-    """
-    return replace(said, **lists)
-
-
 def _record_by(app: App, said: IngestSettings) -> None:
     """Put the exclusions of the settings `said` in force in the open memory; its other settings stay as they are."""
-    lists = {name: getattr(said, name) for name in _SETTINGS.values()}
-    app.settings = replace(app.settings, ingest=_with(app.settings.ingest, lists))
+    lists: dict[str, Any] = {name: getattr(said, name) for name in _SETTINGS.values()}
+    app.settings = replace(app.settings, ingest=replace(app.settings.ingest, **lists))
     app.gate.capture = Capture.of(app.settings.ingest, app.directory)
 
 

@@ -8,6 +8,7 @@ import functools
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.events.evidence import Expanded
@@ -18,7 +19,7 @@ from memory_mcp.model.orders import flag_of
 from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.requests.excerpts import ELLIPSIS, cut_out, head_and_tail
 from memory_mcp.requests.limits import AROUND, TOKENS
-from memory_mcp.requests.plain import fullest, tokens_of
+from memory_mcp.requests.plain import fits_in, fullest, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, visible_evidence
 
@@ -45,7 +46,7 @@ class ExpandRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cited:
+class Grip:
     """A citation and its exact words."""
 
     grip_id: str
@@ -78,15 +79,14 @@ class Said:
 class ExpandResponse(Recalled):
     """The words, whether the stored event still holds exactly these, and their surroundings."""
 
-    grip: Cited
-    verified: bool
+    grip: Grip
+    verified: Annotated[bool, "Stored word for word"]
     events_before: tuple[Said, ...]
     excerpt_events: tuple[Said, ...]
     events_after: tuple[Said, ...]
     #: Something was shortened or left out.
     truncated: bool = False
-    #: The arguments with which nothing is.
-    more: Mapping[str, int] | None = None
+    more: Annotated[Mapping[str, int] | None, "Arguments that show everything"] = None
     #: The grip of the statement that supersedes it, or `RETRACTED`; and the reason.
     superseded_by: str = ""
     why_superseded: str = ""
@@ -137,10 +137,10 @@ class _Fitting:
         self._calendar = calendar
         self._factor = factor
         first, last = found.excerpt[0].event_id, found.excerpt[-1].event_id
-        cited = Cited(
+        cited = Grip(
             grip_id=found.grip_id,
             quote=found.quote,
-            when=self._when(found.timestamp),
+            when=self._calendar.iso(found.timestamp)[:16],
             node_id=node_id,
             project=project,
             event_id_start=first,
@@ -178,11 +178,8 @@ class _Fitting:
         needed = min(-(-cost // _STEP) * _STEP, TOKENS.most)
         base = replace(self._bare, truncated=True, more={"token_budget": needed})
         silent = replace(base, excerpt_events=tuple(replace(e, text="") for e in base.excerpt_events))
+        fits = fits_in(budget, self._factor)
         longest = 2 * max(len(e.text) for e in (*self._found.before, *self._found.excerpt, *self._found.after))
-
-        def fits(response: ExpandResponse) -> bool:
-            """Return whether a response costs at most `budget` tokens."""
-            return tokens_of(response, self._factor) <= budget
 
         def quoted(width: int) -> ExpandResponse:
             """Return the response with the quotation alone, cut to `width` characters."""
@@ -220,16 +217,12 @@ class _Fitting:
             event_id=event.event_id if own else "",
             source_id=event.source_id if own else "",
             session_id=event.session_id if own else "",
-            when=self._calendar.iso(event.timestamp) if own else self._when(event.timestamp),
+            when=self._calendar.iso(event.timestamp)[: None if own else 16],
             role=event.role.value,
             type="" if event.type is DEFAULT_TYPES[event.role] and not own else event.type.value,
             speaker=event.speaker,
             text=text,
         )
-
-    def _when(self, ms: int) -> str:
-        """Return a time (UTC ms) as YYYY-MM-DDTHH:MM in the memory's time zone."""
-        return self._calendar.iso(ms)[:16]
 
 
 def _spans(found: Expanded) -> list[tuple[int, int]]:

@@ -1,13 +1,13 @@
 """The policy's explanation of an answer as both doors show it, lean or whole. Pure."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.policy import explain
-from memory_mcp.requests.plain import tokens_of
+from memory_mcp.requests.plain import copied, tokens_of
 from memory_mcp.requests.shapes import Skipped, Window, window
 
 #: Tokens that a lean explanation keeps to, as far as leaving out what `detail="full"` says better achieves that.
@@ -78,18 +78,26 @@ def lean_explanation(why: explain.Explanation, calendar: Calendar) -> Explanatio
     lack another one which is named itself, then layers that were tried; it may stay longer.
     """
     value = window(why.window, why.window_words, calendar)
-    made = Explanation(
-        intent=why.intent,
+    made = copied(
+        Explanation,
+        why,
         tier_used=int(why.tier),
         method_used=str(why.method),
         fallback_occurred=why.fallback,
         skipped=_skipped(why),
-        bounds_hit=why.bounds_hit,
-        scope=why.scope,
         window=None if value is None else replace(value, since=value.since[:16], until=value.until[:16]),
-        notices=why.notices,
+        why_not=None,
     )
-    return _brief(made, {t.layer for t in why.tried})
+    if tokens_of(made, 1.0) <= LEAN_TOKENS:
+        return made
+    skipped = tuple(replace(s, reason=_BRACKETS.sub("", s.reason)) for s in made.skipped)
+    made = replace(made, skipped=skipped, notices=tuple(_BRACKETS.sub("", n) for n in made.notices))
+    names, tried = {s.layer for s in skipped}, {t.layer for t in why.tried}
+    shorter = tuple(s for s in skipped if s.reason.partition(":")[0] not in names)
+    for fewer in (shorter, tuple(s for s in shorter if s.layer not in tried)):
+        if tokens_of(made, 1.0) > LEAN_TOKENS:
+            made = replace(made, skipped=fewer)
+    return made
 
 
 def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplanation:
@@ -98,52 +106,23 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
     # What matched is left out where nothing did.
     shown = [{n: v for n, v in step.items() if n != "searched_level" and (n != "matched" or v)} for step in path]
     bounds = {n: {"limit": limit} | ({"used": used[n]} if n in used else {}) for n, limit in why.limits.items()}
-    return FullExplanation(
+    return copied(
+        FullExplanation,
+        why,
         query=query,
-        intent=why.intent,
         tier_used=int(why.tier),
         method_used=str(why.method),
         fallback_occurred=why.fallback,
         skipped=_skipped(why),
-        bounds_hit=why.bounds_hit,
-        nodes_visited=why.nodes_visited,
-        rpc_calls=why.rpc_calls,
-        scope=why.scope,
         confidence=round(why.confidence, 3),
         mode=why.mode.value,
-        why_mode=why.why_mode,
-        depth=why.depth,
-        tokens=why.tokens,
-        elapsed_ms=why.elapsed_ms,
-        signals=why.signals,
-        tried=why.tried,
-        arbitration=why.arbitration,
-        scan=why.scan,
         bounds=bounds,
         window=window(why.window, why.window_words, calendar),
-        notices=why.notices,
         path=tuple(shown),
+        why_not=None,
     )
 
 
 def _skipped(why: explain.Explanation) -> tuple[Skipped, ...]:
     """Return the layers that were not used, in the policy's order, each as its name and the reason."""
     return tuple(Skipped(str(s.layer), s.reason) for s in why.skipped)
-
-
-def _brief(made: Explanation, tried: Collection[str]) -> Explanation:
-    """Return an explanation with less in it, step by step as far as it is longer than `LEAN_TOKENS`.
-
-    First all text in brackets goes, then skipped layers whose reason only names another skipped one, then
-    those of `tried`.
-    """
-    if tokens_of(made, 1.0) <= LEAN_TOKENS:
-        return made
-    skipped = tuple(replace(s, reason=_BRACKETS.sub("", s.reason)) for s in made.skipped)
-    made = replace(made, skipped=skipped, notices=tuple(_BRACKETS.sub("", n) for n in made.notices))
-    names = {s.layer for s in skipped}
-    shorter = tuple(s for s in skipped if s.reason.partition(":")[0] not in names)
-    for fewer in (shorter, tuple(s for s in shorter if s.layer not in tried)):
-        if tokens_of(made, 1.0) > LEAN_TOKENS:
-            made = replace(made, skipped=fewer)
-    return made

@@ -1,6 +1,6 @@
 """Forgets events, sessions, projects, times, topics or values, or says what that would remove."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.app import App
@@ -8,7 +8,6 @@ from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.forgetting.act import Forgetting, Outcome
 from memory_mcp.ingest.respelling import key_of
 from memory_mcp.ingest.tombstones import Range, Tombstones, Wanted
-from memory_mcp.model.event import Event
 from memory_mcp.model.ids import event_id_from, event_key, parse_topic_id
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp.requests.times import times_of
@@ -76,7 +75,15 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
         hint = "A person confirms it on a terminal: memory-mcp forget ... --yes (or sets server.forget_by_tool = true)."
         raise InvalidQuery("a tool may only try out what forgetting would take", hint)
     if request.value:
-        _refuse_common(app, wanted)
+        # Looked at are events of the whole log: what stands in most of them would leave gaps in most.
+        tombstones, last = Tombstones.tried(wanted), app.storage.events.last_seq()
+        step = max(last // _SLICES, _SLICE)
+        texts = [e.event.text for start in range(0, last, step) for e in app.storage.events.after(start, _SLICE)]
+        held = sum(tombstones.clean(text) != text for text in texts)
+        if held >= _COMMON and held > _SHARE * len(texts):
+            hint = "Give more of what stands around it, or forget the event, session or project that told it."
+            share = f"{held / len(texts):.0%}"
+            raise InvalidQuery(f"the value stands in some {share} of everything that is stored", f"Nothing was forgotten. {hint}")
     told = Forgetting(app).carry_out(wanted, request.by, subject)
     note = "Backups outside the data directory and other machines keep what they have; restored here, it stays forgotten."
     return _shape(app, told, True, note)
@@ -112,36 +119,13 @@ def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
         lines = [line.strip() for line in event.text.splitlines()]
         return Wanted(values=[line for line in lines if len(key_of(line)) >= _LINE], events=list(events.values())), "event"
     if request.topic:
-        return Wanted(events=list(_of_topic(app, request.topic))), "topic"
+        topic = parse_topic_id(request.topic)
+        known = next((one for one in app.storage.topics.all() if one.topic_id == topic), None)
+        if known is None:
+            raise NotFound(f"no such topic: {request.topic}", "`memory-mcp topics top` shows them.")
+        segments = app.storage.events.in_segments(list(app.storage.toc.segments(known.members).values()))
+        return Wanted(events=[event for several in segments.values() for event in several]), "topic"
     return Wanted(ranges=_ranges(app, request)), " ".join(timed)
-
-
-def _refuse_common(app: App, wanted: Wanted) -> None:
-    """Raise InvalidQuery for a value that occurs in too many texts, which would leave gaps in most of them.
-
-    Up to about `_SLICES` times `_SLICE` events from the whole log are looked at: refused with at least
-    `_COMMON` of them and more than the share `_SHARE`.
-    """
-    tombstones, last = Tombstones.tried(wanted), app.storage.events.last_seq()
-    step = max(last // _SLICES, _SLICE)
-    texts = [e.event.text for start in range(0, last, step) for e in app.storage.events.after(start, _SLICE)]
-    held = sum(tombstones.clean(text) != text for text in texts)
-    if held >= _COMMON and held > _SHARE * len(texts):
-        raise InvalidQuery(
-            f"the value stands in some {held / len(texts):.0%} of everything that is stored",
-            "Nothing was forgotten. Give more of what stands around it, or forget the event, session or project that told it.",
-        )
-
-
-def _of_topic(app: App, given: str) -> Iterator[Event]:
-    """Yield the events of all segments of a topic, of all projects. Raises NotFound for an unknown topic."""
-    topic = parse_topic_id(given)
-    known = next((one for one in app.storage.topics.all() if one.topic_id == topic), None)
-    if known is None:
-        raise NotFound(f"no such topic: {given}", "`memory-mcp topics top` shows them.")
-    segments = list(app.storage.toc.segments(known.members).values())
-    for events in app.storage.events.in_segments(segments).values():
-        yield from events
 
 
 def _ranges(app: App, request: Forget) -> list[Range]:
@@ -166,20 +150,14 @@ def _ranges(app: App, request: Forget) -> list[Range]:
             )
             raise InvalidQuery("that time holds everything that is stored", hint)
         return [Range(since, until)]
-    return list(_of_project(app, known_project(app, request.project), since, until))
-
-
-def _of_project(app: App, project: str, since: int, until: int) -> Iterator[Range]:
-    """Yield the ranges of a shown project by the names it was recorded with.
-
-    One range for a recorded name whose sessions are all shown as this project, else one for each of its
-    sessions that is.
-    """
-    names = app.storage.projects.names
+    # By the names that it was recorded with, whole where all sessions of a name are shown as this project.
+    project, names = known_project(app, request.project), app.storage.projects.names
     streams = {(recorded, session) for _, recorded, session, _ in app.storage.projects.streams()}
+    ranges = []
     for recorded in sorted({recorded for recorded, _ in streams}):
         shown = {session: names.shown(recorded, session) == project for name, session in streams if name == recorded}
         if all(shown.values()):
-            yield Range(since, until, project=recorded)
+            ranges.append(Range(since, until, project=recorded))
         else:
-            yield from (Range(since, until, session, recorded) for session, own in sorted(shown.items()) if own)
+            ranges += [Range(since, until, session, recorded) for session, own in sorted(shown.items()) if own]
+    return ranges

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.indexes.base import IndexStatus
 from memory_mcp.layers.base import LayerName
 from memory_mcp.requests.limits import Range, choice
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 
 #: Days.
@@ -74,13 +76,11 @@ class IndexDetail:
     size_bytes: int = 0
     last_commit_at: str = ""
     last_prune_at: str = ""
-    #: Documents left out by age, by level.
-    pruned: Mapping[str, int] = field(default_factory=dict)
+    pruned: Annotated[Mapping[str, int], "Documents left out by age, by level"] = field(default_factory=dict)
     documents: Mapping[str, int] = field(default_factory=dict)
-    #: Changes not taken in yet; None where the index is not open.
-    behind: int | None = None
-    #: Documents of a build under way.
-    building: int | None = None
+    #: None where the index is not open.
+    behind: Annotated[int | None, "Changes not taken in yet"] = None
+    building: Annotated[int | None, "Documents of a build under way"] = None
     generation: int | None = None
     parts: int | None = None
     error: str = ""
@@ -118,15 +118,12 @@ class TopicGraphStatus:
     healthy: bool
     topic_count: int
     message: str = ""
-    #: Segments that were grouped, and those of them that are about no topic.
-    segments: int = 0
-    unassigned: int = 0
-    #: Changes not taken in yet; None where the graph is not open.
-    behind: int | None = None
-    #: Whether segments are compared by vectors too, and not by shared words alone; None where there is no graph.
-    by_meaning: bool | None = None
-    #: Topics left out because they were not mentioned for long.
-    pruned: int = 0
+    segments: Annotated[int, "That are about a topic or looked at"] = 0
+    unassigned: Annotated[int, "Segments that are about none"] = 0
+    #: This and the next are None where the graph is not open.
+    behind: Annotated[int | None, "Changes not taken in yet"] = None
+    by_meaning: Annotated[bool | None, "By vectors too; else by shared words alone"] = None
+    pruned: Annotated[int, "Topics left out after long silence"] = 0
     size_bytes: int = 0
     last_commit_at: str = ""
     generation: int | None = None
@@ -152,12 +149,11 @@ class PrunedIndex:
     message: str
 
 
-def teleport_status(app: App, request: GetTeleportStatus, caller: Caller) -> TeleportStatus:
+def teleport_status(app: App, _: GetTeleportStatus, caller: Caller) -> TeleportStatus:
     """Return the state of the keyword and the vector index with their health in words, and details of every index.
 
     Raises InvalidQuery for a caller bound to one project.
     """
-    del request
     caller.refuse_all(app, "the state of an index")
     bm25, vector = app.teleport(LayerName.BM25).status(), app.teleport(LayerName.VECTOR).status()
     said = [
@@ -176,13 +172,12 @@ def teleport_status(app: App, request: GetTeleportStatus, caller: Caller) -> Tel
     )
 
 
-def vector_status(app: App, request: GetVectorStatus, caller: Caller) -> VectorStatus:
+def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
     """Return the state of the vector index, with its numbers.
 
     These are 0, "" or None where it does not exist. `message` says what is wrong, or "healthy" with a
     remark on the model. Raises InvalidQuery for a caller bound to one project.
     """
-    del request
     caller.refuse_all(app, "the state of an index")
     status = app.teleport(LayerName.VECTOR).status()
     found = app.accelerators.statuses().get(IndexName.VECTOR)
@@ -196,24 +191,16 @@ def vector_status(app: App, request: GetVectorStatus, caller: Caller) -> VectorS
     )
 
 
-def topic_graph_status(app: App, request: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
+def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
     """Return the state of the topic graph, also of one that is off. Raises InvalidQuery for a caller bound to one project."""
-    del request
     caller.refuse_all(app, "the state of an index")
     found = app.topics().detail()
-    return TopicGraphStatus(
-        enabled=found.enabled,
-        healthy=found.healthy,
-        topic_count=found.topic_count,
-        message=found.message,
-        segments=found.segments,
-        unassigned=found.unassigned,
+    return copied(
+        TopicGraphStatus,
+        found,
         behind=found.behind if found.healthy else None,
         by_meaning=found.by_meaning if found.healthy else None,
-        pruned=found.pruned,
-        size_bytes=found.size_bytes,
         last_commit_at=app.calendar.iso(found.last_commit_ms) if found.last_commit_ms else "",
-        generation=found.generation,
         error=found.last_error,
     )
 
@@ -262,24 +249,18 @@ def _healthy(app: App) -> str:
 
 
 def _detail(app: App, status: IndexStatus) -> IndexDetail:
-    """Return one index in numbers, with counts of documents by level.
-
-    Times are local ISO text, "" for what never happened.
-    """
+    """Return one index in numbers, with counts of documents by level. Times are local ISO text, "" for what never happened."""
 
     def when(ms: int) -> str:
         """Return a time (UTC ms) as local ISO text; "" for 0."""
         return app.calendar.iso(ms) if ms else ""
 
-    return IndexDetail(
-        size_bytes=status.size_bytes,
+    return copied(
+        IndexDetail,
+        status,
         last_commit_at=when(status.last_commit_ms),
         last_prune_at=when(status.last_prune_ms),
         pruned=dict(status.pruned),
         documents=dict(status.counts),
-        behind=status.behind,
-        building=status.building,
-        generation=status.generation,
-        parts=status.parts,
         error=status.last_error,
     )

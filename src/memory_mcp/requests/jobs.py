@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.app import App
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 
 
@@ -84,19 +85,7 @@ def list_jobs(app: App, _: ListJobs, caller: Caller) -> JobList:
     caller.refuse_all(app, "the list of jobs")
     return JobList(
         jobs=[
-            Job(
-                name=status.name,
-                help=status.help,
-                schedule=status.schedule,
-                paused=status.paused,
-                running=status.running,
-                last_started=_iso(app, status.last_started),
-                last_seconds=status.last_seconds,
-                last_result=status.last_result,
-                next_run=_iso(app, status.next_run),
-                runs=status.runs,
-                failures=status.failures,
-            )
+            copied(Job, status, last_started=_iso(app, status.last_started), next_run=_iso(app, status.next_run))
             for status in app.scheduler.statuses()
         ]
     )

@@ -16,7 +16,7 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
-from memory_mcp.requests.plain import fullest, tokens_of
+from memory_mcp.requests.plain import fits_in, fullest, tokens_of
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, Child, ChildDetail, child, full_child, lessened
 from memory_mcp.toc.quiet import quiet
@@ -50,11 +50,7 @@ class Listing:
             """Return the first `count` children of the page."""
             return self.children[:count]
 
-        def fits(children: Sequence[Child]) -> bool:
-            """Return whether these children together cost at most `tokens`."""
-            return tokens_of(children, factor) <= tokens
-
-        return fullest(first, fits, 1, len(self.children)) or first(1)
+        return fullest(first, fits_in(tokens, factor), 1, len(self.children)) or first(1)
 
 
 def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
@@ -105,11 +101,7 @@ def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Seq
         """Return the `count` most salient bullets, in their own order."""
         return [bullets[i] for i in sorted(ranked[:count])]
 
-    def fits(shown: list[Bullet]) -> bool:
-        """Return whether these bullets together cost at most `tokens`."""
-        return tokens_of(shown, factor) <= tokens
-
-    return fullest(first, fits, 0, len(bullets)) or []
+    return fullest(first, fits_in(tokens, factor), 0, len(bullets)) or []
 
 
 def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = False) -> list[Child]:

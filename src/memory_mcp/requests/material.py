@@ -16,7 +16,7 @@ from memory_mcp.question.intent import Intent
 from memory_mcp.requests.limits import words
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.times import times_of
-from memory_mcp.storage.values import Scope, SessionInfo
+from memory_mcp.storage.values import Scope
 from memory_mcp.text import query_terms, snippet
 from memory_mcp.toc.briefing import account, digest
 from memory_mcp.toc.statements import by, named, quoted, ranked_of
@@ -52,7 +52,7 @@ def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions:
     """Return the best quotations about a topic, each with statements of its segment, within `budget` tokens.
 
     At most `_QUOTED` quotations, and `_BESIDE` statements beside each; with `decisions` the statements
-    come before their quotation. A line that repeats a grip is left out. Where nothing is found or fits,
+    come before their quotation. A line that repeats a grip, or does not fit, is left out. Where nothing is found or fits,
     `text` is "" and `nothing` says so. Raises InvalidQuery for an empty or too long topic.
     """
     asked = words(topic)
@@ -69,7 +69,11 @@ def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions:
         settled = [said for said in beside.pop(hit.node_id, []) if said[0] != grip_id][:_BESIDE]
         for grip, line in [*settled, own] if decisions else [own, *settled]:
             lines.setdefault(grip, line)
-    text = _fitting(head, list(lines.values()), budget, app.settings.retrieval.token_factor)
+    kept: list[str] = []
+    for line in lines.values():
+        if estimate_tokens(fence("\n".join([head, *kept, line])), app.settings.retrieval.token_factor) <= budget:
+            kept.append(line)
+    text = fence("\n".join([head, *kept])) if kept else ""
     return Material(asked, text, f"Nothing about it was found in {scoped.words}.")
 
 
@@ -91,7 +95,15 @@ def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
     known = app.tree.descendants(ROOT, TocLevel.WEEK, scoped.project)
     if not week.strip() and not known:
         return Material("the latest week", "", f"Nothing is recorded yet in {scoped.words}.")
-    node_id = _week_id(app, week) if week.strip() else known[-1]
+    node_id = known[-1] if known else NodeId(ROOT)
+    if week.strip():
+        try:
+            node_id = times_of(app).node_id(week)
+        except InvalidQuery:
+            node_id = NodeId(ROOT)
+        if level_of(node_id) is not TocLevel.WEEK:
+            hint = "Write 2026-W05, 'last week' or toc:week:2026-W05; empty: the latest week."
+            raise InvalidQuery(f"not a week: {week[:_SHOWN]!r}", hint)
     cuts = app.tree.segments_below(node_id, Scope(project=scoped.project))
     window = app.calendar.window(node_id)
     days = f"{app.calendar.day_of(window.start_ms)} to {app.calendar.day_of(window.end_ms - 1)}"
@@ -104,39 +116,36 @@ def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
     return Material(about, text, f"Nothing is recorded in {about} in {scoped.words}.{beside}")
 
 
-def _week_id(app: App, week: str) -> NodeId:
-    """Return the id of the week that a text names. Raises InvalidQuery for anything else, also for another period."""
-    invalid = InvalidQuery(
-        f"not a week: {week[:60]!r}", "Write 2026-W05, 'last week' or toc:week:2026-W05; empty: the latest week."
-    )
-    try:
-        node_id = times_of(app).node_id(week)
-    except InvalidQuery:
-        raise invalid from None
-    if level_of(node_id) is not TocLevel.WEEK:
-        raise invalid
-    return node_id
-
-
 def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Material:
     """Return how a session went on and ended; without an id the latest work of the scope, newest first.
 
     Named by its id or the beginning of it: at most the last `_LAST` segments with statements. Without an id:
     the session of the newest segment likewise, then up to `_EARLIER` segments of other sessions; `text` is ""
-    where nothing is recorded.
-
-    Raises:
-        NotFound: there is no such session in the scope, or several begin like that.
-
+    where nothing is recorded. Raises NotFound where there is no such session among the latest `_SESSIONS` of
+    the scope, or several begin like that.
     """
     factor = app.settings.retrieval.token_factor
     if session_id.strip():
-        session = _session(app, session_id.strip(), scoped)
+        wanted = session_id.strip()
+        known = app.storage.events.sessions(Scope(project=scoped.project), _SESSIONS)
+        exact = [s for s in known if s.session_id == wanted]
+        alike = exact or [s for s in known if s.session_id.startswith(wanted)]
+        if len(alike) != 1:
+            names = ", ".join(s.session_id for s in (alike or known)[:_NEAREST])
+            why = "several sessions begin with" if alike else "no session"
+            raise NotFound(f"{why} {wanted} in {scoped.words}", f"Sessions, latest first: {names or 'none yet'}.")
+        session = alike[0]
         about, other = f"session {session.session_id}", list[Segment]()
         scope = Scope(project=session.project or None, window=TimeWindow(session.start_ms, session.end_ms + 1))
         own = [c for c in app.tree.segments_below(ROOT, scope) if c.session_id == session.session_id]
     else:
-        about, latest = f"the latest work in {scoped.words}", [cut for cut in _latest(app, scoped) if not cut.thread]
+        # Of as many whole days as it takes to have enough.
+        about, found = f"the latest work in {scoped.words}", list[Segment]()
+        for day in reversed(app.tree.descendants(ROOT, TocLevel.DAY, scoped.project)):
+            found += app.tree.segments_below(NodeId(day), Scope(project=scoped.project))
+            if len(found) >= _EARLIER:
+                break
+        latest = sorted((cut for cut in found if not cut.thread), key=lambda cut: cut.start)
         own = [cut for cut in latest if cut.session_id == latest[-1].session_id]
         other = [cut for cut in latest if cut.session_id != latest[-1].session_id]
     told = stretches(app.storage, own[::-1], _LAST, _LAST)[::-1]
@@ -150,34 +159,6 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
 def _moment(app: App, at_ms: int) -> str:
     """Return a time (UTC ms) as YYYY-MM-DD HH:MM in the memory's time zone."""
     return f"{app.calendar.local(at_ms):%Y-%m-%d %H:%M}"
-
-
-def _session(app: App, session_id: str, scoped: Scoped) -> SessionInfo:
-    """Return the session of an id, or the only one whose id begins like that, among the latest `_SESSIONS` of the scope.
-
-    Raises NotFound for none and for several; its hint names up to `_NEAREST` sessions.
-    """
-    known = app.storage.events.sessions(Scope(project=scoped.project), _SESSIONS)
-    exact = [s for s in known if s.session_id == session_id]
-    alike = exact or [s for s in known if s.session_id.startswith(session_id)]
-    if len(alike) != 1:
-        names = ", ".join(s.session_id for s in (alike or known)[:_NEAREST])
-        why = "several sessions begin with" if alike else "no session"
-        raise NotFound(f"{why} {session_id} in {scoped.words}", f"Sessions, latest first: {names or 'none yet'}.")
-    return alike[0]
-
-
-def _latest(app: App, scoped: Scoped) -> list[Segment]:
-    """Return the segments of the latest days of a scope, in order of time.
-
-    As many whole days as it takes to have `_EARLIER` segments, or all; segments of subagents are among them.
-    """
-    found: list[Segment] = []
-    for day in reversed(app.tree.descendants(ROOT, TocLevel.DAY, scoped.project)):
-        found += app.tree.segments_below(NodeId(day), Scope(project=scoped.project))
-        if len(found) >= _EARLIER:
-            break
-    return sorted(found, key=lambda cut: cut.start)
 
 
 def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, str]]]:
@@ -197,15 +178,3 @@ def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, s
                 for said, label in [*ranked_of(stretch, newest=False)[: _BESIDE - len(asked)], *asked]
             ]
     return made
-
-
-def _fitting(head: str, lines: Sequence[str], budget: int, factor: float) -> str:
-    """Return the lines that fit a token budget, in order, fenced behind a heading; "" where none does.
-
-    A line that is too long for what is left is skipped, and shorter ones after it are still taken.
-    """
-    kept: list[str] = []
-    for line in lines:
-        if estimate_tokens(fence("\n".join([head, *kept, line])), factor) <= budget:
-            kept.append(line)
-    return fence("\n".join([head, *kept])) if kept else ""

@@ -80,13 +80,18 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     new = {r["target"]: r["set_by"] for r in rows if r["target"] not in pinned}
     for target, by in new.items():
         app.storage.toc.set_pin(target, True, by)
+    own = {(label.topic_id, label.project) for label in app.storage.topics.labels()}
+    labels = [r for r in _unforgotten(app, asked["topic_label"]) if (r["topic_id"], r["project"]) not in own]
     taken = {
         "ids": _lead(app, asked["segment_cut"]),
         "pins": len(new),
         "corrections": _superseded(app, asked["superseded"]),
-        "labels": _labels(app, _unforgotten(app, asked["topic_label"])),
-        "texts": _texts(app, asked["node"], asked["bullet"], asked["bullet_grip"]),
+        "labels": len(labels),
     }
+    for r in labels:
+        words = app.gate.words(r["label"])
+        app.storage.topics.label(TopicLabel(TopicId(r["topic_id"]), r["project"], words, r["author"], r["at_ms"]))
+    taken["texts"] = _texts(app, asked["node"], asked["bullet"], asked["bullet_grip"])
     counts = {name: count for name, count in {**taken, "events": int(asked["events"])}.items() if count}
     if counts:
         subject = app.gate.words(str(asked["subject"]))
@@ -139,16 +144,6 @@ def _superseded(app: App, rows: Sequence[Row]) -> int:
         reason = app.gate.words(r.get("reason", ""))
         author = app.gate.words(r.get("author", ""))
         app.storage.superseded.record(Superseded(GripId(r["old_id"]), to, r["at_ms"], reason, author))
-    return len(new)
-
-
-def _labels(app: App, rows: Sequence[Row]) -> int:
-    """Store labels of topics that have none here in the same project, cleaned of secrets; return how many."""
-    own = {(label.topic_id, label.project) for label in app.storage.topics.labels()}
-    new = [r for r in rows if (r["topic_id"], r["project"]) not in own]
-    for r in new:
-        words = app.gate.words(r["label"])
-        app.storage.topics.label(TopicLabel(TopicId(r["topic_id"]), r["project"], words, r["author"], r["at_ms"]))
     return len(new)
 
 

@@ -1,12 +1,12 @@
 """browse_toc, get_node and get_toc_root: reading the time tree."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.ids import ROOT, GripId, NodeId, segment_key_of
-from memory_mcp.model.superseded import Superseded
+from memory_mcp.model.ids import ROOT, segment_key_of
 from memory_mcp.model.toc import TocNode
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import PAGE, PAGE_TOKENS, Detail, choice
@@ -14,7 +14,7 @@ from memory_mcp.requests.listing import list_children, most_salient
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
-from memory_mcp.requests.shapes import Child, Event, Node
+from memory_mcp.requests.shapes import Child, Event, FullChild, Node
 from memory_mcp.requests.times import times_of
 
 #: Tokens that a node's bullets have on its first page, and where its children do not all fit; and tokens for what joins parts.
@@ -64,8 +64,7 @@ class Context:
     """The surroundings of a segment: its session, what came before it there, and its periods."""
 
     session_id: str = ""
-    #: The end of the session's segment before.
-    before: Sequence[Event] = ()
+    before: Annotated[Sequence[Event], "End of the session's segment before"] = ()
     #: Day, week, month and year.
     parents: Sequence[Child] = ()
 
@@ -75,7 +74,7 @@ class WholeNode(Recalled):
     """The whole node, its first children as browse_toc pages them, and for a segment its context."""
 
     node: Node
-    children: Sequence[Child]
+    children: Sequence[FullChild] | Sequence[Child]
     next_cursor: str = ""
     folded: str = ""
     folded_cursor: str = ""
@@ -93,7 +92,7 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
-    whole = shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped), _over(app, opened))
+    whole = _node(app, opened, scoped)
     listing = list_children(app, opened, scoped, limit, request.cursor)
     # The node itself was shown with the first page.
     node = replace(whole, summary="", bullets=[], keywords=[]) if request.cursor else whole
@@ -131,42 +130,34 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
     listing = list_children(app, opened, scoped, limit, request.cursor, full)
+    key, context = segment_key_of(opened.node_id) if opened.level is TocLevel.SEGMENT else None, None
+    if key is not None and (segment := app.storage.toc.segments([key]).get(key)) is not None:
+        told = app.tree.context(segment, scoped.project)
+        context = Context(
+            session_id=segment.session_id,
+            before=[shapes.event(e, app.calendar) for e in told.before],
+            parents=[shapes.child(n) for n in reversed(told.parents)],
+        )
     return WholeNode(
-        node=shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped), _over(app, opened)),
+        node=_node(app, opened, scoped),
         children=listing.children,
         next_cursor=listing.cursor(len(listing.children)),
         folded=listing.folded,
         folded_cursor=listing.folded_cursor,
-        context=_context(app, opened.node_id, scoped) if opened.level is TocLevel.SEGMENT else None,
+        context=context,
         scope=scoped.words,
     )
 
 
-def _neighbours(app: App, node_id: NodeId, scoped: Scoped) -> tuple[str, str]:
-    """Return the ids of the nodes just before and after one under the same parents, by time; "" where there is none."""
-    ids = [] if node_id == ROOT else app.tree.siblings(node_id, scoped.project)
-    times = app.storage.toc.nodes([*ids, node_id]) if ids else {}
-    if node_id not in times:
-        return "", ""
-    own = (times[node_id].start_ms, node_id)
-    order = sorted((n.start_ms, i) for i, n in times.items() if i != node_id)
-    return next((i for s, i in reversed(order) if (s, i) < own), ""), next((i for s, i in order if (s, i) > own), "")
-
-
-def _context(app: App, node_id: str, scoped: Scoped) -> Context | None:
-    """Return a segment's context: its session, the end of that session's segment before, and its periods from day to year.
-
-    None where no segment of that id is stored.
-    """
-    key = segment_key_of(node_id)
-    segment = app.storage.toc.segments([key]).get(key) if key is not None else None
-    if segment is None:
-        return None
-    found = app.tree.context(segment, scoped.project)
-    before = [shapes.event(e, app.calendar) for e in found.before]
-    return Context(session_id=segment.session_id, before=before, parents=[shapes.child(n) for n in reversed(found.parents)])
-
-
-def _over(app: App, node: TocNode) -> Mapping[GripId, Superseded]:
-    """Return by id the records that supersede grips of a node's bullets; grips that still hold are not in it."""
-    return app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})
+def _node(app: App, node: TocNode, scoped: Scoped) -> Node:
+    """Return a whole node with the ids of those just before and after it, by time, that the scope sees under the same parents."""
+    ids = [] if node.node_id == ROOT else app.tree.siblings(node.node_id, scoped.project)
+    times = app.storage.toc.nodes([*ids, node.node_id]) if ids else {}
+    before = after = ""
+    if node.node_id in times:
+        own = (times[node.node_id].start_ms, node.node_id)
+        order = sorted((n.start_ms, i) for i, n in times.items() if i != node.node_id)
+        before = next((i for s, i in reversed(order) if (s, i) < own), "")
+        after = next((i for s, i in order if (s, i) > own), "")
+    over = app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})
+    return shapes.node(node, app.calendar, before, after, over)

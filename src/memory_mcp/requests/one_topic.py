@@ -4,10 +4,10 @@ import datetime as dt
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
-from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.audit import Act
 from memory_mcp.model.ids import parse_topic_id
 from memory_mcp.model.toc import AGENT
@@ -23,7 +23,6 @@ from memory_mcp.requests.topic_shapes import (
     TopicInfo,
     TopicSegment,
     info_of,
-    local_day,
     next_cursor,
     related_of,
 )
@@ -77,6 +76,7 @@ class LabelTopic:
 class Turned:
     """Something that happened to a topic when the memory was grouped anew, and the other topic that took part."""
 
+    #: A local day.
     when: str
     what: str
     topic_id: str = ""
@@ -136,7 +136,7 @@ class Labelled(Recalled):
 
     topic_id: str
     label: str
-    labelled_by: str = ""
+    labelled_by: Annotated[str, "agent; left out for the topic's own words"] = ""
     scope: str
     notices: Sequence[str] = ()
 
@@ -151,11 +151,18 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     graph, topic, view = opened.graph, opened.topic, opened.view
     links, _ = graph.links(topic.topic_id, view, _OPENED)
+    history = []
+    for turn in graph.turns(topic.topic_id):
+        label = ""
+        with suppress(NotFound):  # the scope does not see that topic
+            label = graph.topic(turn.other, view).label if turn.other else ""
+        when = app.calendar.day_of(turn.at_ms)
+        history.append(Turned(when=when, what=turn.what, topic_id=turn.other or "", label=label))
     return WholeTopic(
         topic=replace(info_of(app, topic, _KEYWORDS), events=topic.events, weeks=graph.weeks(topic.topic_id, view, WEEKS)),
         nodes=fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0),
         related=[related_of(one) for one in graph.related(topic.topic_id, view, _OPENED)],
-        history=opened.history(),
+        history=history,
         by_week=[
             WeekOfTopic(week=dt.date.fromordinal(day).isoformat(), mentions=mentions)
             for day, mentions in graph.by_week(topic.topic_id, view)
@@ -203,10 +210,14 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
 def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     """Give a topic the label that its scope sees from now on, or take it back for ""; a change is recorded in the audit log.
 
-    An empty project is not widened to all. Raises InvalidQuery also for a label that is too long or refused,
-    NotFound and LayerUnavailable; as `get_topic`.
+    It is cleaned of secrets, white space runs and unprintable characters. An empty project is not widened to all. Raises
+    InvalidQuery also for a label that is too long or refused, NotFound and LayerUnavailable; as `get_topic`.
     """
-    label = _label(app.gate, request.label)
+    label = "".join(c for c in " ".join(app.gate.words(request.label).split()) if c.isprintable())
+    if request.label.strip() and not label:
+        raise InvalidQuery("the label is refused: own output", "Nothing was changed. Say it in words of your own.")
+    if len(label) > MAX_LABEL:
+        raise InvalidQuery(f"label is too long: at most {MAX_LABEL} characters", "Nothing was changed.")
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller, widens=False))
     topic = app.topics().label(opened.topic.topic_id, label, opened.scoped.project, AGENT)
     if topic.label != opened.topic.label:
@@ -229,36 +240,9 @@ class _Opened:
         Raises InvalidQuery for an invalid id, NotFound where the scope holds none of its segments,
         LayerUnavailable without a topic graph.
         """
-        self._app, self.scoped = app, scoped
+        self.scoped = scoped
         asked = parse_topic_id(topic_id)
         self.graph, self.view = app.topics().graph(), app.topics().view(scoped.project)
         self.topic = self.graph.topic(asked, self.view)
         now = self.topic.topic_id
         self.notices = [] if now == asked else [f"{asked} was merged into {now}, which is shown"]
-
-    def history(self) -> list[Turned]:
-        """Return what happened to the topic, at most 12 turns, the latest last.
-
-        The other topic's label is "" where the scope does not see that topic.
-        """
-        made = []
-        for turn in self.graph.turns(self.topic.topic_id):
-            label = ""
-            with suppress(NotFound):
-                label = self.graph.topic(turn.other, self.view).label if turn.other else ""
-            when = local_day(self._app, turn.at_ms)
-            made.append(Turned(when=when, what=turn.what, topic_id=turn.other or "", label=label))
-        return made
-
-
-def _label(gate: Gate, given: str) -> str:
-    """Return a label cleaned of secrets, white space runs and unprintable characters; "" for "".
-
-    Raises InvalidQuery for one that is too long, or of which nothing may be stored.
-    """
-    label = "".join(c for c in " ".join(gate.words(given).split()) if c.isprintable())
-    if given.strip() and not label:
-        raise InvalidQuery("the label is refused: own output", "Nothing was changed. Say it in words of your own.")
-    if len(label) > MAX_LABEL:
-        raise InvalidQuery(f"label is too long: at most {MAX_LABEL} characters", "Nothing was changed.")
-    return label

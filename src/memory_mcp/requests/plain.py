@@ -48,6 +48,12 @@ def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
     return tuple((f.name, f.default is MISSING and f.default_factory is MISSING, f.default) for f in fields(kind))
 
 
+def copied(kind: type[T], value: object, /, **others: Any) -> T:
+    """Return a dataclass `kind` with the fields `others`, and all of its other fields copied from those of `value`."""
+    known: Any = kind
+    return kind(**{f.name: getattr(value, f.name) for f in fields(known) if f.name not in others}, **others)
+
+
 def compact(value: Any) -> str:
     """Return a value, put through `as_json`, as JSON text without white space between tokens; letters beyond ASCII stay."""
     return json.dumps(as_json(value), ensure_ascii=False, separators=(",", ":"))
@@ -62,6 +68,11 @@ def size_of(value: Any) -> int:
 def tokens_of(value: Any, factor: float) -> int:
     """Return the estimated tokens of a response as compact JSON; `factor` scales the estimate."""
     return estimate_tokens(compact(value), factor)
+
+
+def fits_in(budget: float, factor: float) -> Callable[[object], bool]:
+    """Return a function that says whether a response costs at most `budget` tokens; `factor` scales their estimate."""
+    return lambda value: tokens_of(value, factor) <= budget
 
 
 def fullest(make: Callable[[int], T], fits: Callable[[T], bool], least: int, most: int) -> T | None:

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.layers.base import Query
-from memory_mcp.model.calendar import Calendar
-from memory_mcp.policy.plan import Mode, Plan, layers_named
+from memory_mcp.policy.plan import Mode, layers_named
 from memory_mcp.requests import limits, shapes
 from memory_mcp.requests.asking import search_options
 from memory_mcp.requests.limits import TIMEOUT, Bounds
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import Skipped, Window
 from memory_mcp.requests.times import times_of
@@ -49,10 +49,8 @@ class Classified:
     intent: str
     confidence: float
     signals: Sequence[str]
-    #: What a result must hold literally.
-    exact: Sequence[str] = ()
-    #: Looked for, without time and deadline.
-    text: str = ""
+    exact: Annotated[Sequence[str], "What a result must hold literally"] = ()
+    text: Annotated[str, "Looked for, without time and deadline"] = ""
     deadline_ms: int | None = None
     window: Window | None = None
 
@@ -73,49 +71,29 @@ class Planned(Classified):
     escalates_when: str = ""
 
 
-def plan_query(app: App, request: PlanQuery, caller: Caller) -> Planned:
+def plan_query(app: App, request: PlanQuery, _: Caller) -> Planned:
     """Return a question's plan (intent, tier, mode, order of layers, bounds) without running it. Raises InvalidQuery."""
-    del caller
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
     how = search_options(times, request.intent, request.mode, request.bounds, None, timeout)
     query = limits.words(request.query)
     plan = app.plan(Query(query), replace(how, without=layers_named(request.without)))
-    return Planned(
-        **_understood(plan, query, times.calendar),
-        tier=plan.tier,
+    return copied(
+        Planned,
+        plan,
+        query=query,
+        confidence=round(plan.confidence, 3),
+        window=shapes.window(plan.window, plan.window_words, times.calendar),
         name=plan.tier.label,
-        mode=plan.mode,
-        why_mode=plan.why_mode,
         order=plan.order if plan.mode is Mode.SEQUENTIAL else plan.paths,
         skipped=[Skipped(layer=s.layer, reason=s.reason) for s in plan.skipped],
         bounds={f.name: getattr(plan.bounds, f.name) for f in fields(plan.bounds)},
-        strict=plan.strict,
-        min_confidence=plan.min_confidence,
-        escalates_when=plan.escalates_when,
     )
 
 
-def classify_query(app: App, request: ClassifyQuery, caller: Caller) -> Classified:
+def classify_query(app: App, request: ClassifyQuery, _: Caller) -> Classified:
     """Return a question's intent, window and deadline, without searching. Raises InvalidQuery (time, timeout or query)."""
-    del caller
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
     query = limits.words(request.query)
-    return Classified(**_understood(app.plan(Query(query), search_options(times, timeout_ms=timeout)), query, times.calendar))
-
-
-def _understood(plan: Plan, query: str, calendar: Calendar) -> dict[str, Any]:
-    """Return the fields that `Classified` and `Planned` share, by name.
-
-    These are query (as it was given), intent, confidence (three decimals), signals, exact, text,
-    deadline_ms and window.
-    """
-    return {
-        "query": query,
-        "intent": plan.intent,
-        "confidence": round(plan.confidence, 3),
-        "signals": plan.signals,
-        "exact": plan.exact,
-        "text": plan.text,
-        "deadline_ms": plan.deadline_ms,
-        "window": shapes.window(plan.window, plan.window_words, calendar),
-    }
+    plan = app.plan(Query(query), search_options(times, timeout_ms=timeout))
+    window = shapes.window(plan.window, plan.window_words, times.calendar)
+    return copied(Classified, plan, query=query, confidence=round(plan.confidence, 3), window=window)

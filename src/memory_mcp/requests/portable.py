@@ -11,7 +11,6 @@ from memory_mcp.events.evidence import quotes_in
 from memory_mcp.ingest.frames import pack
 from memory_mcp.model.calendar import TimeWindow, rollup_targets
 from memory_mcp.model.event import Event, carried
-from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -125,8 +124,10 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
     """Return a segment with some of its events, as JSON values.
 
     These are {id, when, until, project, agent, session, rows, times, begins, title, summary, keywords,
-    bullets, quotes}: `rows` are the given events, packed, `times` theirs, as `_stamp` writes them. Only
-    the first part of a segment (`begins`) has the last five; they are empty in others.
+    bullets, quotes}: `rows` are the given events, packed, `times` theirs, as `_stamp` writes them; quotes
+    are {text, when, role, speaker} by grip id, without those whose events are gone. Only the first part of a segment (`begins`)
+    has the last five; they are empty in others. Of a segment that lies only partly in the window title, summary and keywords
+    are empty, and it has only bullets whose quotations all lie in it.
     """
     told: dict[str, Any] = {
         "id": cut.node_id,
@@ -139,25 +140,22 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
         "times": [_stamp(app, e.timestamp) for e in events],
         "begins": begins,
     }
+    told |= {"title": "", "summary": "", "keywords": [], "bullets": [], "quotes": {}}
     node = app.storage.toc.nodes([cut.node_id]).get(cut.node_id) if begins else None
-    return told | _about(app, node, window, _is_whole(window, TimeWindow(cut.start[0], cut.end[0] + 1)))
-
-
-def _about(app: App, node: TocNode | None, window: TimeWindow | None, whole: bool) -> dict[str, Any]:
-    """Return {title, summary, keywords, bullets, quotes} of a segment, all empty without a node.
-
-    Of a segment that lies only partly in the window (not `whole`) title, summary and keywords are
-    empty, and it has only bullets whose quotations all lie in it.
-    """
     if node is None:
-        return {"title": "", "summary": "", "keywords": [], "bullets": [], "quotes": {}}
+        return told
+    whole = _is_whole(window, TimeWindow(cut.start[0], cut.end[0] + 1))
     grips = app.storage.grips.get_many({g for b in node.bullets for g in b.grip_ids})
     inside = {i for i, grip in grips.items() if _contains(window, grip.timestamp)}
     kept = [b for b in node.bullets if whole or (b.grip_ids and inside.issuperset(b.grip_ids))]
     over = app.storage.superseded.of(grips)
-    about = _node(node) if whole else {"title": "", "summary": "", "keywords": []}
     quoted = {i: grips[i] for b in kept for i in b.grip_ids if i in grips}
-    return about | {"bullets": [_bullet(b, over) for b in kept], "quotes": _quotes(app, quoted)}
+    said = app.storage.events.get_many({e for g in quoted.values() for e in (g.event_id_start, g.event_id_end)})
+    quotes = {}
+    for grip_id, text in quotes_in(quoted.values(), said).items():
+        first, when = said[quoted[grip_id].event_id_start], _stamp(app, quoted[grip_id].timestamp)
+        quotes[str(grip_id)] = {"text": text, "when": when, "role": first.role.value, "speaker": first.speaker}
+    return told | (_node(node) if whole else {}) | {"bullets": [_bullet(b, over) for b in kept], "quotes": quotes}
 
 
 def _node(node: TocNode) -> dict[str, Any]:
@@ -173,19 +171,6 @@ def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
     told = shapes.bullet(bullet, over)
     ended = bool(told.superseded_by)
     return {"text": told.text, "grips": list(told.grip_ids), "kind": told.kind, "ended": ended, "why": told.why_superseded}
-
-
-def _quotes(app: App, grips: Mapping[GripId, Grip]) -> dict[str, dict[str, str]]:
-    """Return by grip id {text, when, role, speaker} of the quoted words.
-
-    Grips whose events are gone are left out.
-    """
-    events = app.storage.events.get_many({e for g in grips.values() for e in (g.event_id_start, g.event_id_end)})
-    found = {}
-    for grip_id, text in quotes_in(grips.values(), events).items():
-        first, when = events[grips[grip_id].event_id_start], _stamp(app, grips[grip_id].timestamp)
-        found[str(grip_id)] = {"text": text, "when": when, "role": first.role.value, "speaker": first.speaker}
-    return found
 
 
 def _stamp(app: App, ms: int) -> str:

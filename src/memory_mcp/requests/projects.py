@@ -155,6 +155,14 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
 
 def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
     """Return the agents, newest event first; to a caller that is bound to one project, its agents with what they did there."""
+    bound, found = caller.bound(app), list(app.storage.projects.agents())
+    if bound is not None:
+        everybody, found = found, list[Activity]()
+        for one in everybody:
+            scope = Scope(project=bound, agent=one.name)
+            if bound in one.others and (sessions := app.storage.events.sessions(scope, _SESSIONS)):
+                start, end = min(s.start_ms for s in sessions), max(s.end_ms for s in sessions)
+                found.append(Activity(one.name, sum(s.events for s in sessions), len(sessions), start, end, (bound,)))
     agents = [
         AgentInfo(
             agent=one.name or NO_NAME,
@@ -164,7 +172,7 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
             last=app.calendar.iso(one.end_ms),
             projects=one.others[:_NAMED],
         )
-        for one in newest_first(_agents(app, caller.bound(app)))
+        for one in newest_first(found)
     ]
     return AgentList(agents=agents)
 
@@ -259,20 +267,6 @@ def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> Proje
     subject = changed.project if changed.shown_as == changed.project else f"{changed.project} {changed.shown_as}"
     app.storage.audit.record(Act(what, app.clock.now_ms(), app.gate.name(by), subject, counts=counts))
     return changed
-
-
-def _agents(app: App, bound: str | None) -> list[Activity]:
-    """Return the agents; for a caller that is bound to a project, only those that worked there, with what each did there."""
-    agents = list(app.storage.projects.agents())
-    if bound is None:
-        return agents
-    found = []
-    for one in agents:
-        sessions = app.storage.events.sessions(Scope(project=bound, agent=one.name), _SESSIONS) if bound in one.others else []
-        if sessions:
-            start, end = min(s.start_ms for s in sessions), max(s.end_ms for s in sessions)
-            found.append(Activity(one.name, sum(s.events for s in sessions), len(sessions), start, end, (bound,)))
-    return found
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from memory_mcp.model.ids import ROOT, GripId, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import AGENT, KIND_SALIENCE, MemoryKind, TocBullet, TocNode, by_agent, shown_author
 from memory_mcp.requests.limits import PAGE, choice
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.times import times_of
@@ -135,13 +136,11 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     nodes = app.tree.nodes([d.node_id for d in found[:limit]], scoped.project)
     return DueNodes(
         due=[
-            DueNode(
-                node_id=d.node_id,
+            copied(
+                DueNode,
+                d,
                 level=level_of(d.node_id),
                 title=nodes[d.node_id].title,
-                events=d.events,
-                tokens=d.tokens,
-                session_id=d.session_id,
                 project=d.project if scoped.project is None else "",
             )
             for d in found[:limit]
@@ -175,7 +174,9 @@ def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
             if request.by:
                 counts = {"bullets": len(request.bullets)}
                 app.storage.audit.record(Act("refine", app.clock.now_ms(), app.gate.name(request.by), node_id, counts=counts))
-    notices = [_GOES_ON] if _goes_on(app, node) else []
+    key, settled = segment_key_of(node.node_id), _settled_ms(app)
+    goes_on = node.end_ms > settled if key is None else app.storage.toc.segments([key])[key].open and node.end_ms >= settled
+    notices = [_GOES_ON] if goes_on else []
     return Refined(
         node_id=node.node_id, title=node.title, version=node.version, author=shown_author(node.author), notices=notices
     )
@@ -188,11 +189,17 @@ def refinement(node_id: str, given: object, project: str = "", scope: str = "", 
     message names the place.
     """
     whole = _object(given, "the refinement", RefineSummary)
-    bullets = _list(whole.get("bullets", ()), "bullets")
+    bullets, title = _list(whole.get("bullets", ()), "bullets"), _text(whole.get("title", ""), "title")
+    statements = []
+    for number, bullet in enumerate(bullets):
+        place = f"bullets.{number}"
+        one = _object(bullet, place, Statement)
+        text, kind = _text(one.get("text", ""), f"{place}.text"), _text(one.get("kind", ""), f"{place}.kind")
+        statements.append(Statement(text, _texts(one.get("grip_ids", ()), f"{place}.grip_ids"), kind))
     return RefineSummary(
         node_id,
-        _text(whole.get("title", ""), "title"),
-        [_statement(one, f"bullets.{place}") for place, one in enumerate(bullets)],
+        title,
+        statements,
         _text(whole.get("summary", ""), "summary"),
         _texts(whole.get("keywords", ()), "keywords"),
         project,
@@ -204,24 +211,6 @@ def refinement(node_id: str, given: object, project: str = "", scope: str = "", 
 def _settled_ms(app: App) -> int:
     """Return since when a session must have been silent to count as over (UTC ms): `toc.gap_minutes` ago."""
     return app.clock.now_ms() - app.settings.toc.gap_minutes * 60_000
-
-
-def _goes_on(app: App, node: TocNode) -> bool:
-    """Return whether events may still come into a node.
-
-    True for an open segment whose last event is not older than `_settled_ms`, and for a period that ends
-    later than that.
-    """
-    if (key := segment_key_of(node.node_id)) is None:
-        return node.end_ms > _settled_ms(app)
-    return app.storage.toc.segments([key])[key].open and node.end_ms >= _settled_ms(app)
-
-
-def _statement(given: object, place: str) -> Statement:
-    """Return the bullet that a JSON value describes. Raises InvalidQuery, which names `place`, for another shape."""
-    one = _object(given, place, Statement)
-    text, kind = _text(one.get("text", ""), f"{place}.text"), _text(one.get("kind", ""), f"{place}.kind")
-    return Statement(text, _texts(one.get("grip_ids", ()), f"{place}.grip_ids"), kind)
 
 
 def _object(given: object, place: str, kind: type[Any]) -> Mapping[str, object]:

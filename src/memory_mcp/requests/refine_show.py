@@ -8,6 +8,7 @@ left out.
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
@@ -18,7 +19,7 @@ from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.toc import KIND_SALIENCE, TocNode, shown_author
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import MATERIAL
-from memory_mcp.requests.plain import fullest, tokens_of
+from memory_mcp.requests.plain import fits_in, fullest
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.shapes import Bullet
@@ -90,8 +91,7 @@ class Material(Recalled):
     context: Before | None = None
     events: Sequence[Line] = ()
     children: Sequence[Part] = ()
-    #: Events or children that the budget has no room for.
-    left_out: int = 0
+    left_out: Annotated[int, "Events or children; a larger token_budget shows them"] = 0
     scope: str
 
 
@@ -110,17 +110,11 @@ def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
         level=node.level,
         title=node.title,
         author=shown_author(node.author),
-        bullets=_bullets(node),
+        bullets=[shapes.bullet(b) for b in node.bullets],
         scope=scoped.words,
     )
-    factor = app.settings.retrieval.token_factor
-
-    def fits(material: Material) -> bool:
-        """Return whether the material costs at most `budget` tokens."""
-        return tokens_of(material, factor) <= budget
-
     show = _segment if node.level is TocLevel.SEGMENT else _period
-    return show(app, fits, plain, node.node_id, scoped)
+    return show(app, fits_in(budget, app.settings.retrieval.token_factor), plain, node.node_id, scoped)
 
 
 def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
@@ -133,7 +127,7 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
     assert key is not None
     cut = app.storage.toc.segments([key])[key]
     before = [e for e in app.tree.context(cut, scoped.project).before if _says(e)][-_BEFORE:]
-    told = [Line(when=_when(app, e), who=_who(e), text=_cut(e.text, _BEFORE_CHARS)[0]) for e in before]
+    told = [Line(when=app.calendar.iso(e.timestamp)[:16], who=_who(e), text=_cut(e.text, _BEFORE_CHARS)[0]) for e in before]
     whole = replace(plain, context=Before(session_id=cut.session_id, before=told))
     events = [e for e in app.storage.events.in_segment(cut) if _says(e)]
     grips = app.storage.grips.of_events([e.event_id for e in events])
@@ -190,7 +184,12 @@ def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
     text, spans = _cut(event.text, chars)
     own = [g for g in grips if g.event_id_start == event.event_id]
     seen = [g for g in own if g.event_id_end != event.event_id or any(g.span_start < b and a < g.span_end for a, b in spans)]
-    return Line(when=_when(app, event), who=_who(event), text=text, grip_ids=[g.grip_id for g in (seen or own)[:_GRIPS]])
+    return Line(
+        when=app.calendar.iso(event.timestamp)[:16],
+        who=_who(event),
+        text=text,
+        grip_ids=[g.grip_id for g in (seen or own)[:_GRIPS]],
+    )
 
 
 def _cut(text: str, chars: int) -> tuple[str, Sequence[tuple[int, int]]]:
@@ -209,19 +208,13 @@ def _cut(text: str, chars: int) -> tuple[str, Sequence[tuple[int, int]]]:
 def _part(node: TocNode, most: int) -> Part:
     """Return a child with its `most` most salient bullets, in their order."""
     best = sorted(range(len(node.bullets)), key=lambda i: (-KIND_SALIENCE[node.bullets[i].kind], i))[:most]
-    bullets = _bullets(node)
     return Part(
         node_id=node.node_id,
         title=node.title,
         events=node.event_count,
         author=shown_author(node.author),
-        bullets=[bullets[i] for i in sorted(best)],
+        bullets=[shapes.bullet(node.bullets[i]) for i in sorted(best)],
     )
-
-
-def _bullets(node: TocNode) -> Sequence[Bullet]:
-    """Return a node's bullets as responses show them, without saying which are superseded."""
-    return [shapes.bullet(b) for b in node.bullets]
 
 
 def _is_tool(event: Event) -> bool:
@@ -237,8 +230,3 @@ def _says(event: Event) -> bool:
 def _who(event: Event) -> str:
     """Return who speaks in an event: the speaker's name, else the tool's name, else the role."""
     return event.speaker or (event.metadata.get("tool") or "tool" if _is_tool(event) else event.role)
-
-
-def _when(app: App, event: Event) -> str:
-    """Return an event's time as YYYY-MM-DDTHH:MM in the memory's time zone."""
-    return app.calendar.iso(event.timestamp)[:16]

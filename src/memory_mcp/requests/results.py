@@ -7,6 +7,7 @@ where that is not the answer's own, where they differ from the result above.
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.calendar import Calendar, TocLevel
@@ -33,19 +34,17 @@ class Result:
     when: str
     who: str = ""
     quote: str = ""
-    #: Its citation: `expand_grip` opens it.
-    grip: str = ""
+    grip: Annotated[str, "Cite it; expand_grip opens it"] = ""
     #: Of a period, or where there is no grip: `browse_toc` opens it.
     node: str = ""
     title: str = ""
-    session: str = ""
+    session: Annotated[str, "Else as above; project too"] = ""
     project: str = ""
     #: The agent that recorded it, and the kind of statement: only on request.
     agent: str = ""
     kind: str = ""
     score: float
-    #: It lies outside the time that the question names.
-    outside: bool = False
+    outside: Annotated[bool, "Not in that time"] = False
     #: The grip of the statement that stands in its place now.
     superseded_by: str = ""
     #: Set if its words read as instructions to the reader (`model/orders.py`).
@@ -279,9 +278,10 @@ def _grouped(results: Sequence[Result], hits: Sequence[Hit], project: str | None
 def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
     """Return the lean result of a hit, its quotation still empty.
 
-    It names its node only for a period, where there is no grip, or with `with_node` where the hit has no grip
-    of its own.
+    It names its node only for a period, where there is no grip, or with `with_node` where the hit has no grip of its own. Its
+    title is without the time that it begins with, cut at a word to `_TITLE` characters.
     """
+    title = hit.title.partition(_DOT)[2] if hit.title[:4].isdigit() and _DOT in hit.title else hit.title
     period = bool(hit.node_id) and hit.level != TocLevel.SEGMENT and not hit.grip_id
     grip = hit.grip_id or (hit.grip_ids[0] if hit.grip_ids else "")
     return Result(
@@ -289,16 +289,10 @@ def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
         who=hit.speaker or hit.role,
         grip=grip,
         node=hit.node_id if period or not grip or (with_node and not hit.grip_id) else "",
-        title=_title(hit.title) if hit.node_id else "",
+        title=(title if len(title) <= _TITLE else cut_out(title, 0, _TITLE)) if hit.node_id else "",
         score=round(hit.score, 2),
         outside=hit.outside,
         superseded_by=hit.superseded_by,
         flag=flag_of(hit.quote),
         why_superseded=hit.why_superseded,
     )
-
-
-def _title(title: str) -> str:
-    """Return a title without the time that it begins with, cut at a word to `_TITLE` characters, "…" included."""
-    words = title.partition(_DOT)[2] if title[:4].isdigit() and _DOT in title else title
-    return words if len(words) <= _TITLE else cut_out(words, 0, _TITLE)

@@ -4,7 +4,7 @@ import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 from memory_mcp.app import App
 from memory_mcp.layers.base import Hit
@@ -82,15 +82,12 @@ class SearchRequest:
 class SearchResponse(Recalled):
     """What was found, how sure that is, and how it was searched."""
 
-    #: What it is all about, the most important first: of a question that explores.
-    themes: tuple[Theme, ...] = ()
+    #: The most important first: of a question that explores.
+    themes: Annotated[tuple[Theme, ...], "What it is all about"] = ()
     results: tuple[Result, ...] | tuple[FullResult, ...]
-    #: strong, weak or none.
-    confidence: str
-    #: Whether every part of the memory that was to be searched was searched.
-    complete: bool = True
-    #: What comes next, shortened; the next page shows it whole.
-    also: tuple[Brief, ...] = ()
+    confidence: Annotated[str, "strong, weak or none"]
+    complete: Annotated[bool, "false: something ran out before all was searched"] = True
+    also: Annotated[tuple[Brief, ...], "What comes next, shortened"] = ()
     next_cursor: str = ""
     #: With full detail: where to go on from the best result.
     next: str = ""

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
+from typing import Annotated
 
 from memory_mcp.model import event as domain
 from memory_mcp.model.calendar import LATEST_MS, Calendar, TimeWindow, TocLevel, parents
 from memory_mcp.model.ids import ROOT, GripId
 from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode, shown_author
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.times import EARLIEST_MS
 from memory_mcp.storage.values import Activity
 from memory_mcp.summarize.sentences import shorten
@@ -129,8 +131,7 @@ class Window:
 
     since: str = ""
     until: str = ""
-    #: The words it was read from.
-    words: str = ""
+    words: Annotated[str, "Read from the query"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +173,9 @@ def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
 
     The kind observation is left out; of projects and agents the first `NAMES_SHOWN` are kept.
     """
-    lean = child(node, children)
-    return FullChild(
-        **{name: getattr(lean, name) for name in Child.__dataclass_fields__},
+    return copied(
+        FullChild,
+        child(node, children),
         kind="" if node.kind is MemoryKind.OBSERVATION else node.kind,
         projects=node.projects[:NAMES_SHOWN],
         agents=node.agents[:NAMES_SHOWN],
@@ -202,11 +203,9 @@ def node(
     `previous` and `following` are the ids of its neighbours in time, `over` the superseded grips by id;
     projects and agents are cut to `NAMES_SHOWN`, keywords to `KEYWORDS_SHOWN`.
     """
-    return Node(
-        node_id=value.node_id,
-        level=value.level,
-        title=value.title,
-        summary=value.summary,
+    return copied(
+        Node,
+        value,
         bullets=[bullet(b, over) for b in value.bullets],
         keywords=value.keywords[:KEYWORDS_SHOWN],
         start=calendar.iso(value.start_ms) if value.end_ms else "",
@@ -241,16 +240,7 @@ def bullet(value: TocBullet, over: Mapping[GripId, Superseded] = NONE_OVER) -> B
 
 def event(value: domain.Event, calendar: Calendar) -> Event:
     """Return a stored event as responses show it, with its whole text."""
-    return Event(
-        event_id=value.event_id,
-        source_id=value.source_id,
-        session_id=value.session_id,
-        when=calendar.iso(value.timestamp),
-        role=value.role,
-        type=value.type,
-        speaker=value.speaker,
-        text=value.text,
-    )
+    return copied(Event, value, when=calendar.iso(value.timestamp))
 
 
 def window(value: TimeWindow | None, words: str, calendar: Calendar) -> Window | None:

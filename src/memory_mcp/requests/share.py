@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
 from memory_mcp.model.audit import Act
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp.sharing import client, run
 from memory_mcp.sharing.leaving import Leaving, rules_of, way_of
-from memory_mcp.sharing.place import SharedProject, SharePlace, Sharing, mark_of
+from memory_mcp.sharing.place import Progress, SharedProject, SharePlace, Sharing, mark_of
 from memory_mcp.sharing.position import Position, followed
 from memory_mcp.sharing.publishing import OUT
 
@@ -222,7 +223,12 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
     project = known_project(app, request.project)
     space = request.space or sharing.space
     others = {name: one for name, one in sharing.projects.items() if name != project}
-    shared = SharedProject(space, app.clock.now_ms(), _ways(app, project))
+    # Of the ways in which recorded names and sessions lead to a project, that of its own name is always one.
+    names = app.storage.projects.names
+    streams = [(recorded, session) for _, recorded, session, _ in app.storage.projects.streams()]
+    leading = [one for one in streams if names.shown(*one) == project]
+    ways = tuple(sorted({way_of(names, *one) for one in [(project, ""), *leading]}))
+    shared = SharedProject(space, app.clock.now_ms(), ways)
     now = replace(sharing, projects={**others, project: shared})
     place.keep(now)
     _record(app, "share", request.by, project)
@@ -237,19 +243,6 @@ def _needs(place: SharePlace, space: str) -> str:
     """Return "writer", which publishing takes, where the key is known to be only a reader's in the space; else ""."""
     role = place.progress().roles.get(space, ["", ""])[1]
     return "writer" if role == run.READER else ""
-
-
-def _ways(app: App, project: str) -> tuple[str, ...]:
-    """Return digests of the ways (see `way_of`) in which recorded names and sessions lead to a project now, sorted.
-
-    That of its own name is always among them.
-    """
-    names = app.storage.projects.names
-    found = {way_of(names, project, "")}
-    for _, recorded, session, _ in app.storage.projects.streams():
-        if names.shown(recorded, session) == project:
-            found.add(way_of(names, recorded, session))
-    return tuple(sorted(found))
 
 
 def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareChanged:
@@ -307,53 +300,43 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
         sharing, damaged = Sharing(), str(error)
     progress = place.progress()
     member, role = (*progress.roles.get(sharing.space, []), "", "")[:2]
-    names = dict.fromkeys((*sharing.projects, *progress.left))
-    counted = _would_leave(app, place, sharing) if sharing.url else {}
-    return ShareState(
+    return copied(
+        ShareState,
+        progress,
         url=sharing.url,
         space=sharing.space,
         member=member,
         role=role,
         has_key=bool(place.key),
-        projects=[
-            _project(app, place, sharing.projects.get(name), name, progress.left.get(name), counted.get(name, (0, 0)))
-            for name in names
-        ],
+        projects=_shares(app, place, sharing, progress),
         came=[
             ProjectCame(project=name, came=count, last=app.calendar.iso(at))
             for name, (count, at) in sorted(progress.came.items())
         ],
-        people=progress.people,
         last=_when(app, progress.last_ok_ms),
         offline_since=_when(app, progress.offline_since_ms),
         error=damaged or progress.error,
-        kept_back=progress.kept_back,
-        refused=progress.refused,
-        forgotten_there=progress.forgotten_there,
-        forgotten_here=progress.forgotten_here,
-        corrected=progress.corrected,
-        held=progress.held,
     )
 
 
-def _project(
-    app: App, place: SharePlace, shared: SharedProject | None, name: str, left: list[int] | None, counted: tuple[int, int]
-) -> ProjectShare:
-    """Return one project's state; `left` is (events, UTC ms of the last), `counted` (would leave, wait).
-
-    `shared` is None for one that is not shared now. None would leave while a role is needed.
-    """
-    count, at = left or (0, 0)
-    needs = _needs(place, shared.space) if shared else ""
-    return ProjectShare(
-        project=name,
-        space=shared.space if shared else "",
-        left=count,
-        last=_when(app, at),
-        would_leave=0 if needs else counted[0],
-        waits=counted[1],
-        needs=needs,
-    )
+def _shares(app: App, place: SharePlace, sharing: Sharing, progress: Progress) -> list[ProjectShare]:
+    """Return the state of each project that is or was published from here; none would leave while a role is needed."""
+    counted, shares = _would_leave(app, place, sharing) if sharing.url else {}, []
+    for name in dict.fromkeys((*sharing.projects, *progress.left)):
+        shared, (left, at) = sharing.projects.get(name), progress.left.get(name) or (0, 0)
+        would_leave, waits = counted.get(name, (0, 0))
+        needs = _needs(place, shared.space) if shared else ""
+        share = ProjectShare(
+            project=name,
+            space=shared.space if shared else "",
+            left=left,
+            last=_when(app, at),
+            would_leave=0 if needs else would_leave,
+            waits=waits,
+            needs=needs,
+        )
+        shares.append(share)
+    return shares
 
 
 def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tuple[int, int]]:

@@ -97,7 +97,10 @@ def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any
     if not member.is_at_least(_WRITES):
         hint = f"Ask an administrator of the space for the role {_WRITES}."
         raise PermissionDenied(f"publishing needs the role {_WRITES} in this space", hint)
-    rows, gone, said = (_list(batch, name) for name in ("events", "gone", "corrections"))
+    for name in ("events", "gone", "corrections"):
+        if not isinstance(batch.get(name, []), list):
+            raise InvalidQuery(f"{name} is no list", "Both sides must be of the same version.")
+    rows, gone, said = batch.get("events", []), batch.get("gone", []), batch.get("corrections", [])
     if len(rows) > MAX_EVENTS or len(gone) > MAX_IDS:
         raise ResourceExhausted(f"a batch has at most {MAX_EVENTS} events and {MAX_IDS} ids", "Send several.")
     done, removal = Received(), Removal()
@@ -112,17 +115,6 @@ def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any
     done.corrected, refused = take(app, heard_said(said), lambda e: member.owns(e) or member.is_at_least(_CORRECTS), member.name)
     done.refused += [_refusal("correct", one.old_event, _CORRECTS) for one in refused]
     return {"cursor": batch.get("cursor"), **asdict(done)}
-
-
-def _list(batch: Mapping[str, Any], name: str) -> Sequence[Any]:
-    """Return the list `name` of a batch, [] where it is missing.
-
-    Raises InvalidQuery for a value that is no list.
-    """
-    value = batch.get(name, [])
-    if not isinstance(value, list):
-        raise InvalidQuery(f"{name} is no list", "Both sides must be of the same version.")
-    return value
 
 
 def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Received, removal: Removal) -> None:

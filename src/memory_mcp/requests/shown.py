@@ -91,14 +91,17 @@ def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
     if len(named) != 1:
         raise InvalidQuery("name one of node, session, grip and query", "Use the links of a page.")
     [what] = named
-    shown = _clean(app, as_json(_SHOWN[what](app, request, caller)))
+    shown = _clean(app, as_json(_shown(app, what, request, caller)))
     ending, media_type = _KINDS[form]
     if form is FileForm.JSON:
         text = json.dumps(neutral_json(shown), ensure_ascii=False, indent=1) + "\n"
     else:
         title, lines = _title(app, what, request, shown), _LINES[what](shown)
         text = fence("\n".join([f"# {title}", "", *lines]).rstrip()) + "\n"
-    return ShownFile(name=f"{_file_name(what, request)}.{ending}", media_type=media_type, text=text)
+    told = {"node": request.node.removeprefix("toc:"), "query": "search " + request.query}.get(what, f"{what} {request.session}")
+    # Lower-case letters, digits and hyphens, which no shell reads as anything else.
+    said = _ODD.sub("-", told.lower()).strip("-")[:_NAME].strip("-")
+    return ShownFile(name=f"memory-{said or what}.{ending}", media_type=media_type, text=text)
 
 
 def _node(app: App, request: ExportShown, caller: Caller) -> object:
@@ -138,14 +141,18 @@ def _session(app: App, request: ExportShown, caller: Caller) -> object:
     return get_events(app, asked, caller)
 
 
-def _grip(app: App, request: ExportShown, caller: Caller) -> object:
-    """Return a citation with its surroundings, in the largest budget. Raises NotFound for an unknown one."""
-    asked = ExpandRequest(grip_id=request.grip, before=request.before, after=request.after, token_budget=TOKENS.most)
-    return expand(app, asked, caller)
+def _shown(app: App, what: str, request: ExportShown, caller: Caller) -> object:
+    """Return the response about the thing `what` that is named: node, session, citation in the largest budget, or lean answer.
 
-
-def _answer(app: App, request: ExportShown, caller: Caller) -> object:
-    """Return the lean answer to the query with the request's filters. Raises InvalidQuery for an invalid argument."""
+    Raises NotFound for an unknown one, InvalidQuery for an invalid argument.
+    """
+    if what == "node":
+        return _node(app, request, caller)
+    if what == "session":
+        return _session(app, request, caller)
+    if what == "grip":
+        cited = ExpandRequest(grip_id=request.grip, before=request.before, after=request.after, token_budget=TOKENS.most)
+        return expand(app, cited, caller)
     asked = SearchRequest(
         query=request.query,
         limit=request.limit or SEARCHED.default,
@@ -159,9 +166,6 @@ def _answer(app: App, request: ExportShown, caller: Caller) -> object:
         cursor=request.cursor,
     )
     return search(app, asked, caller)
-
-
-_SHOWN = {"node": _node, "session": _session, "grip": _grip, "query": _answer}
 
 
 def _clean(app: App, value: Any, name: str = "") -> Any:
@@ -260,23 +264,10 @@ def _said(event: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> list[str]:
-    """Return the lines of a text, each behind "> ", so that none reads as a heading of the file.
-
-    [] for "".
-    """
+    """Return the lines of a text, each behind "> ", so that none reads as a heading of the file; [] for ""."""
     return [f"> {line}".rstrip() for line in text.splitlines()]
 
 
 def _line(text: str) -> str:
     """Return a text on one line: each run of white space becomes one space."""
     return " ".join(text.split())
-
-
-def _file_name(what: str, request: ExportShown) -> str:
-    """Return a file name, without its ending, of lower-case letters, digits and hyphens, which no shell reads as anything else.
-
-    It begins with memory- and says in at most `_NAME` characters what is in the file.
-    """
-    told = {"node": request.node.removeprefix("toc:"), "query": "search " + request.query}.get(what, f"{what} {request.session}")
-    said = _ODD.sub("-", told.lower()).strip("-")[:_NAME].strip("-")
-    return f"memory-{said or what}"

@@ -69,9 +69,8 @@ class Spend:
     last_run: str
 
 
-def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
+def get_spend(app: App, request: GetSpend, _: Caller) -> Spend:
     """Return the model's use in the last `days` local days (latest first), failures and what is due. Raises InvalidQuery."""
-    del caller
     settings, now = app.settings.summarizer, app.clock.now_ms()
     today = app.calendar.local(now).date()
     first = today.fromordinal(max(1, today.toordinal() - DAYS.check(request.days, "days") + 1))

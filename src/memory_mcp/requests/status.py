@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated
 
 from memory_mcp import pauses
 from memory_mcp.app import App
@@ -12,6 +13,7 @@ from memory_mcp.model.ids import ROOT
 from memory_mcp.policy.tier import detect
 from memory_mcp.requests import capturing
 from memory_mcp.requests.limits import Detail, choice
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NAMES_SHOWN
 from memory_mcp.storage.lock import read_only
@@ -45,6 +47,7 @@ class Lag:
     """How far the tree is behind the events."""
 
     events: int
+    #: That the slowest index lacks; None for none.
     index_changes: int | None = None
     error: str = ""
 
@@ -78,8 +81,7 @@ class Status:
     store: Store
     #: False while acknowledged events are missing and no person has acknowledged that.
     healthy: bool = True
-    #: The caller's, to which searches are scoped.
-    project: str = ""
+    project: Annotated[str, "To which searches are scoped"] = ""
     notices: Sequence[str] = ()
 
 
@@ -96,19 +98,14 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
     if full:
         statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
     stats = app.storage.stats(text=False)
-    layers = [
-        LayerInfo(
-            name=s.name,
-            enabled=s.enabled,
-            healthy=s.healthy,
-            count=s.count,
-            reason=s.reason,
-            enable_with=s.enable_with,
-            contract=asdict(CONTRACTS[s.name]) if full else {},
-        )
-        for s in statuses
-    ]
-    if bound is not None:
+    layers = [copied(LayerInfo, s, contract=asdict(CONTRACTS[s.name]) if full else {}) for s in statuses]
+    if bound is None:
+        behind = max((s.behind for s in app.accelerators.statuses().values()), default=0)
+        lag = Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=caller.deriver_error)
+    else:
+        # Events of the project that are in no segment yet.
+        stored = sum(one.events for one in app.storage.projects.activity() if one.name == bound)
+        lag = Lag(events=max(0, stored - app.tree.tally(bound).events))
         # What a layer counts is everybody's: the project's own segments are what each of them holds of it.
         own = app.tree.tally(bound).segments
         layers = [replace(layer, count=own) for layer in layers]
@@ -117,8 +114,8 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
         name=tier.label,
         layers=layers,
         embedder=app.accelerators.embedder,
-        lag=_lag(app, stats, caller.deriver_error, bound),
-        store=_store(app, stats, full) if bound is None else _own_store(app, stats, full, bound),
+        lag=lag,
+        store=_store(app, stats, full, bound),
         healthy=app.storage.loss is None,
         project=app.storage.projects.names.of(caller.project),
         notices=[*([_BOUND.format(bound)] if bound else []), *_notices(app, stats, caller)],
@@ -128,83 +125,47 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
 def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
     """Yield sentences for what a user has to know, in this order, each only where it holds.
 
-    Nothing can be written for lack of room; the data directory is read-only; a pause is in force; a language
-    model improves summaries.
+    Nothing can be written for lack of room; the data directory is read-only; each pause that the caller may see, or that none is
+    in force as the file of pauses is damaged; a language model improves summaries.
     """
     if stats.no_room:
         yield f"nothing can be written: {stats.no_room}. {DiskFull.HINT}"
     if read_only(app.directory):
         yield f"the data directory is read-only: nothing is stored. {ReadOnly.HINT}"
-    yield from _paused(app, caller)
-    if (summarizer := app.settings.summarizer).is_on:
-        yield f"summaries are improved by {summarizer.provider} {summarizer.name}; see: memory-mcp spend"
-
-
-def _paused(app: App, caller: Caller) -> Iterator[str]:
-    """Yield one sentence for each pause that the caller may see, with its end.
-
-    Where the file of pauses is damaged, one sentence says that nothing is paused.
-    """
     try:
         paused = capturing.in_force(app, caller)
     except InvalidQuery as error:
         yield f"nothing is paused, for {error.message}. {error.hint}"
-        return
+        paused = {}
     for project, end in paused.items():
         name = "any project" if project == pauses.ALL else project
         yield f"recording of {name} is paused {f'until {app.calendar.iso(end)}' if end else 'until: memory-mcp resume'}"
+    if (summarizer := app.settings.summarizer).is_on:
+        yield f"summaries are improved by {summarizer.provider} {summarizer.name}; see: memory-mcp spend"
 
 
-def _lag(app: App, stats: StoreStats, error: str, bound: str | None) -> Lag:
-    """Return how far the tree and the indexes are behind the events, with the deriver's last error.
+def _store(app: App, stats: StoreStats, full: bool, bound: str | None) -> Store:
+    """Return the counts of the whole memory, or of the project `bound`; with `full` up to `NAMES_SHOWN` projects and agents.
 
-    For a caller bound to a project (`bound`): that project's events that are in no segment yet, and neither
-    index changes nor the error. Else: events after the deriver's mark, and the changes that the slowest index
-    lacks (None for none).
+    Of a project nothing depends on others: its grips and bytes are not counted apart and are 0. Times are "" for no events.
     """
+    tally, first, last, rows = app.tree.tally(bound), stats.first_ms, stats.last_ms, stats.rows
     if bound is not None:
-        # Events of the project that are in no segment yet.
-        stored = sum(one.events for one in app.storage.projects.activity() if one.name == bound)
-        return Lag(events=max(0, stored - app.tree.tally(bound).events))
-    behind = max((s.behind for s in app.accelerators.statuses().values()), default=0)
-    return Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=error)
-
-
-def _store(app: App, stats: StoreStats, full: bool) -> Store:
-    """Return the counts of the whole memory; names of projects and agents only with `full`, at most `NAMES_SHOWN` of each."""
-    tally = app.tree.tally()
+        span = app.storage.events.span(Scope(project=bound))
+        first, last = (None, None) if span is None else (span.start_ms, span.end_ms - 1)
+        levels = [level for level in TocLevel if level is not TocLevel.ROOT]
+        nodes = sum(len(app.tree.descendants(ROOT, level, bound)) for level in levels)
+        rows = {"event": tally.events, "node": nodes, "grip": 0}
     return Store(
-        events=stats.rows["event"],
+        events=rows["event"],
         sessions=tally.sessions,
         segments=tally.segments,
-        nodes=stats.rows["node"],
-        grips=stats.rows["grip"],
-        first="" if stats.first_ms is None else app.calendar.iso(stats.first_ms),
-        last="" if stats.last_ms is None else app.calendar.iso(stats.last_ms),
+        nodes=rows["node"],
+        grips=rows["grip"],
+        first="" if first is None else app.calendar.iso(first),
+        last="" if last is None else app.calendar.iso(last),
         timezone=stats.timezone,
-        size_bytes=stats.size_bytes,
-        projects=tally.projects[:NAMES_SHOWN] if full else (),
-        agents=tally.agents[:NAMES_SHOWN] if full else (),
-    )
-
-
-def _own_store(app: App, stats: StoreStats, full: bool, bound: str) -> Store:
-    """Return the counts of the project `bound`; nothing in them depends on other projects.
-
-    Grips and bytes are not counted by project and are 0; times are "" where the project has no events.
-    """
-    tally, span = app.tree.tally(bound), app.storage.events.span(Scope(project=bound))
-    nodes = [node for level in TocLevel if level is not TocLevel.ROOT for node in app.tree.descendants(ROOT, level, bound)]
-    return Store(
-        events=tally.events,
-        sessions=tally.sessions,
-        segments=tally.segments,
-        nodes=len(nodes),
-        grips=0,
-        first="" if span is None else app.calendar.iso(span.start_ms),
-        last="" if span is None else app.calendar.iso(span.end_ms - 1),
-        timezone=stats.timezone,
-        size_bytes=0,
-        projects=(bound,) if full else (),
+        size_bytes=stats.size_bytes if bound is None else 0,
+        projects=() if not full else tally.projects[:NAMES_SHOWN] if bound is None else (bound,),
         agents=tally.agents[:NAMES_SHOWN] if full else (),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
@@ -74,8 +74,8 @@ class TeleportResponse(Recalled):
     """What was found."""
 
     results: tuple[Result, ...] | tuple[FullResult, ...]
-    #: Of a jump by both indexes: whether one of them could not answer.
-    partial: bool | None = None
+    #: Of a jump by both indexes.
+    partial: Annotated[bool | None, "One of the two indexes could not answer"] = None
     search_time_ms: float
     #: Documents that match; a jump by meaning has no such number.
     total_hits: int | None = None

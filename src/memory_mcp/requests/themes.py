@@ -20,8 +20,9 @@ class Theme:
     """What part of the memory is about."""
 
     theme: str
+    #: Terms that its label lacks.
     about: str = ""
-    #: The days on which it was talked about first and last.
+    #: The days on which it was talked about first and last, joined by "/" where they differ.
     when: str
     segments: int
     quote: str = ""
@@ -36,7 +37,20 @@ def fit_themes(found: Sequence[Found], calendar: Calendar, fits: Callable[[tuple
     A third of the themes gives up its statements before another theme is left out; () where not even one
     fits.
     """
-    whole = tuple(_theme(one, calendar) for one in found)
+    whole = []
+    for one in found:
+        first, last = calendar.iso(one.first_ms)[:10], calendar.iso(one.last_ms)[:10]
+        said = keys_of(one.label)
+        theme = Theme(
+            theme=one.label,
+            about=", ".join(islice((term for term in one.about if not keys_of(term) <= said), _ABOUT)),
+            when=first if first == last else f"{first}/{last}",
+            segments=one.segments,
+            quote=one.quote,
+            grip=one.grip_id,
+            topic=one.topic_id,
+        )
+        whole.append(theme)
     for count in range(len(whole), 0, -1):
         for shown in dict.fromkeys((count, -(-2 * count // 3))):
             themes = (*whole[:shown], *(replace(t, quote="", grip="") for t in whole[shown:count]))
@@ -44,24 +58,6 @@ def fit_themes(found: Sequence[Found], calendar: Calendar, fits: Callable[[tuple
             if fitted is not None:
                 return fitted
     return ()
-
-
-def _theme(found: Found, calendar: Calendar) -> Theme:
-    """Return a topic as a theme, with up to `_ABOUT` terms that its label lacks and its whole statement.
-
-    `when` is YYYY-MM-DD, or two of them joined by "/" where the first and last day differ.
-    """
-    first, last = calendar.iso(found.first_ms)[:10], calendar.iso(found.last_ms)[:10]
-    said = keys_of(found.label)
-    return Theme(
-        theme=found.label,
-        about=", ".join(islice((term for term in found.about if not keys_of(term) <= said), _ABOUT)),
-        when=first if first == last else f"{first}/{last}",
-        segments=found.segments,
-        quote=found.quote,
-        grip=found.grip_id,
-        topic=found.topic_id,
-    )
 
 
 def _cut(themes: Sequence[Theme], width: int) -> tuple[Theme, ...]:

@@ -116,8 +116,24 @@ def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
         ids = ids[-_LATEST:]
     days = [_day(app, node, project) for node in app.tree.nodes(ids, project).values()]
     shown = [day.day for day in days]
+    # Those that have a node in the scope.
+    weeks = app.tree.nodes(list(dict.fromkeys(parents_of_day(day)[0] for day in shown)), project)
     return Timeline(
-        timezone=app.calendar.zone_name, days=days, weeks=_weeks(app, project, shown), years=_years(app, project, shown)
+        timezone=app.calendar.zone_name,
+        days=days,
+        weeks=[
+            TimelineWeek(
+                node_id=node.node_id,
+                week=node.node_id.rsplit(":", 1)[-1],
+                title=node.title,
+                summary=node.summary,
+                events=node.event_count,
+                sessions=node.session_count,
+                days=app.tree.count_children(node.node_id, project),
+            )
+            for node in weeks.values()
+        ],
+        years=_years(app, project, shown),
     )
 
 
@@ -146,23 +162,6 @@ def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
             for one in sorted(below.values(), key=lambda one: one.start_ms)
         ],
     )
-
-
-def _weeks(app: App, project: str | None, days: Sequence[str]) -> list[TimelineWeek]:
-    """Return the weeks of some days, those that have a node in the scope, in order."""
-    ids = list(dict.fromkeys(parents_of_day(day)[0] for day in days))
-    return [
-        TimelineWeek(
-            node_id=node.node_id,
-            week=node.node_id.rsplit(":", 1)[-1],
-            title=node.title,
-            summary=node.summary,
-            events=node.event_count,
-            sessions=node.session_count,
-            days=app.tree.count_children(node.node_id, project),
-        )
-        for node in app.tree.nodes(ids, project).values()
-    ]
 
 
 def _years(app: App, project: str | None, days: Sequence[str]) -> list[TimelineYear]:

@@ -116,10 +116,7 @@ class Times:
         return found
 
     def _stamp(self, given: str) -> int | None:
-        """Return the moment (UTC ms) of an ISO time, in the calendar's zone unless it names an offset.
-
-        None when it is none.
-        """
+        """Return the moment (UTC ms) of an ISO time, in the calendar's zone unless it names an offset. None when it is none."""
         try:
             moment = dt.datetime.fromisoformat(given)
         except ValueError:

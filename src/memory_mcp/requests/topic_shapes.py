@@ -1,14 +1,15 @@
 """Turns topics and their links into the parts of responses: names, dates, segments and statements with their grips."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.indexes.topics.base import Link, Related, State, Topic
-from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.requests.cursors import offset_cursor
 from memory_mcp.requests.excerpts import Excerpt
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, bullet
 from memory_mcp.summarize.sentences import shorten
@@ -60,7 +61,7 @@ class RelatedTopic:
 
     topic_id: str
     label: str
-    kind: str
+    kind: Annotated[str, "similar, co_occurring, parent or child"]
     strength: float
 
 
@@ -74,8 +75,8 @@ class TopicInfo:
     score: float | None = None
     importance: float
     keywords: Sequence[str] = ()
-    #: Of an area of several topics: the labels of the largest.
-    parts: Sequence[str] = ()
+    #: The labels of the largest.
+    parts: Annotated[Sequence[str], "Of an area: topics in it"] = ()
     #: Segments that are about it, and the events in them.
     mentions: int
     events: int = 0
@@ -88,8 +89,7 @@ class TopicInfo:
     pinned: bool = False
     #: Who gave the label; "" for the topic's own words.
     labelled_by: str = ""
-    #: Mentions week by week, this week last.
-    weeks: Sequence[int] = ()
+    weeks: Annotated[Sequence[int], "Mentions week by week, this week last"] = ()
     nodes: Sequence[TopicNode] = ()
     related: Sequence[RelatedTopic] = ()
 
@@ -115,7 +115,8 @@ class Segments:
         A statement that an earlier passage shows is cited but not repeated; one that the title does not
         already say is preferred.
         """
-        nodes, made, said = self._nodes(links), list[Passage](), set[str]()
+        nodes = self._app.tree.nodes([one.node_id for one in links], self._scoped.project)
+        made, said = list[Passage](), set[str]()
         words = query_terms(" ".join((topic.label, *topic.keywords)))
         weights = {**dict.fromkeys(words, 1.0), **dict.fromkeys(query_terms(self._query), _ASKED)}
         for link in links:
@@ -129,41 +130,38 @@ class Segments:
             text = "" if best is None or best.text in said else best.text
             said.add(text)
             bare = TopicNode(
-                node_id=node.node_id, when=self._when(link), title=_title(node), relevance=round(link.relevance, 2), grip=grip
+                node_id=node.node_id,
+                when=self._app.calendar.iso(link.start_ms)[:16],
+                title=_title(node),
+                relevance=round(link.relevance, 2),
+                grip=grip,
             )
             made.append(Passage(bare, Excerpt(text, weights)))
         return made
 
     def segments(self, topic: Topic, links: Sequence[Link], most: int) -> list[TopicSegment]:
         """Return the stored segment of each link with at most `most` statements, in the order in which these were made."""
-        nodes = self._nodes(links)
-        return [self._segment(nodes[one.node_id], one, topic, most) for one in links if one.node_id in nodes]
-
-    def _nodes(self, links: Sequence[Link]) -> Mapping[NodeId, TocNode]:
-        """Return the nodes of links that the scope holds, by id."""
-        return self._app.tree.nodes([link.node_id for link in links], self._scoped.project)
-
-    def _segment(self, node: TocNode, link: Link, topic: Topic, most: int) -> TopicSegment:
-        """Return a segment with the `most` statements that say most about the topic, in their own order."""
-        chosen = self._ranked(node, topic)[:most]
-        return TopicSegment(
-            node_id=node.node_id,
-            when=self._when(link),
-            title=_title(node),
-            relevance=round(link.relevance, 2),
-            project="" if link.project == self._scoped.project else link.project,
-            bullets=[bullet(one) for one in node.bullets if one in chosen],
-        )
+        nodes, made = self._app.tree.nodes([one.node_id for one in links], self._scoped.project), []
+        for link in links:
+            if (node := nodes.get(link.node_id)) is not None:
+                chosen = self._ranked(node, topic)[:most]
+                made.append(
+                    TopicSegment(
+                        node_id=node.node_id,
+                        when=self._app.calendar.iso(link.start_ms)[:16],
+                        title=_title(node),
+                        relevance=round(link.relevance, 2),
+                        project="" if link.project == self._scoped.project else link.project,
+                        bullets=[bullet(one) for one in node.bullets if one in chosen],
+                    )
+                )
+        return made
 
     def _ranked(self, node: TocNode, topic: Topic) -> list[TocBullet]:
         """Return a node's statements, those that say most about the query and the topic first."""
         from memory_mcp.layers.topics import by_telling  # numpy, behind it, would double the time to the handshake
 
         return by_telling(node, topic, self._query)
-
-    def _when(self, link: Link) -> str:
-        """Return a link's beginning as YYYY-MM-DDTHH:MM in the memory's time zone."""
-        return self._app.calendar.iso(link.start_ms)[:16]
 
 
 def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
@@ -179,10 +177,10 @@ def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
         keywords=topic.keywords[:keywords],
         parts=topic.parts if len(topic.parts) > 1 else (),
         mentions=topic.mentions,
-        first_mentioned=local_day(app, topic.first_ms),
-        last_mentioned=local_day(app, topic.last_ms),
+        first_mentioned=app.calendar.day_of(topic.first_ms),
+        last_mentioned=app.calendar.day_of(topic.last_ms),
         state=topic.state,
-        since="" if topic.state is State.ACTIVE else local_day(app, topic.since_ms),
+        since="" if topic.state is State.ACTIVE else app.calendar.day_of(topic.since_ms),
         pinned=topic.pinned,
         labelled_by=topic.labelled_by,
     )
@@ -190,12 +188,7 @@ def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
 
 def related_of(one: Related) -> RelatedTopic:
     """Return a related topic as it is shown, its strength rounded to two places."""
-    return RelatedTopic(topic_id=one.topic_id, label=one.label, kind=one.kind, strength=round(one.strength, 2))
-
-
-def local_day(app: App, ms: int) -> str:
-    """Return the day of a moment (UTC ms) as YYYY-MM-DD, in the memory's time zone."""
-    return app.calendar.day_of(ms)
+    return copied(RelatedTopic, one, strength=round(one.strength, 2))
 
 
 def next_cursor(end: int, total: int, question: tuple[str, ...]) -> str:

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from memory_mcp.app import App
-from memory_mcp.indexes.topics.base import View
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.limits import RESULTS, TOKENS, Range, words
-from memory_mcp.requests.plain import fullest, tokens_of
+from memory_mcp.requests.plain import fits_in, fullest
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.times import times_of
@@ -24,7 +23,7 @@ from memory_mcp.requests.topic_shapes import (
 )
 
 if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
-    from memory_mcp.indexes.topics.graph import TopicGraph
+    pass
 
 #: Topics for a query.
 FITTING = Range(5)
@@ -102,7 +101,11 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
         related = [related_of(one) for one in graph.related(topic.topic_id, view, others)]
         info = replace(info_of(app, topic), score=round(topic.score, 2))
         found.append(_Found(info, passages, related))
-    bare = FoundTopics(topics=(), total=total, scope=scoped.words, notices=_none_fits(app, graph, view, scoped, total))
+    notices = scoped.notices(app, found=True) if total else _nothing(app, scoped)
+    if not total and (held := graph.top(view, 1, areas=False)[1]):
+        rest = "intelligent_search finds what was said only once or twice"
+        notices = [f"none of the {held:,} topics in {scoped.words} fits; {rest}"]
+    bare = FoundTopics(topics=(), total=total, scope=scoped.words, notices=notices)
     usual = min(_PER_TOPIC * max(limit, _FEW), app.settings.retrieval.bounds.max_token_budget)
     return _within(bare, found, tokens or usual, app.settings.retrieval.token_factor)
 
@@ -142,28 +145,15 @@ def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: flo
         """Return the response with the first `count` topics, each cut as `step` says."""
         return replace(bare, topics=[one.shown(*step) for one in found[:count]])
 
-    def fits(response: FoundTopics) -> bool:
-        """Return whether a response costs at most `tokens`."""
-        return tokens_of(response, factor) <= tokens
-
     def shortest(count: int) -> FoundTopics:
         """Return the response with the first `count` topics, each with as little as the last of `_STEPS`."""
         return made(count, _STEPS[-1])
 
+    fits = fits_in(tokens, factor)
     for step in _STEPS:
         if fits(whole := made(len(found), step)):
             return whole
     return fullest(shortest, fits, 1, len(found)) or shortest(1)
-
-
-def _none_fits(app: App, graph: "TopicGraph", view: View, scoped: Scoped, found: int) -> list[str]:
-    """Return the notices about the scope, and where no topic fits (`found` 0) how many it holds."""
-    if found:
-        return scoped.notices(app, found=True)
-    held = graph.top(view, 1, areas=False)[1]
-    if not held:
-        return _nothing(app, scoped)
-    return [f"none of the {held:,} topics in {scoped.words} fits; intelligent_search finds what was said only once or twice"]
 
 
 def _nothing(app: App, scoped: Scoped) -> list[str]:

@@ -2,25 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import Hit, Query
+from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import Budget
-from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Bounds, words
 from memory_mcp.requests.people import role_of, speaker_of
-from memory_mcp.requests.plain import tokens_of
+from memory_mcp.requests.plain import copied, tokens_of
 from memory_mcp.requests.response import Recalled, fitting
-from memory_mcp.requests.results import FullResult, full_result
-from memory_mcp.requests.scope import Caller, Scoped, scope_of
+from memory_mcp.requests.results import FullResult, Result, full_result
+from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.shapes import Window
 from memory_mcp.requests.times import times_of
-
-if TYPE_CHECKING:
-    from memory_mcp.layers.base import LayerAnswer
 
 _TOKEN_BOUND = "max_token_budget"
 
@@ -69,13 +65,13 @@ class Navigated(Recalled):
 
     query: str
     path: Sequence[Step]
-    results: Sequence[FullResult]
+    results: Sequence[Result] | Sequence[FullResult]
     bounds: Mapping[str, BoundUse]
     bounds_hit: Sequence[str]
     scope: str
     window: Window | None = None
     notices: Sequence[str] = ()
-    next: str = ""
+    next: Annotated[str, "What to do with this"] = ""
 
 
 def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
@@ -90,47 +86,33 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
     if start != ROOT:
         app.tree.node(start, scoped.project)
     found = app.agentic.navigate(asked, budget, times.now_ms, start)
-    results = [_evidence(hit, app.calendar) for hit in found.hits]
+    results = []
+    for hit in found.hits:
+        result = full_result(hit, app.calendar)
+        if hit.node_id and hit.grip_id:  # goes under its node's id, its own citation first
+            grip_ids = tuple(dict.fromkeys((hit.grip_id, *result.grip_ids)))
+            result = replace(result, id=hit.node_id, kind=hit.level, grip_ids=grip_ids)
+        results.append(result)
     kept = fitting(app, results, budget.bounds.max_token_budget)
-    if len(kept) < len(results):
+    notices = list(found.notices)
+    if left_out := len(results) - len(kept):
         budget.hit.append(_TOKEN_BOUND)
+        notices.append(f"{left_out} of {len(results)} results left out to stay within {_TOKEN_BOUND}")
+    if budget.hit:
+        notices.append(f"stopped by {', '.join(budget.hit)}; there may be more")
     budget.spent.tokens = sum(tokens_of(r, retrieval.token_factor) for r in kept)
     grips = [grip for result in kept for grip in result.grip_ids]
     return Navigated(
         query=query,
-        path=[
-            Step(
-                node_id=step.node_id,
-                label=step.label,
-                searched=step.searched,
-                searched_level=step.searched_level,
-                matched=step.matched,
-                score=round(step.score, 3),
-                decision=step.decision,
-            )
-            for step in found.path
-        ],
+        path=[copied(Step, step, score=round(step.score, 3)) for step in found.path],
         results=kept,
         bounds=_used(budget),
         bounds_hit=tuple(budget.hit),
         scope=scoped.words,
         window=shapes.window(found.window, found.window_words, app.calendar),
-        notices=_notices(app, found, len(kept), scoped, budget),
+        notices=[*notices, *scoped.notices(app, bool(found.hits))],
         next=f"expand_grip {grips[0]} shows the conversation around the best match" if grips else "",
     )
-
-
-def _evidence(hit: Hit, calendar: Calendar) -> FullResult:
-    """Return a hit with all its fields.
-
-    Its own citation, where it has one in a node, comes first and goes under the node's id. Hits without a
-    node or without a citation of their own stay as `full_result` makes them.
-    """
-    found = full_result(hit, calendar)
-    if not (hit.node_id and hit.grip_id):
-        return found
-    grips = dict.fromkeys((hit.grip_id, *found.grip_ids))
-    return replace(found, id=hit.node_id, kind=hit.level, grip_ids=tuple(grips))
 
 
 def _used(budget: Budget) -> dict[str, BoundUse]:
@@ -143,15 +125,3 @@ def _used(budget: Budget) -> dict[str, BoundUse]:
         "timeout_ms": budget.elapsed_ms(),
     }
     return {name: BoundUse(limit=getattr(budget.bounds, name), used=used.get(name)) for name in BOUNDS}
-
-
-def _notices(app: App, found: "LayerAnswer", kept: int, scoped: Scoped, budget: Budget) -> list[str]:
-    """Return the walk's own notices, then what the budget left out, which bounds stopped it, and the scope's notices.
-
-    `kept` is how many of the hits of `found` are shown.
-    """
-    left_out = len(found.hits) - kept
-    more = [f"{left_out} of {len(found.hits)} results left out to stay within {_TOKEN_BOUND}"] if left_out else []
-    if budget.hit:
-        more.append(f"stopped by {', '.join(budget.hit)}; there may be more")
-    return [*found.notices, *more, *scoped.notices(app, bool(found.hits))]

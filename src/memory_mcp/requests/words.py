@@ -2,20 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import LEVELS
 from memory_mcp.requests import limits
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import RESULTS, TOKENS, choice
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.times import times_of
-
-if TYPE_CHECKING:  # numpy, behind these, would double the time to the handshake
-    from memory_mcp.layers.agentic.match import FieldMatch
-    from memory_mcp.layers.agentic.search import NodeResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +99,17 @@ def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundC
     question = ("search_children", query, parent, request.child_level, *fields, scoped.words)
     offset = offset_of(request.cursor, *question)
     found = app.agentic.nodes.search_children(parent, query, level, fields, limit, scoped.project, offset)
-    kept = fitting(app, map(_node_match, found.results), budget)
+    shown = (
+        NodeMatch(
+            node_id=one.node.node_id,
+            title=one.node.title,
+            level=one.node.level,
+            matches=[copied(Match, m) for m in one.matches],
+            relevance_score=one.relevance,
+        )
+        for one in found.results
+    )
+    kept = fitting(app, shown, budget)
     more = found.next_offset is not None or len(kept) < len(found.results)
     told = [] if offset else scoped.notices(app, bool(found.results))
     if found.results and not kept:
@@ -128,29 +134,13 @@ def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
     scoped = scope_of(app, request.project, request.scope, caller)
     node_id = times_of(app).node_id(request.node_id)
     found, matches = app.agentic.nodes.search_node(node_id, query, _fields(request.fields), limit, scoped.project)
-    kept = fitting(app, map(_match, matches), budget)
+    kept = fitting(app, (copied(Match, one) for one in matches), budget)
     return FoundInNode(matched=bool(matches), matches=kept, node_id=found.node_id, level=found.level)
 
 
 def _fields(names: Sequence[str] | None) -> list[str]:
     """Return the names of fields that are searched; [] for all. Raises InvalidQuery for an unknown one."""
-    from memory_mcp.layers.agentic.match import FIELDS
+    from memory_mcp.layers.agentic.match import FIELDS  # numpy, behind it, would double the time to the handshake
 
     found = [choice(FIELDS, f"fields.{place}", name) for place, name in enumerate(names or ())]
     return [name for name in found if name is not None]
-
-
-def _match(value: "FieldMatch") -> Match:
-    """Return a field that matched as responses show it."""
-    return Match(field=value.field, text=value.text, grip_ids=value.grip_ids, score=value.score)
-
-
-def _node_match(value: "NodeResult") -> NodeMatch:
-    """Return a node that matched, with its fields, as responses show it."""
-    return NodeMatch(
-        node_id=value.node.node_id,
-        title=value.node.title,
-        level=value.node.level,
-        matches=[_match(m) for m in value.matches],
-        relevance_score=value.relevance,
-    )

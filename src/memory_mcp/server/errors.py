@@ -80,14 +80,6 @@ def as_ours(error: Exception, where: str) -> MemoryMcpError:
     return MemoryMcpError("unexpected failure inside memory-mcp")
 
 
-def check_tool(name: str, known: Iterable[str]) -> None:
-    """Raise InvalidQuery for a name that none of the tools has; its hint names the nearest one, else all."""
-    names = list(known)
-    if name not in names:
-        near = get_close_matches(name, names, n=1)
-        raise InvalidQuery(f"unknown tool {name!r}", f"Did you mean {near[0]!r}?" if near else f"Tools are {', '.join(names)}.")
-
-
 def check_names(given: Iterable[str], known: Iterable[str]) -> None:
     """Raise InvalidQuery for the first argument that is not known; its hint names the nearest one, else all."""
     names = list(known)
@@ -96,13 +88,6 @@ def check_names(given: Iterable[str], known: Iterable[str]) -> None:
             near = get_close_matches(name.rsplit(".", 1)[-1], names, n=1)
             takes = f"Arguments are {', '.join(names)}." if names else "It takes no arguments."
             raise InvalidQuery(f"unknown argument {name!r}", f"Did you mean {near[0]!r}?" if near else takes)
-
-
-def check_prompt(name: str, known: Iterable[str]) -> None:
-    """Raise InvalidQuery for a name that none of the prompts has; its hint names all of them."""
-    names = list(known)
-    if name not in names:
-        raise InvalidQuery(f"unknown prompt {name!r}", f"Prompts are {', '.join(names)}.")
 
 
 def bad_arguments(error: ValidationError) -> InvalidQuery:

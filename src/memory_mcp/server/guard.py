@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from difflib import get_close_matches
 from typing import Any
 
 import anyio
@@ -20,7 +21,7 @@ from memory_mcp import metrics
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.fencing import neutral, neutral_json
 from memory_mcp.server.apps import hidden
-from memory_mcp.server.errors import as_ours, check_names, check_prompt, check_tool, describe, error_result
+from memory_mcp.server.errors import as_ours, check_names, describe, error_result
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +76,9 @@ class MemoryServer(MCPServer[Any]):
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
         """Return a rendered prompt; raise MCPError with our text for an unknown name; raises what rendering does."""
-        try:
-            check_prompt(name, [prompt.name for prompt in await self.list_prompts()])
-        except InvalidQuery as error:
+        names = [prompt.name for prompt in await self.list_prompts()]
+        if name not in names:
+            error = InvalidQuery(f"unknown prompt {name!r}", f"Prompts are {', '.join(names)}.")
             raise MCPError(code=INVALID_PARAMS, message=describe(error)) from error
         return await super().get_prompt(name, arguments, context)
 
@@ -89,7 +90,10 @@ class MemoryServer(MCPServer[Any]):
         Raises InvalidQuery for an unknown tool or argument, what `allow` raises, ValidationError for
         arguments of another type, and what the tool raises.
         """
-        check_tool(name, self._ours)
+        if name not in self._ours:
+            near = get_close_matches(name, list(self._ours), n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Tools are {', '.join(self._ours)}."
+            raise InvalidQuery(f"unknown tool {name!r}", hint)
         self.allow(name)
         tool = self._ours[name]
         given = {k: v for k, v in arguments.items() if v is not None}

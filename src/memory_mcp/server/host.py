@@ -147,7 +147,11 @@ class Host:
         For a reading call the time of opening does not count against its own. Raises what opening
         raises.
         """
-        yield self.app() if writing else self._awaited()
+        began = time.monotonic()
+        waits, app = self._app is None, self.app()
+        if waits and not writing:
+            leave_out(time.monotonic() - began)
+        yield app
 
     def with_notices(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
         """Return a JSON response with one more notice where acknowledged events are lost, else as it is."""
@@ -174,18 +178,6 @@ class Host:
                 del self._running[call]
                 if not self._running:
                     self._idle.set()
-
-    def _awaited(self) -> App:
-        """Return the App, opened if necessary; the time that takes does not count against the call's own.
-
-        Raises what opening raises.
-        """
-        if self._app is None:
-            began = time.monotonic()
-            app = self.app()
-            leave_out(time.monotonic() - began)
-            return app
-        return self.app()
 
     def _stop(self, call: object) -> None:
         """Interrupt an abandoned call's own reads again and again, until it has ended or `_GIVE_UP` seconds are over.

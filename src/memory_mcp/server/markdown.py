@@ -6,7 +6,7 @@ Invariants
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_mcp.model.fencing import uncited
@@ -22,22 +22,15 @@ _NAMES = ("node_id", "topic_id", "name", "layer", "id", "event_id", "grip_id")
 def markdown(answer: Shape) -> str:
     """Return an answer as Markdown: searches and topics as lists of quotations, a citation as a transcript, else its fields."""
     shown = {name: value for name, value in answer.items() if name not in _UNSAID}
-    return "\n".join(_form(shown)(shown)).strip()
-
-
-def _form(answer: Shape) -> Callable[[Shape], Iterator[str]]:
-    """Return the function that renders answers of this kind, recognised by their fields.
-
-    These are excerpt_events for a citation, topics for topics, results that all have `when` for a
-    search; else it is `_fields`.
-    """
-    if "excerpt_events" in answer:
-        return _transcript
-    if "topics" in answer:
-        return _topics
-    if "results" in answer and all("when" in one for one in answer["results"]):
-        return _search
-    return _fields
+    if "excerpt_events" in shown:
+        lines = _transcript(shown)
+    elif "topics" in shown:
+        lines = _topics(shown)
+    elif "results" in shown and all("when" in one for one in shown["results"]):
+        lines = _search(shown)
+    else:
+        lines = _fields(shown)
+    return "\n".join(lines).strip()
 
 
 def _search(answer: Shape) -> Iterator[str]:
@@ -46,21 +39,16 @@ def _search(answer: Shape) -> Iterator[str]:
         yield from _result(number, one)
     if not answer["results"]:
         yield "No results."
-    further = list(map(_further, answer.get("also", [])))
-    if further:
-        yield from ("Further, shortened:", *further, "")
+    if answer.get("also"):
+        yield "Further, shortened:"
+        for one in answer["also"]:
+            said = f"{one['when'].replace('T', ' ')} {_bold_name(one.get('who', ''))}".rstrip()
+            flag = f" ({one['flag']})" if one.get("flag") else ""
+            yield f"- {said}: {_inline(one['quote'])} [{one['grip']}]{flag}"
+        yield ""
     rest = {name: value for name, value in answer.items() if name not in ("results", "also", "explanation")}
     yield from _fields(rest)
-    why = answer.get("explanation")
-    if why:
-        yield from _fields(why)
-
-
-def _further(one: Shape) -> str:
-    """Return a further result as one line: "- TIME WHO: QUOTE [GRIP]", behind it its flag in brackets."""
-    said = f"{one['when'].replace('T', ' ')} {_bold_name(one.get('who', ''))}".rstrip()
-    flag = f" ({one['flag']})" if one.get("flag") else ""
-    return f"- {said}: {_inline(one['quote'])} [{one['grip']}]{flag}"
+    yield from _fields(answer.get("explanation") or {})
 
 
 def _result(number: int, one: Shape) -> Iterator[str]:
@@ -70,24 +58,25 @@ def _result(number: int, one: Shape) -> Iterator[str]:
     outside = ["outside the time named"] if one.get("outside") or one.get("outside_window") else []
     head = " · ".join([one["when"][:16].replace("T", " "), *([who] if who else []), *outside, *place])
     known = {"when", "who", "speaker", "role", "title", "session", "session_id", "project", "outside", "outside_window", "quote"}
-    rest = ", ".join(
-        f"{_label(name)}: {_inline(value)}" for name, value in one.items() if name not in known and _is_filled(value)
-    )
-    yield f"**{number}. {head}** {rest}".rstrip()
+    yield f"**{number}. {head}** {_others(one, known)}".rstrip()
     if one.get("quote"):
         yield from _quoted(one["quote"], "> ")
     # A line right behind a quotation would belong to it.
     yield ""
 
 
+def _others(one: Shape, known: set[str]) -> str:
+    """Return the fields of an object that are not `known` and not empty as "name: value", joined by commas."""
+    return ", ".join(
+        f"{_label(name)}: {_inline(value)}" for name, value in one.items() if name not in known and _is_filled(value)
+    )
+
+
 def _topics(answer: Shape) -> Iterator[str]:
     """Yield the lines of a list of topics, each with its segments and related topics, then the other fields."""
     for number, one in enumerate(answer["topics"], 1):
         apart = {"label", "topic_id", "nodes", "related"}
-        rest = ", ".join(
-            f"{_label(name)}: {_inline(value)}" for name, value in one.items() if name not in apart and _is_filled(value)
-        )
-        yield f"**{number}. {_bold_name(one['label'])}** {one['topic_id']} {rest}"
+        yield f"**{number}. {_bold_name(one['label'])}** {one['topic_id']} {_others(one, apart)}"
         for node in one.get("nodes", ()):
             cited = ", ".join(str(node[name]) for name in ("grip", "node_id") if name in node)
             yield f"- {node['when'].replace('T', ' ')} {_inline(node['title'])} ({node['relevance']}) [{cited}]"
@@ -151,10 +140,7 @@ def _quoted(text: str, mark: str) -> Iterator[str]:
 
 
 def _bold_name(value: Any) -> str:
-    """Return a recorded name or title on one line.
-
-    Several asterisks in a row become one, as they would end bold type.
-    """
+    """Return a recorded name or title on one line; several asterisks in a row, which would end bold type, become one."""
     return re.sub(r"\*{2,}", "*", _inline(value))
 
 

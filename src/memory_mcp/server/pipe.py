@@ -104,8 +104,8 @@ async def _read(
 ) -> None:
     """Pass the client's messages on to the server, at most `AT_ONCE` requests at once; errors of a line are answered here.
 
-    At the end of the lines requests under way are waited for, except those that last as long as the
-    connection.
+    At the end of the lines requests under way are waited for, for at most `_ANSWERS` seconds and only while the client reads,
+    except those that last as long as the connection.
     """
     lasting = 0
 
@@ -126,18 +126,13 @@ async def _read(
                         # One that is cancelled ends without an answer.
                         found.metadata = ServerMessageMetadata(on_request_unanswered=ended)
                     await to_server.send(found)
-        await _answered(room, AT_ONCE - lasting, listens)
-
-
-async def _answered(room: anyio.Semaphore, count: int, listens: Callable[[], bool]) -> None:
-    """Take `count` places of `room` as requests end, for at most `_ANSWERS` seconds and only while the client reads."""
-    end = anyio.current_time() + _ANSWERS
-    while count > 0 and anyio.current_time() < end and listens():
-        try:
-            room.acquire_nowait()
-            count -= 1
-        except anyio.WouldBlock:
-            await anyio.sleep(_LOOK)
+        left, end = AT_ONCE - lasting, anyio.current_time() + _ANSWERS
+        while left > 0 and anyio.current_time() < end and listens():
+            try:
+                room.acquire_nowait()
+                left -= 1
+            except anyio.WouldBlock:
+                await anyio.sleep(_LOOK)
 
 
 async def serve_pipe(server: MemoryServer) -> None:
@@ -168,10 +163,7 @@ class _Out:
             await anyio.to_thread.run_sync(self._write, line, abandon_on_cancel=True)
 
     def _write(self, data: bytes) -> None:
-        """Write all bytes to the file, waiting while it takes none.
-
-        An error ends the writing silently, part of it unwritten.
-        """
+        """Write all bytes to the file, waiting while it takes none. An error ends the writing silently, part of it unwritten."""
         try:
             while data:
                 data = data[os.write(self._file, data) :]

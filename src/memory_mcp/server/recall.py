@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from memory_mcp.layers.base import Hit, Query
+from memory_mcp.layers.base import Query
 from memory_mcp.model.fencing import fence
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ _BEGIN = "From earlier sessions (quoted as they were said then; they may be out 
 def recall_text(app: "App", prompt: str, project: str, session_id: str = "", timeout_ms: int | None = None) -> str:
     """Return up to `MOST` quotations that fit the prompt, dated and with grip ids, fenced; "" if none fits well.
 
+    Where acknowledged events are missing, that comes first, also where a search finds nothing.
+
     Args:
         app: The memory.
         prompt: What the user typed; its first 1,000 characters are searched for, with fewer than two terms nothing is.
@@ -31,45 +33,31 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
         session_id: The session of the prompt, whose own words are left out, as its model has them in sight.
         timeout_ms: How long the search may take, milliseconds; None: as long as the setting says.
 
-    Returns:
-        The text for the model; where acknowledged events are missing, that comes first, also where a search finds nothing.
-
     """
+    from memory_mcp.model.orders import flag_of
     from memory_mcp.policy.plan import How
     from memory_mcp.policy.relevance import Confidence
     from memory_mcp.question.intent import Intent
     from memory_mcp.text import query_terms
+    from memory_mcp.toc.statements import named, quoted
 
     asked = prompt[:_PROMPT].strip()
     project = app.storage.projects.names.of(project)
     everywhere = app.settings.server.scope == "all" and not app.settings.server.scope_lock
     if not (project or everywhere) or len(query_terms(asked)) < _LEAST_TERMS:
         return ""
-    found = app.ask(
-        Query(asked, _LOOKED_AT, None if everywhere else project), How(Intent.ANSWER, bounds={"timeout_ms": timeout_ms})
-    )
-    loss = app.storage.loss
+    how = How(Intent.ANSWER, bounds={"timeout_ms": timeout_ms})
+    found = app.ask(Query(asked, _LOOKED_AT, None if everywhere else project), how)
     # That nothing fits may be due to what is missing.
-    missing = [f"{loss.line}."] if loss else []
+    missing = [f"{loss.line}."] if (loss := app.storage.loss) else []
     if found.confidence is not Confidence.STRONG or not found.hits:
         return fence("\n".join(missing)) if missing else ""
     least = found.hits[0].score * _BESIDE
     fitting = [h for h in found.hits if h.score >= least and h.session_id != session_id and h.grip_ids]
-    lines = dict.fromkeys(_line(app, hit) for hit in fitting)
+    lines: dict[str, None] = {}
+    for hit in fitting:
+        who, flag = named(hit.speaker) or hit.role, flag_of(hit.quote)
+        said = f"{app.calendar.local(hit.timestamp):%Y-%m-%d %H:%M}, {who} said: {quoted(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
+        lines[f"- {said} ({flag})" if flag else f"- {said}"] = None
     told = [*missing, *([_BEGIN, *list(lines)[:MOST]] if lines else [])]
     return fence("\n".join(told)) if told else ""
-
-
-def _line(app: "App", hit: Hit) -> str:
-    """Return a quotation as "- YYYY-MM-DD HH:MM, WHO said: QUOTE [GRIP]", followed by (FLAG) if it reads as instructions.
-
-    The time is in the memory's zone, the quotation cut to `_WIDTH` characters, the grip the hit's
-    first.
-    """
-    from memory_mcp.model.orders import flag_of
-    from memory_mcp.toc.statements import named, quoted
-
-    who = named(hit.speaker) or hit.role
-    said = f"{app.calendar.local(hit.timestamp):%Y-%m-%d %H:%M}, {who} said: {quoted(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
-    flag = flag_of(hit.quote)
-    return f"- {said} ({flag})" if flag else f"- {said}"

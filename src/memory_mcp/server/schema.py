@@ -20,32 +20,6 @@ def lean_input(schema: dict[str, Any]) -> dict[str, Any]:
     return {**slim, "additionalProperties": False}
 
 
-def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a lean output schema: each definition once, without descriptions, defaults and required inner fields.
-
-    Of the schema's own fields it still says which are required. The schema given stays as it is.
-    """
-    slim: dict[str, Any] = _undefaulted({k: v for k, v in schema.items() if k not in ("$defs", "description")})
-    definitions = schema.get("$defs", {})
-    if definitions:
-        left_out = ("description", "required")
-        slim["$defs"] = {
-            name: _undefaulted({k: v for k, v in one.items() if k not in left_out}) for name, one in definitions.items()
-        }
-    return slim
-
-
-def _undefaulted(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of a schema without titles, bounds of length and nulls, as `_slim`, and without its own fields' defaults.
-
-    An answer leaves out fields that hold their default.
-    """
-    slim: dict[str, Any] = _slim(schema)
-    for one in slim.get("properties", {}).values():
-        one.pop("default", None)
-    return slim
-
-
 def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
     """Return a part of a schema with each reference replaced by its definition, without the description of that.
 

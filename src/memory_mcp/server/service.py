@@ -190,7 +190,7 @@ class Service:
         """Run the deriver once; return in how many seconds another run is needed without any write, None for never.
 
         More than `_BULK` events, and what an import brings, are derived by child processes, and their periods
-        rolled up at the end.
+        rolled up at the end; else periods are rolled up when they are due.
         """
         pending = derivation.pending()
         if pending:
@@ -200,26 +200,17 @@ class Service:
             # Periods follow once the import has ended: what is found does not depend on them.
             derivation.run(Depth.SEGMENTS, Place.ASIDE, more=lambda: self._importing)
         derivation.run(Depth.SEGMENTS)
-        if self._caught_up and not many:
-            return self._roll_up(derivation)
-        self._unrolled.first = None
-        derivation.run(Depth.PERIODS, Place.ASIDE)
-        self._caught_up = True
-        return None
-
-    def _roll_up(self, derivation: "Derivation") -> float | None:
-        """Roll up the periods of what was derived, if that is due; else return in how many seconds it will be.
-
-        None when nothing is left to roll up. Due is what has waited for its time, or at once where a period
-        has no node yet.
-        """
-        if not derivation.touched:
-            return None
-        now, due = time.monotonic(), self._unrolled.due
-        if due is not None and due > now and not derivation.lacks_a_period():
-            return due - now
-        self._unrolled.first = None
-        derivation.roll_up_touched()
+        if many or not self._caught_up:
+            self._unrolled.first = None
+            derivation.run(Depth.PERIODS, Place.ASIDE)
+            self._caught_up = True
+        elif derivation.touched:
+            # Due is what has waited for its time, or at once where a period has no node yet.
+            now, due = time.monotonic(), self._unrolled.due
+            if due is not None and due > now and not derivation.lacks_a_period():
+                return due - now
+            self._unrolled.first = None
+            derivation.roll_up_touched()
         return None
 
     @property

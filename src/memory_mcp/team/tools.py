@@ -1,5 +1,7 @@
 """The tools that a team's server offers besides those of a memory: the caller's spaces, and a search of several."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from mcp.server.mcpserver.tools import Tool
@@ -10,17 +12,18 @@ from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.limits import SEARCHED
 from memory_mcp.requests.plain import as_json
+from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.search import SearchRequest, search
 from memory_mcp.server import arguments
 from memory_mcp.server.tools.kit import Kit, answer, tool
-from memory_mcp.server.wire import Recalled, Wire
 from memory_mcp.team.host import SERVED, Served, served
 
 #: Spaces that one search looks in at most.
 _MOST = 8
 
 
-class SpaceShown(Wire):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceShown:
     """A space that the caller may use."""
 
     name: str
@@ -28,19 +31,21 @@ class SpaceShown(Wire):
     role: str
 
 
-class SpacesShown(Wire):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpacesShown:
     """list_spaces."""
 
     current: str
     spaces: list[SpaceShown]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpacesSearched(Recalled):
     """search_spaces."""
 
     searched: list[str]
-    results: Annotated[list[dict[str, Any]], Field(description="As intelligent_search gives them, each with its space")]
-    notices: Annotated[list[str], Field(default_factory=list)]
+    results: Annotated[list[dict[str, Any]], "As intelligent_search gives them, each with its space"]
+    notices: Sequence[str] = ()
 
 
 class SpaceTools:

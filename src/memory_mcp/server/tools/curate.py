@@ -1,6 +1,6 @@
 """Writing tools of the full profile, and those that read for them: ingest_events, refine_*, pin, correct, retract."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -10,23 +10,25 @@ from pydantic import BaseModel, ConfigDict, Field
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, ResourceExhausted
 from memory_mcp.ingest.jsonl import draft_of
-from memory_mcp.model.event import EventDraft, Trust
-from memory_mcp.requests.correct import MAX_REASON, Correct, Retract
+from memory_mcp.model.event import Trust
+from memory_mcp.requests.correct import MAX_REASON, Correct, Corrected, Retract
 from memory_mcp.requests.limits import MATERIAL, PAGE
-from memory_mcp.requests.pins import Pin
+from memory_mcp.requests.pins import Pin, Pinned
 from memory_mcp.requests.refine import (
     MAX_BULLETS,
     MAX_GRIPS,
     MAX_KEYWORD,
     MAX_TEXT,
     MAX_TITLE,
+    DueNodes,
+    Refined,
     RefineDue,
     RefineSummary,
     Statement,
 )
-from memory_mcp.requests.refine_show import RefineShow
+from memory_mcp.requests.refine_show import Material, RefineShow
 from memory_mcp.requests.scope import project_to_store
-from memory_mcp.server import arguments, wire, wire_refine
+from memory_mcp.server import arguments
 from memory_mcp.server.caller import agent_of, request_key
 from memory_mcp.server.tools.kit import ADDS, SETS, Group, offered
 from memory_mcp.storage.values import Request
@@ -39,6 +41,15 @@ _MOST_EVENTS = 500
 
 _Grip = Annotated[str, Field(description="As results cite it", max_length=300)]
 _Reason = Annotated[str, Field(max_length=MAX_REASON)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingested:
+    """How many events were stored and known, and the ids of those that are new."""
+
+    stored: int
+    known: Annotated[int, "Stored before; unchanged"]
+    event_ids: list[str]
 
 
 class BulletArgument(BaseModel):
@@ -62,36 +73,33 @@ class Curate(Group):
             list[dict[str, Any]],
             Field(description="Each: session_id, timestamp, role, text; id, speaker, type, agent, project, metadata optional"),
         ],
-    ) -> Annotated[CallToolResult, wire.Ingested]:
+    ) -> Annotated[CallToolResult, Ingested]:
         """Store events of a conversation, all or none. An event seen before changes nothing."""
         if len(events) > _MOST_EVENTS:
             raise ResourceExhausted(f"{len(events)} events at once", f"Send at most {_MOST_EVENTS} per call.")
         agent, key = agent_of(ctx), request_key(ctx, "")
 
-        def work(app: App) -> wire.Ingested:
-            """Store all events in one write; return how many are new or known, and the ids of the new ones."""
-            drafts = [self._draft(app, e, number, len(events), agent) for number, e in enumerate(events, 1)]
+        def work(app: App) -> Ingested:
+            """Store all events in one write; return how many are new or known, and the ids of the new ones.
+
+            An event has the caller's agent and project where it names none. Raises InvalidQuery for one that cannot be stored, or
+            that names another project than a bound caller's.
+            """
+            drafts, caller = [], self._kit.caller
+            for number, event in enumerate(events, 1):
+                try:
+                    draft = draft_of(event)
+                except InvalidQuery as error:
+                    text = f"event {number} of {len(events)}: {error.message}"
+                    raise InvalidQuery(text, f"{error.hint} Nothing was stored.") from None
+                project = project_to_store(app, draft.project, caller) if caller.locked else draft.project or caller.project
+                drafts.append(replace(draft, agent=draft.agent or agent, project=project))
             request = Request(f"ingest:{key}") if key else None
             outcome = app.write(drafts, _SOURCE, Trust.IMPORTED, request)
             new: list[str] = [*outcome.new] if outcome.replay is None else outcome.replay.split()
-            return wire.Ingested(stored=len(new), known=len(drafts) - len(new), event_ids=new)
+            return Ingested(stored=len(new), known=len(drafts) - len(new), event_ids=new)
 
         return await self._kit.carry_out(work)
-
-    def _draft(self, app: App, event: dict[str, Any], number: int, count: int, agent: str) -> EventDraft:
-        """Return an event as a draft, with the caller's agent and project where it names none; for a bound caller its project.
-
-        Raises:
-            InvalidQuery: The event cannot be stored (the text says which one), or names another project than a bound caller's.
-
-        """
-        try:
-            draft = draft_of(event)
-        except InvalidQuery as error:
-            raise InvalidQuery(f"event {number} of {count}: {error.message}", f"{error.hint} Nothing was stored.") from None
-        caller = self._kit.caller
-        project = project_to_store(app, draft.project, caller) if caller.locked else draft.project or caller.project
-        return replace(draft, agent=draft.agent or agent, project=project)
 
     @offered("What to refine")
     async def refine_due(
@@ -100,7 +108,7 @@ class Curate(Group):
         limit: arguments.Page = PAGE.default,
         project: arguments.Project = "",
         scope: arguments.Scope = "",
-    ) -> Annotated[CallToolResult, wire_refine.DueNodes]:
+    ) -> Annotated[CallToolResult, DueNodes]:
         """Segments and days that are over, hold enough, and have no agent's words yet; newest first."""
         return await self._kit.ask(RefineDue(day, limit, project, scope))
 
@@ -111,7 +119,7 @@ class Curate(Group):
         token_budget: Annotated[int, Field(ge=MATERIAL.least, le=MATERIAL.most)] = MATERIAL.default,
         project: arguments.Project = "",
         scope: arguments.Scope = "",
-    ) -> Annotated[CallToolResult, wire_refine.Material]:
+    ) -> Annotated[CallToolResult, Material]:
         """What refine_summary needs to know of a node, at once.
 
         Its title and bullets; of a segment its events with their grips, and what came before; of a period its children.
@@ -132,7 +140,7 @@ class Curate(Group):
         ] = None,
         project: arguments.Project = "",
         scope: arguments.Scope = "",
-    ) -> Annotated[CallToolResult, wire_refine.Refined]:
+    ) -> Annotated[CallToolResult, Refined]:
         """Replace a node's text by a better one, marked as an agent's. Every bullet names grips that lie inside the node."""
         said = [Statement(b.text, b.grip_ids, b.kind) for b in bullets]
         request = RefineSummary(node_id, title, said, summary, keywords or (), project, scope, agent_of(ctx))
@@ -144,7 +152,7 @@ class Curate(Group):
         ctx: Context,
         id: Annotated[str, Field(description="Id of a node, grip or topic", max_length=300)],  # noqa: A002 - the argument's public name
         on: bool = True,
-    ) -> Annotated[CallToolResult, wire.Pinned]:
+    ) -> Annotated[CallToolResult, Pinned]:
         """Pin a node, grip or topic, so that it counts for more; on=false lets go."""
         return await self._kit.write(Pin(id, on, agent_of(ctx)))
 
@@ -157,12 +165,12 @@ class Curate(Group):
         reason: _Reason = "",
         kind: arguments.Kind = "",
         idempotency_key: Annotated[str, Field(description="Same key: stored once", max_length=200)] = "",
-    ) -> Annotated[CallToolResult, wire.Corrected]:
+    ) -> Annotated[CallToolResult, Corrected]:
         """Put another statement in the place of a recorded one, which is shown as superseded from now on."""
         key = request_key(ctx, idempotency_key)
         return await self._kit.write(Correct(grip_id, text, reason, kind, agent_of(ctx), key=key))
 
     @offered("Retract", SETS)
-    async def retract(self, ctx: Context, grip_id: _Grip, reason: _Reason = "") -> Annotated[CallToolResult, wire.Corrected]:
+    async def retract(self, ctx: Context, grip_id: _Grip, reason: _Reason = "") -> Annotated[CallToolResult, Corrected]:
         """Mark a recorded statement as holding no more, with nothing in its place."""
         return await self._kit.write(Retract(grip_id, reason, agent_of(ctx)))

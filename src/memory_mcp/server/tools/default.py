@@ -3,6 +3,7 @@
 Every write passes the gate, which redacts secrets, and is marked as the agent's.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -11,21 +12,29 @@ from pydantic import Field
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.requests.expand import ExpandRequest
+from memory_mcp.requests.expand import ExpandRequest, ExpandResponse
 from memory_mcp.requests.limits import AROUND, PAGE, RESULTS, SEARCHED
-from memory_mcp.requests.nodes import Browse
+from memory_mcp.requests.nodes import Browse, Browsed
 from memory_mcp.requests.notes import Note, keep
 from memory_mcp.requests.pins import set_pin
 from memory_mcp.requests.scope import project_to_store
-from memory_mcp.requests.search import SearchRequest
-from memory_mcp.requests.status import GetStatus
-from memory_mcp.requests.teleport import TeleportSearch, VectorTeleport
-from memory_mcp.requests.topics import FITTING, TopicsByQuery
-from memory_mcp.requests.words import SearchChildren
-from memory_mcp.server import arguments, wire, wire_indexes, wire_policy, wire_topics
+from memory_mcp.requests.search import SearchRequest, SearchResponse
+from memory_mcp.requests.status import GetStatus, Status
+from memory_mcp.requests.teleport import TeleportResponse, TeleportSearch, VectorTeleport
+from memory_mcp.requests.topics import FITTING, FoundTopics, TopicsByQuery
+from memory_mcp.requests.words import FoundChildren, SearchChildren
+from memory_mcp.server import arguments
 from memory_mcp.server.apps import EVIDENCE, TIMELINE
 from memory_mcp.server.caller import agent_of, request_key
 from memory_mcp.server.tools.kit import ADDS, Group, offered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """The event that was stored, and the grip that quotes it."""
+
+    event_id: str
+    grip_id: str
 
 
 class Default(Group):
@@ -55,7 +64,7 @@ class Default(Group):
         cursor: arguments.Cursor = "",
         why_not: Annotated[str, Field(description="Id that is missing: tells a change that shows it", max_length=300)] = "",
         bounds: arguments.Bounds | None = None,
-    ) -> Annotated[CallToolResult, wire_policy.SearchAnswer]:
+    ) -> Annotated[CallToolResult, SearchResponse]:
         """Recall what was said, decided or done in earlier sessions, by this or other agents.
 
         Ask plainly; start here whenever the past may matter. Gives dated exact quotations, each with its grip.
@@ -72,7 +81,7 @@ class Default(Group):
     async def get_retrieval_status(
         self,
         detail: Annotated[arguments.Detail, Field(description="full: what each layer can and cannot do")] = "lean",
-    ) -> Annotated[CallToolResult, wire.StatusAnswer]:
+    ) -> Annotated[CallToolResult, Status]:
         """What the memory can do now: tier (1 Full to 5 Agentic, which always works), layers, lag and store.
 
         Every layer with its health, why it cannot be used, and what enables it.
@@ -87,7 +96,7 @@ class Default(Group):
         cursor: arguments.Cursor = "",
         project: arguments.Project = "",
         scope: arguments.Scope = "",
-    ) -> Annotated[CallToolResult, wire.BrowseAnswer]:
+    ) -> Annotated[CallToolResult, Browsed]:
         """Open one page of the time tree (year > month > week > day > segment).
 
         Gives its title, summary, bullets with grip_ids, neighbours and children. Without node_id: the years.
@@ -106,7 +115,7 @@ class Default(Group):
         cursor: arguments.Cursor = "",
         project: arguments.Project = "",
         scope: arguments.Scope = "",
-    ) -> Annotated[CallToolResult, wire.ChildrenAnswer]:
+    ) -> Annotated[CallToolResult, FoundChildren]:
         """Which nodes below a node hold the words, best first.
 
         To descend step by step from a year to the segment, or to search a whole level. Needs no index, always works.
@@ -131,7 +140,7 @@ class Default(Group):
         role: arguments.Role = "",
         kind: arguments.Kind = "",
         detail: arguments.Detail = "lean",
-    ) -> Annotated[CallToolResult, wire_indexes.TeleportAnswer]:
+    ) -> Annotated[CallToolResult, TeleportResponse]:
         """Jump by exact keywords (BM25) to nodes and grips. Needs the keyword index; see get_retrieval_status."""
         what = (query, doc_type, level, limit, since, until, project, scope, agent, speaker, role, kind, detail)
         return await self._kit.ask(TeleportSearch(*what))
@@ -153,7 +162,7 @@ class Default(Group):
         kind: arguments.Kind = "",
         detail: arguments.Detail = "lean",
         min_similarity: Annotated[float, Field(ge=0, le=1)] = 0.0,
-    ) -> Annotated[CallToolResult, wire_indexes.SimilarAnswer]:
+    ) -> Annotated[CallToolResult, TeleportResponse]:
         """Jump by meaning to nodes and grips. Needs the vector index; see get_retrieval_status."""
         what = (query, doc_type, level, limit, since, until, project, scope, agent, speaker, role, kind, detail)
         return await self._kit.ask(VectorTeleport(*what, min_similarity=min_similarity))
@@ -166,7 +175,7 @@ class Default(Group):
         token_budget: arguments.Tokens = None,
         project: arguments.Project = "",
         scope: arguments.Scope = "",
-    ) -> Annotated[CallToolResult, wire_topics.TopicsAnswer]:
+    ) -> Annotated[CallToolResult, FoundTopics]:
         """Topics of the memory about a query: when they were talked about, in which nodes, and related topics.
 
         For overviews and recurring themes. Needs the topic graph; see get_retrieval_status.
@@ -180,7 +189,7 @@ class Default(Group):
         before: Annotated[arguments.Few, Field(description="Events before")] = AROUND.default,
         after: arguments.Few = AROUND.default,
         token_budget: arguments.Tokens = None,
-    ) -> Annotated[CallToolResult, wire.GripAnswer]:
+    ) -> Annotated[CallToolResult, ExpandResponse]:
         """The exact words behind a grip, checked against the stored event, with what was said before and after.
 
         Use it before relying on a quotation. Long texts come shortened; `more` shows everything.
@@ -196,7 +205,7 @@ class Default(Group):
         project: Annotated[str, Field(description="Default: the caller's", max_length=500)] = "",
         pin: bool = False,
         idempotency_key: Annotated[str, Field(description="Same key: stored once", max_length=200)] = "",
-    ) -> Annotated[CallToolResult, wire.Remembered]:
+    ) -> Annotated[CallToolResult, Remembered]:
         """Keep a decision, preference, constraint or fact worth having in later sessions.
 
         Conversations are recorded elsewhere; secrets are redacted.
@@ -205,12 +214,12 @@ class Default(Group):
             raise InvalidQuery("the text is empty", "Say in one sentence what is to be remembered.")
         agent, key = agent_of(ctx), request_key(ctx, idempotency_key)
 
-        def work(app: App) -> wire.Remembered:
+        def work(app: App) -> Remembered:
             """Store the note, pin its grip if asked for, and return the ids of both."""
             where = project_to_store(app, project, self._kit.caller)
             stored, grip = keep(app, Note(text=text, agent=agent, project=where, kind=kind, key=key))
             if pin:
                 set_pin(app, grip, True, agent)
-            return wire.Remembered(event_id=stored, grip_id=grip)
+            return Remembered(event_id=stored, grip_id=grip)
 
         return await self._kit.carry_out(work)

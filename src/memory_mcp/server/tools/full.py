@@ -6,22 +6,21 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from memory_mcp.requests import limits
-from memory_mcp.requests.events import GetEvents
+from memory_mcp.requests.events import Events, GetEvents
 from memory_mcp.requests.limits import CHARACTERS, EVIDENCE, NEIGHBOURS, PAGE, RESULTS, TEXT
-from memory_mcp.requests.nodes import GetNode
-from memory_mcp.requests.plans import ClassifyQuery, PlanQuery
-from memory_mcp.requests.walk import Navigate
-from memory_mcp.requests.words import SearchNode
-from memory_mcp.server import arguments, wire, wire_policy
+from memory_mcp.requests.nodes import GetNode, WholeNode
+from memory_mcp.requests.plans import Classified, ClassifyQuery, Planned, PlanQuery
+from memory_mcp.requests.walk import Navigate, Navigated
+from memory_mcp.requests.words import FoundInNode, SearchNode
+from memory_mcp.server import arguments
 from memory_mcp.server.tools.kit import Group, offered
-from memory_mcp.server.wire_events import EventsAnswer
 
 
 class Full(Group):
     """Read nodes and events one by one, navigate the tree, and plan a query (full profile)."""
 
     @offered("Years of the memory")
-    async def get_toc_root(self, scope: arguments.Scope = "") -> Annotated[CallToolResult, wire.WholeNode]:
+    async def get_toc_root(self, scope: arguments.Scope = "") -> Annotated[CallToolResult, WholeNode]:
         """The root of the time tree and its years: what time there is to look at."""
         return await self._kit.ask(GetNode(scope=scope))
 
@@ -34,7 +33,7 @@ class Full(Group):
         limit: arguments.Page = PAGE.default,
         cursor: arguments.Cursor = "",
         detail: Annotated[arguments.Detail, Field(description="full: also kind, projects, agents of each child")] = "lean",
-    ) -> Annotated[CallToolResult, wire.WholeNode]:
+    ) -> Annotated[CallToolResult, WholeNode]:
         """One node with all its bullets and children.
 
         For a segment also its context: what came just before in its session, and the day, week, month and year above it.
@@ -59,7 +58,7 @@ class Full(Group):
         offset: Annotated[int, Field(description="Characters of event_id to leave out", ge=0, le=CHARACTERS.most)] = 0,
         text_limit: Annotated[int, Field(description="Characters of each text", ge=0, le=TEXT.most)] = 0,
         detail: Annotated[arguments.Detail, Field(description="full: origin, length, quoted spans")] = "lean",
-    ) -> Annotated[CallToolResult, EventsAnswer]:
+    ) -> Annotated[CallToolResult, Events]:
         """Raw events in time order: of a session, a segment, a time span, or around one event."""
         page: dict[str, Any] = {"limit": limit, "cursor": cursor, "token_budget": token_budget or 0}
         around: dict[str, Any] = {"event_id": event_id, "before": before, "after": after, "offset": offset}
@@ -77,7 +76,7 @@ class Full(Group):
         token_budget: arguments.Tokens = None,
         project: arguments.Project = "",
         scope: arguments.Scope = "",
-    ) -> Annotated[CallToolResult, wire.NodeAnswer]:
+    ) -> Annotated[CallToolResult, FoundInNode]:
         """Which title, summary, bullets and keywords of one node hold the words, best first."""
         return await self._kit.ask(SearchNode(node_id, query, fields, limit, token_budget or 0, project, scope))
 
@@ -95,7 +94,7 @@ class Full(Group):
         speaker: arguments.Speaker = "",
         scope: arguments.Scope = "",
         bounds: arguments.Bounds | None = None,
-    ) -> Annotated[CallToolResult, wire.NavigateAnswer]:
+    ) -> Annotated[CallToolResult, Navigated]:
         """Walk the time tree to the evidence for a question, and show every step with its reason."""
         given = bounds.value() if bounds else limits.Bounds()
         request = Navigate(query, node_id, limit, as_of, since, until, project, role, speaker, scope, given)
@@ -112,7 +111,7 @@ class Full(Group):
         as_of: arguments.AsOf = "",
         tz: arguments.Zone = "",
         bounds: arguments.Bounds | None = None,
-    ) -> Annotated[CallToolResult, wire_policy.PlanAnswer]:
+    ) -> Annotated[CallToolResult, Planned]:
         """What intelligent_search would do with a query, and why, with some layers taken away; nothing is searched."""
         given = bounds.value() if bounds else limits.Bounds()
         return await self._kit.ask(PlanQuery(query, without or (), intent, mode, timeout_ms or 0, as_of, tz, given))
@@ -120,6 +119,6 @@ class Full(Group):
     @offered("Classify a query")
     async def classify_query(
         self, query: arguments.Query, timeout_ms: arguments.Timeout = None, as_of: arguments.AsOf = "", tz: arguments.Zone = ""
-    ) -> Annotated[CallToolResult, wire_policy.Classified]:
+    ) -> Annotated[CallToolResult, Classified]:
         """What a query is after (explore, answer, locate, time_boxed), the signals seen, and the time and deadline it names."""
         return await self._kit.ask(ClassifyQuery(query, timeout_ms or 0, as_of, tz))

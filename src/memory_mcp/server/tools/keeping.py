@@ -9,9 +9,9 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from memory_mcp.requests.capturing import PauseCapture, ResumeCapture
-from memory_mcp.requests.forget import Forget
-from memory_mcp.server import arguments, wire_forget, wire_projects
+from memory_mcp.requests.capturing import Capturing, PauseCapture, ResumeCapture
+from memory_mcp.requests.forget import Forget, Forgotten
+from memory_mcp.server import arguments
 from memory_mcp.server.caller import agent_of
 from memory_mcp.server.tools.kit import SETS, Group, offered
 
@@ -33,7 +33,7 @@ class Keeping(Group):
         topic: Annotated[str, Field(description="A topic's id", max_length=300)] = "",
         value: Annotated[str, Field(description="A text to take out wherever it stands", max_length=2000)] = "",
         dry_run: Annotated[bool, Field(description="Only say what would go")] = True,
-    ) -> Annotated[CallToolResult, wire_forget.Forgotten]:
+    ) -> Annotated[CallToolResult, Forgotten]:
         """Say how much would be forgotten with one of these; a person confirms it with `memory-mcp forget ... --yes`."""
         # Whatever a client calls itself, it is no person at a terminal.
         by = f"agent {agent_of(ctx)}".strip()
@@ -45,11 +45,11 @@ class Keeping(Group):
         ctx: Context,
         project: _Which = "",
         duration: Annotated[str, Field(description="As 30m, 2h or 1d; default: until resumed", max_length=20)] = "",
-    ) -> Annotated[CallToolResult, wire_projects.Capturing]:
+    ) -> Annotated[CallToolResult, Capturing]:
         """Record nothing of a project from now on, at the user's wish. What is said meanwhile is never recorded."""
         return await self._kit.write(PauseCapture(project, duration, agent_of(ctx)))
 
     @offered("Resume recording", SETS)
-    async def resume_capture(self, ctx: Context, project: _Which = "") -> Annotated[CallToolResult, wire_projects.Capturing]:
+    async def resume_capture(self, ctx: Context, project: _Which = "") -> Annotated[CallToolResult, Capturing]:
         """Record a paused project again, at the user's wish; what was said meanwhile stays unrecorded."""
         return await self._kit.write(ResumeCapture(project, agent_of(ctx)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
@@ -12,12 +12,12 @@ from memory_mcp.model.fencing import fence, neutral, neutral_json
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
-from memory_mcp.server import wire
 from memory_mcp.server.apps import shown_by
 from memory_mcp.server.caller import CALLER
 from memory_mcp.server.host import Host
 from memory_mcp.server.markdown import markdown
-from memory_mcp.server.schema import lean_input, lean_output
+from memory_mcp.server.schema import lean_input
+from memory_mcp.server.wire import output_schema
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class Kit:
 
     async def carry_out(self, work: Callable[[App], object]) -> CallToolResult:
         """Run `work`, which writes, even if the client cancels; return its value as a tool result, with notices of loss."""
-        return answer(await self.host.write(lambda app: self.host.with_notices(app, _plain(work(app)))))
+        return answer(await self.host.write(lambda app: self.host.with_notices(app, as_json(work(app)))))
 
     def scoped(self, app: App, project: str = "", scope: str = "") -> Scoped:
         """Return the scope of this caller's request: the project it names, else the caller's or all by setting; as `scope_of`."""
@@ -100,17 +100,11 @@ class Group:
 
 def answer(value: object) -> CallToolResult:
     """Return a tool result with `value` as structured content and as Markdown, fenced if it carries recalled words."""
-    structured: dict[str, Any] = neutral_json(_plain(value))
+    structured: dict[str, Any] = neutral_json(as_json(value))
     text = markdown(structured)
     # Text that is not fenced still has names of projects and sessions, which must not form a tag of ours.
     text = fence(text) if "origin" in structured else neutral(text)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
-
-
-def _plain(value: object) -> dict[str, Any]:
-    """Return a response (by `as_json`) or a wire type (by its own serializer) as JSON values."""
-    found: dict[str, Any] = value.model_dump(mode="json") if isinstance(value, wire.Wire) else as_json(value)
-    return found
 
 
 #: Tools by the function of their method: another server's tool differs only in the instance it calls.
@@ -118,15 +112,22 @@ _MADE: dict[object, Tool] = {}
 
 
 def tool(fn: Callable[..., Any], title: str, annotations: ToolAnnotations = READS, page: str = "") -> Tool:
-    """Return a tool for a method, described by its docstring, with lean schemas made once; `page` is its page's address or ""."""
+    """Return a tool for a method, described by its docstring, with lean schemas made once; `page` is its page's address or "".
+
+    The method's return annotation must be Annotated[CallToolResult, the dataclass of its response].
+    """
     function = getattr(fn, "__func__", fn)
     if function not in _MADE:
         description = " ".join((fn.__doc__ or "").split())
         made = Tool.from_function(
-            fn, title=title, description=description, annotations=annotations, meta=shown_by(page) if page else None
+            fn,
+            title=title,
+            description=description,
+            annotations=annotations,
+            meta=shown_by(page) if page else None,
+            structured_output=False,
         )
         made.parameters = lean_input(made.parameters)
-        if made.fn_metadata.output_schema is not None:
-            made.fn_metadata.output_schema = lean_output(made.fn_metadata.output_schema)
+        made.fn_metadata.output_schema = output_schema(made.name, get_args(fn.__annotations__["return"])[1])
         _MADE[function] = made
     return _MADE[function].model_copy(update={"fn": fn})

@@ -7,11 +7,11 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from memory_mcp.model.topic import MAX_LABEL
-from memory_mcp.requests.indexes import GetTopicGraphStatus
+from memory_mcp.requests.indexes import GetTopicGraphStatus, TopicGraphStatus
 from memory_mcp.requests.limits import RESULTS
-from memory_mcp.requests.one_topic import LabelTopic, RelatedTopics, TopicNodes
-from memory_mcp.requests.topics import TopTopics
-from memory_mcp.server import arguments, wire_topics
+from memory_mcp.requests.one_topic import FoundNodes, FoundRelated, Labelled, LabelTopic, RelatedTopics, TopicNodes
+from memory_mcp.requests.topics import FoundTopics, TopTopics
+from memory_mcp.server import arguments
 from memory_mcp.server.caller import agent_of
 from memory_mcp.server.tools.kit import SETS, Group, offered
 
@@ -32,7 +32,7 @@ class TopicSteps(Group):
         agent: arguments.Agent = "",
         project: arguments.Project = "",
         scope: arguments.Scope = "",
-    ) -> Annotated[CallToolResult, wire_topics.TopTopicsAnswer]:
+    ) -> Annotated[CallToolResult, FoundTopics]:
         """What the memory is about: areas by importance, with mentions week by week; with since or until, of that time."""
         return await self._kit.ask(TopTopics(fine, limit, cursor, since, until, agent, project, scope))
 
@@ -44,7 +44,7 @@ class TopicSteps(Group):
         cursor: arguments.Cursor = "",
         project: arguments.Project = "",
         scope: arguments.Scope = "",
-    ) -> Annotated[CallToolResult, wire_topics.TopicNodesAnswer]:
+    ) -> Annotated[CallToolResult, FoundNodes]:
         """The segments that are about a topic, most relevant first, each with statements about it and their grips."""
         return await self._kit.ask(TopicNodes(topic_id, limit, cursor, project, scope))
 
@@ -55,7 +55,7 @@ class TopicSteps(Group):
         limit: arguments.Limit = RESULTS.default,
         project: arguments.Project = "",
         scope: arguments.Scope = "",
-    ) -> Annotated[CallToolResult, wire_topics.RelatedTopicsAnswer]:
+    ) -> Annotated[CallToolResult, FoundRelated]:
         """Topics similar to one, talked about beside it, or above and below it, the strongest relation first."""
         return await self._kit.ask(RelatedTopics(topic_id, limit, project, scope))
 
@@ -67,11 +67,11 @@ class TopicSteps(Group):
         label: Annotated[str, Field(description=f"At most {MAX_LABEL} characters; empty: its own words again")] = "",
         project: arguments.Project = "",
         scope: arguments.Scope = "",
-    ) -> Annotated[CallToolResult, wire_topics.LabelledTopic]:
+    ) -> Annotated[CallToolResult, Labelled]:
         """Give a topic a better label, seen within this scope and marked as an agent's."""
         return await self._kit.write(LabelTopic(topic_id, label, project, scope, agent_of(ctx)))
 
     @offered("Topic graph status")
-    async def get_topic_graph_status(self) -> Annotated[CallToolResult, wire_topics.TopicGraphStatus]:
+    async def get_topic_graph_status(self) -> Annotated[CallToolResult, TopicGraphStatus]:
         """Whether the topic graph can be used, how many topics it holds, and how far it is behind."""
         return await self._kit.ask(GetTopicGraphStatus())
