@@ -97,7 +97,11 @@ class Relay:
         name = json.dumps(message["id"])
         if method == "initialize":
             self._opening, self._opening_id, self._answered = line, name, False
-        self._lasts(method, params, message)
+        if method in _LASTING:
+            what = str(params.get("uri", "")) if method == "resources/subscribe" else ""
+            self._lasting[method, what] = message
+        elif method in _UNDONE:
+            self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
         self._pending[name] = [line, 0, method in _GREETINGS]
         return line
 
@@ -109,14 +113,6 @@ class Relay:
         message["params"] = params
         # Not escaped: the daemon bounds a line as this relay does, and escapes would make it longer.
         return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-
-    def _lasts(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
-        """Note a request that each new daemon must hear again, or that one of these is undone."""
-        if method in _LASTING:
-            what = str(params.get("uri", "")) if method == "resources/subscribe" else ""
-            self._lasting[method, what] = message
-        elif method in _UNDONE:
-            self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
 
     def from_daemon(self, line: bytes) -> bytes:
         """Return a daemon's line for the client, closing what it answers; b"" if only this relay asked or repeated it."""
@@ -230,8 +226,11 @@ class Pump:
         readable, writable, _ = select.select(reads, writes, [], _PAUSE if tries else None)
         if not readable and not writable:
             return not self._ended or time.monotonic() < self._leaves
-        if self._sink in writable and not self._write():
-            return False
+        if self._sink in writable:
+            try:
+                del self._to_client[: self._sink.write(self._to_client[:_PIPE])]
+            except OSError:
+                return False
         if sock is not None and sock in writable:
             self._send()
         if self._source in readable:
@@ -248,8 +247,7 @@ class Pump:
             got = b""
         if self._stands_in and got:
             self._look()
-        found = self._from_client.feed(got) if got else [self._from_client.end()]
-        for line in found:
+        for line in self._from_client.feed(got) if got else [self._from_client.end()]:
             self._to_daemon += self._relay.from_client(line)
         self._to_client += b"".join(self._relay.answers)
         self._relay.answers.clear()
@@ -267,15 +265,6 @@ class Pump:
                 self._line.sock.shutdown(1)
             except OSError:
                 self._lost()
-
-    def _write(self) -> bool:
-        """Write up to `_PIPE` waiting bytes to the client; return whether it still listens."""
-        try:
-            done = self._sink.write(self._to_client[:_PIPE])
-        except OSError:
-            return False
-        del self._to_client[:done]
-        return True
 
     def _send(self) -> None:
         assert self._line is not None

@@ -79,10 +79,7 @@ class Doors:
         settings'. Raises InvalidQuery when the door is open at another address, ConfigError or AddressInUse when it
         cannot be opened, ValueError for a port that is no number.
         """
-        await self._wait_while_closing()
-        if self._door is None:
-            await self.open(self._wanted(params))
-        elif not self._fits(params):
+        if not await self._is_open_at(params):
             raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --host and --port out, or stop the other one.")
         self._holders += 1
         talk.at_end.append(self._let_go)
@@ -96,10 +93,7 @@ class Doors:
         is named that is not its own or that goes with another `host`, ConfigError or AddressInUse when it cannot be
         opened, ValueError for a port that is no number.
         """
-        await self._wait_while_closing()
-        if self._door is None:
-            await self.open(self._wanted(params))
-        elif params.get("port") and not self._fits(params):
+        if not await self._is_open_at(params) and params.get("port"):
             raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --port out.")
         # An address that means every interface is bound, not visited.
         url = self.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
@@ -114,24 +108,20 @@ class Doors:
         if self._door is not None and not self._holders and not self.lasting and idle is not None and idle > idle_s:
             self._door.stop()
 
-    async def _wait_while_closing(self) -> None:
-        """Wait until a door that is closing is closed; return at once where none is closing, also where one is open."""
+    async def _is_open_at(self, params: Mapping[str, Any]) -> bool:
+        """Open the door at the requested `host` and `port` (else the settings') where none is open; wait first while one closes.
+
+        Return whether the open door is at the requested host and port; those left out fit any. Raises what `open` raises, and
+        ValueError for a port that is no number.
+        """
         if self._door is not None and self._door.is_closing:
             await self._closed.wait()
-
-    def _wanted(self, params: Mapping[str, Any]) -> ServerSettings:
-        """Return the settings with the host and port that the request names; raise ValueError for a port that is no number."""
-        return replace(
-            self._settings,
-            http_host=str(params.get("host") or self._settings.http_host),
-            http_port=self._settings.http_port if params.get("port") is None else int(params["port"]),
-        )
-
-    def _fits(self, params: Mapping[str, Any]) -> bool:
-        """Whether the open door is at the requested host and port; those left out fit any."""
-        assert self._door is not None
-        host, port = params.get("host") or self._asked_host, params.get("port") or self._door.address[1]
-        return (host, port) == (self._asked_host, self._door.address[1])
+        host, port = params.get("host"), params.get("port")
+        if self._door is None:
+            number = self._settings.http_port if port is None else int(port)
+            await self.open(replace(self._settings, http_host=str(host or self._settings.http_host), http_port=number))
+            return True
+        return (not host or host == self._asked_host) and (not port or port == self._door.address[1])
 
     def _let_go(self) -> None:
         """Count one caller of `hold` less; after the last one close the door.

@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +47,9 @@ class Intake:
             with suppress(OSError):
                 aside.unlink()
         self._spool = spool
+        self._rules: Payloads | None = None
         self._loading = threading.Lock()
+        self._limiter = anyio.CapacityLimiter(_AT_ONCE)
 
     async def keep(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Write a hook's payload, without its secrets, into the spool and return {"kept": True}; it is on disk then.
@@ -93,16 +94,8 @@ class Intake:
     def _payloads(self) -> "Payloads":
         """The rules that clean payloads, loaded by the first thread that asks while others wait."""
         with self._loading:
+            if self._rules is None:
+                from memory_mcp.ingest.payloads import Payloads
+
+                self._rules = Payloads()
             return self._rules
-
-    @cached_property
-    def _rules(self) -> "Payloads":
-        """The rules that clean payloads, loaded when first used."""
-        from memory_mcp.ingest.payloads import Payloads
-
-        return Payloads()
-
-    @cached_property
-    def _limiter(self) -> anyio.CapacityLimiter:
-        """The limiter that lets two threads clean payloads at once, apart from the threads of all other work."""
-        return anyio.CapacityLimiter(_AT_ONCE)

@@ -1,6 +1,5 @@
 """The ASGI application of the HTTP door: streamable HTTP and SSE over one server, health, metrics and hooks."""
 
-import inspect
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -19,11 +18,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from memory_mcp import metrics
 from memory_mcp.client import lines
-from memory_mcp.daemon.security import Refusal, send_json
+from memory_mcp.daemon.security import Refusal, send_whole
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.server.caller import CALLER, Caller
 from memory_mcp.server.errors import as_ours, hint_of
@@ -44,7 +43,7 @@ STATUS = {
     "UNAVAILABLE": 503,
 }
 
-TakeHook = Callable[[str, bytes], Any]
+TakeHook = Callable[[str, bytes], None]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -54,7 +53,7 @@ class Asked:
 
     health: Callable[[], dict[str, Any]]
     metrics: Callable[[], str]
-    #: Takes a client's name and a payload; its answer, if it is a mapping, is the answer to the hook.
+    #: Takes a client's name and a payload, in a thread.
     take_hook: TakeHook
 
 
@@ -88,11 +87,12 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
         return PlainTextResponse(await anyio.to_thread.run_sync(asked.metrics), media_type=metrics.CONTENT_TYPE)
 
     async def hook(request: Request) -> Response:
-        """Take a hook's payload, answer with what `_taken` returns; raise HTTPException (404) for a name that no client has."""
+        """Take a hook's payload and answer {}; raise HTTPException (404) for a name that no client has."""
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
-        return JSONResponse(await _taken(asked.take_hook, client, await request.body()))
+        await anyio.to_thread.run_sync(asked.take_hook, client, await request.body())
+        return JSONResponse({})
 
     found = [
         Route("/mcp", Mended(StreamableHTTPASGIApp(manager)), methods=["GET", "POST", "DELETE"]),
@@ -103,34 +103,27 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
         Route("/hooks/{client}", answered(hook), methods=["POST"]),
         *pages,
     ]
-    app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: _plain})
+    return application(found, lifespan, "Routes are /mcp, /sse, /health, /metrics and /hooks/CLIENT.")
+
+
+def application(found: Sequence[BaseRoute], lifespan: Lifespan[Starlette], known: str) -> Starlette:
+    """Return an application of routes that redirects nothing; `known` names the routes as the next step of a refusal.
+
+    An unknown route is refused as JSON with NOT_FOUND, a method that a route does not take with 405 and INVALID_ARGUMENT.
+    """
+
+    async def refuse(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if error.status_code == 405:
+            refusal = Refusal(405, "INVALID_ARGUMENT", "this route takes another method", known)
+        else:
+            refusal = Refusal(error.status_code, "NOT_FOUND", "no such route", known)
+        return Response(refusal.body(), refusal.status, dict(error.headers or {}), "application/json")
+
+    app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: refuse})
     # A redirect would lead to wherever the Host header says.
     app.router.redirect_slashes = False
     return app
-
-
-async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, Any]:
-    """Return what `take_hook` answers, {} where that is no mapping; raises what it raises.
-
-    It runs in a thread, unless it is a coroutine function; an awaitable that it returns is awaited here.
-    """
-    if inspect.iscoroutinefunction(take_hook):
-        answer = await take_hook(client, payload)
-    else:
-        answer = await anyio.to_thread.run_sync(take_hook, client, payload)
-        answer = await answer if isinstance(answer, Awaitable) else answer
-    return answer if isinstance(answer, dict) else {}
-
-
-async def _plain(_: Request, error: Exception) -> Response:
-    """Return the JSON refusal for an unknown route (NOT_FOUND) or a method that a route does not take (405, INVALID_ARGUMENT)."""
-    assert isinstance(error, HTTPException)
-    known = "Routes are /mcp, /sse, /health, /metrics and /hooks/CLIENT."
-    if error.status_code == 405:
-        refusal = Refusal(405, "INVALID_ARGUMENT", "this route takes another method", known)
-    else:
-        refusal = Refusal(error.status_code, "NOT_FOUND", "no such route", known)
-    return Response(refusal.body(), refusal.status, dict(error.headers or {}), "application/json")
 
 
 def answered(endpoint: Endpoint) -> Endpoint:
@@ -179,7 +172,7 @@ class Mended:
         body = await request.body()
         found = lines.read(body)
         if found.answer:
-            await send_json(send, 400, found.answer.rstrip())
+            await send_whole(send, 400, found.answer.rstrip(), b"application/json", ())
             return
         given: list[Message] = [{"type": "http.request", "body": found.line or body, "more_body": False}]
 

@@ -62,11 +62,6 @@ class Refusal:
         await send_whole(send, self.status, self.body(), kind, self.headers)
 
 
-async def send_json(send: Send, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
-    """Send a whole response whose `body` is JSON, which nobody may keep (no-store), with further headers."""
-    await send_whole(send, status, body, b"application/json", headers)
-
-
 async def send_whole(send: Send, status: int, body: bytes, kind: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
     """Send a whole response of a media type, which nobody may keep (no-store), with further headers."""
     fixed = [
@@ -110,10 +105,12 @@ class Rules:
             return Refusal(421, "PERMISSION_DENIED", "the Host header names another server", hint)
         if self.visits is not None and scope["path"].startswith(PAGES):
             return self._refuse_visitor(scope, self.visits) or self._refuse_length(scope)
-        if not self._origin(_values(scope, b"origin")):
+        origins = _values(scope, b"origin")
+        origin = _ORIGIN.match(origins[0].lower()) if len(origins) == 1 else None
+        if origins and (origin is None or not self._is_ours(origin[1])):
             hint = "Pages of other sites have no access; name the host in server.http_allowed_hosts if it is yours."
             return Refusal(403, "PERMISSION_DENIED", "the Origin header names another site", hint)
-        if not self._token(_values(scope, b"authorization")):
+        if self.token is not None and not _proves(_values(scope, b"authorization"), self.token):
             hint = f"Send 'Authorization: Bearer TOKEN'; the token is in {self.token_place}."
             challenge = ((b"www-authenticate", b'Bearer realm="memory-mcp"'),)
             return Refusal(401, "UNAUTHENTICATED", "the bearer token is missing or wrong", hint, challenge)
@@ -169,24 +166,16 @@ class Rules:
         hint = "Send less at once."
         return Refusal(413, "RESOURCE_EXHAUSTED", f"the request body is larger than {self.max_body} bytes", hint)
 
-    def _origin(self, given: list[str]) -> bool:
-        """Whether there is no Origin header, or exactly one and it names this server."""
-        if not given:
-            return True
-        found = _ORIGIN.match(given[0].lower())
-        return len(given) == 1 and found is not None and self._is_ours(found[1])
-
     def _is_ours(self, authority: str) -> bool:
         """Whether a host, with or without a port, is loopback or an allowed one."""
         parts = _parts(authority)
         return parts is not None and (parts in self._allowed or (parts[0], "") in self._allowed)
 
-    def _token(self, given: list[str]) -> bool:
-        """Whether exactly one Authorization header is Bearer with the token (constant time); True where no token is required."""
-        if self.token is None:
-            return True
-        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode("latin-1"), self.token.encode())
+
+def _proves(given: list[str], token: str) -> bool:
+    """Whether there is exactly one Authorization header, and it is Bearer with the token, compared in constant time."""
+    scheme, _, told = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    return scheme.lower() == "bearer" and hmac.compare_digest(told.strip().encode("latin-1"), token.encode())
 
 
 def _parts(authority: str) -> tuple[str, str] | None:

@@ -6,6 +6,7 @@ Invariants
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,19 +40,14 @@ class InForce:
 
     def state(self) -> State:
         """Return how the file differs from the settings in force, reading it again if it changed since the last call."""
-        stamp = self._look()
+        stamp: tuple[int, ...] = ()
+        with suppress(OSError):
+            found = self.file.stat()
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
         if stamp != self._stamp:
             self._stamp = stamp
             self._state = self._read()
         return self._state
-
-    def _look(self) -> tuple[int, ...]:
-        """Return the time of change (ns), size and inode number of the settings file; () where there is none."""
-        try:
-            found = self.file.stat()
-        except OSError:
-            return ()
-        return (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def _read(self) -> State:
         """Read the settings file, and return how it differs from the settings in force; why, where it cannot be used."""
@@ -72,7 +68,11 @@ class InForce:
         """
         changed, unusable = self.state()
         theirs = hello.get("settings")
-        differ = self._differ(theirs) if isinstance(theirs, dict) else []
+        differ = []
+        if isinstance(theirs, dict):
+            # A caller that names no settings file takes the daemon's.
+            either = [k for k in {*theirs, *self._told} if k != "config" or theirs.get(k)]
+            differ = sorted(k for k in either if theirs.get(k) != self._told.get(k))
         if differ and not unusable and (why := self._refusal(theirs)):
             return {"refused": why}
         if unusable:
@@ -86,15 +86,6 @@ class InForce:
             hint = "`memory-mcp daemon restart` applies yours"
             found["note"] = f"the running daemon was started with other settings ({names}); {hint}"
         return found
-
-    def _differ(self, theirs: Mapping[str, Any]) -> list[str]:
-        """Return the names of the caller's settings that are not those the daemon was started with, sorted.
-
-        They are names of variables without the prefix, such as SERVER__PROFILE, or "config"; settings that only one side
-        has count too. A caller that names no settings file takes the daemon's.
-        """
-        names = {*theirs, *self._told}
-        return sorted(k for k in names if theirs.get(k) != self._told.get(k) and (k != "config" or theirs.get(k)))
 
     def _refusal(self, theirs: Any) -> str:
         """Return why a caller's variables cannot be used; "" when they can."""

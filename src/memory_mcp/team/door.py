@@ -96,7 +96,9 @@ class Door:
 
         Raises PermissionDenied where there is no member or no such tenant (the same error), or the member was removed.
         """
-        number = self._number(claims.tenant)
+        number = self._numbers.get(claims.tenant)
+        if number is None and (tenant := self._directory.find_tenant(claims.tenant)) is not None:
+            number = self._numbers[claims.tenant] = tenant.tenant
         found = None if number is None else self._directory.by_subject(number, claims.subject, claims.scopes)
         if found is None and number is not None and self._settings.join == "claim":
             self._joining.join(number, claims.name, claims.subject, self._spaces)
@@ -107,15 +109,6 @@ class Door:
             hint = f"Ask its administrator to run: memory-mcp admin team member add NAME --sub {subject!r}"
             raise PermissionDenied("you are not a member of this team", hint)
         return found
-
-    def _number(self, name: str) -> int | None:
-        """Return a tenant's number by its name; None where there is none. Found ones are kept, and not looked up again."""
-        if name not in self._numbers:
-            found = self._directory.find_tenant(name)
-            if found is None:
-                return None
-            self._numbers[name] = found.tenant
-        return self._numbers[name]
 
 
 class Guard:
@@ -133,14 +126,22 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on a request with `principal` and `user` in its scope, or answer it with a refusal.
 
-        Metadata (RFC 9728) is answered to anybody, if tokens are taken; what is no HTTP request is passed on unchecked. A
-        request counts against the quota of calls once its caller is known.
+        Metadata (RFC 9728) is answered to anybody, if tokens are taken: GET with it, OPTIONS with CORS headers, other methods
+        with 405. What is no HTTP request is passed on unchecked. A request counts against the quota of calls once its caller is
+        known.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         if self._metadata is not None and scope["path"] in self._places:
-            await self._send_metadata(scope, send, self._metadata)
+            if scope["method"] == "OPTIONS":
+                # Clients in a browser send the version of the protocol.
+                allowed = (b"access-control-allow-headers", b"mcp-protocol-version")
+                await send_whole(send, 204, b"", b"application/json", (*_CORS, allowed))
+            elif scope["method"] == "GET":
+                await send_whole(send, 200, self._metadata, b"application/json", _CORS)
+            else:
+                await Refusal(405, "INVALID_ARGUMENT", "this route takes another method", "Use GET.").send(send)
             return
         try:
             principal = await self._door.enter(scope["headers"])
@@ -151,17 +152,6 @@ class Guard:
         whose = f"{principal.tenant}/{principal.member}/{principal.key_id}"
         user = AuthenticatedUser(AccessToken(token="", client_id=whose, scopes=[]))
         await self._app({**scope, "principal": principal, "user": user}, receive, send)
-
-    async def _send_metadata(self, scope: Scope, send: Send, body: bytes) -> None:
-        """Answer a request for the metadata: GET with the body, OPTIONS with the CORS headers, any other method with 405."""
-        if scope["method"] == "OPTIONS":
-            # Clients in a browser send the version of the protocol.
-            allowed = (b"access-control-allow-headers", b"mcp-protocol-version")
-            await send_whole(send, 204, b"", b"application/json", (*_CORS, allowed))
-        elif scope["method"] == "GET":
-            await send_whole(send, 200, body, b"application/json", _CORS)
-        else:
-            await Refusal(405, "INVALID_ARGUMENT", "this route takes another method", "Use GET.").send(send)
 
 
 def refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:

@@ -215,14 +215,21 @@ class Follower:
     def _tend(self, memory: Memory) -> bool:
         """Run one round of a memory's index upkeep; return whether more is waiting.
 
-        First removes from its files what was removed from the memory since the last round. A memory that was never read
-        gets nothing else.
+        First removes from its cached pages, indexes and topics what was removed from the memory since the last round. A memory
+        that was never read gets nothing else.
         """
         accelerators = memory.app.accelerators
         self._tended[memory.place] = time.monotonic()
         resets = connection_of(memory.app).head().resets
         if resets != memory.resets:
-            self._purge(memory, resets)
+            memory.app.engine.forget_pages()
+            for name in NAMES:
+                if accelerators.searcher(name) is not None:
+                    accelerators.purge(name)
+            if (topics := accelerators.topics()) is not None:
+                # What it was that went is not known here: segments are grouped anew.
+                topics.forget((), lambda _: True)
+            self._opened.purged(memory, resets)
         if not memory.is_read:
             return False
         if accelerators.maintain():
@@ -231,19 +238,6 @@ class Follower:
         if not self._over.is_set():
             self._keep(memory)
         return False
-
-    def _purge(self, memory: Memory, resets: int) -> None:
-        """Remove from a memory's cached pages, indexes and topics what was removed from it; note `resets`, their number now."""
-        app = memory.app
-        app.engine.forget_pages()
-        for name in NAMES:
-            if app.accelerators.searcher(name) is not None:
-                app.accelerators.purge(name)
-        topics = app.accelerators.topics()
-        if topics is not None:
-            # What it was that went is not known here: segments are grouped anew.
-            topics.forget((), lambda _: True)
-        self._opened.purged(memory, resets)
 
     def _keep(self, memory: Memory) -> None:
         """Run the periodic upkeep of indexes that have nothing to take in, each kind at its own interval.

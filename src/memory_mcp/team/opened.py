@@ -77,13 +77,12 @@ class Memory:
         return BASE_BYTES + int(indexes * BYTES_PER_BYTE)
 
 
+@dataclass(eq=False, slots=True)
 class _Opening:
     """A memory that one thread opens while others wait for it."""
 
-    def __init__(self) -> None:
-        """Begin with neither an end nor an error."""
-        self.done = threading.Event()
-        self.error: BaseException | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+    error: BaseException | None = None
 
 
 class Opened:
@@ -240,10 +239,20 @@ class Opened:
             opening.done.set()
 
     def trim(self) -> None:
-        """Close memories beyond the bounds or unused for too long; remove folders of closed ones while the disk is too full."""
+        """Close memories beyond the bounds or unused for too long; remove folders of closed ones while the disk is too full.
+
+        The longest unused go first. All folders are measured every 10 s.
+        """
         for memory in self._beyond():
             self._close(memory)
-        self._sweep()
+        if time.monotonic() - self._measured > _MEASURED:
+            self._measured = time.monotonic()
+            self._sizes = {folder: _size(folder) for folder in self._root.glob("*/*") if folder.is_dir()}
+        for folder in sorted(self._sizes, key=_used):
+            if self.disk_bytes <= self._limits.disk_bytes:
+                break
+            if self._removed(folder):
+                self._sizes.pop(folder, None)
 
     def _beyond(self) -> list[Memory]:
         """Take the memories that are to be closed out of the open ones, mark them as closing and return them.
@@ -280,20 +289,6 @@ class Opened:
             with self._lock:
                 self.closed_total += 1
                 self._closing.pop(memory.place).set()
-
-    def _sweep(self) -> None:
-        """Remove folders of closed memories, the longest unused first, while all hold more than they may.
-
-        Measures all every 10 s.
-        """
-        if time.monotonic() - self._measured > _MEASURED:
-            self._measured = time.monotonic()
-            self._sizes = {folder: _size(folder) for folder in self._root.glob("*/*") if folder.is_dir()}
-        for folder in sorted(self._sizes, key=_used):
-            if self.disk_bytes <= self._limits.disk_bytes:
-                break
-            if self._removed(folder):
-                self._sizes.pop(folder, None)
 
     def _removed(self, folder: Path) -> bool:
         """Remove a folder, unless its memory is open, being opened or being closed; return whether it was removed.

@@ -123,19 +123,15 @@ def _choose(known: _Known, key_id: str | None, algorithm: str) -> PyJWK | None:
     """
     asked = (key_id, algorithm)
     if asked not in known.ready:
-        fits = [key for key in known.keys if _fits(key, algorithm) and key_id in (None, key.get("kid"))]
+        kind = _KINDS.get(algorithm[:2])
+        usable = [key for key in known.keys if key.get("use") in (None, "sig") and key.get("kty") == kind]
+        fits = [key for key in usable if key.get("alg") in (None, algorithm) and key_id in (None, key.get("kid"))]
         if len(fits) != 1:
             # Ids of tokens are anybody's: those that lead nowhere are not kept.
             return None
         with suppress(PyJWTError):
             known.ready[asked] = PyJWK(dict(fits[0]), algorithm)
     return known.ready.get(asked)
-
-
-def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
-    """Return whether a published key is for signatures of an algorithm: by its use, kind and the algorithm it names."""
-    usable = key.get("use") in (None, "sig") and key.get("kty") == _KINDS.get(algorithm[:2])
-    return usable and key.get("alg") in (None, algorithm)
 
 
 def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:

@@ -31,10 +31,11 @@ _MOST = 20_000
 
 @dataclass(slots=True)
 class _Bucket:
-    """A token bucket: what may be taken (`left`) at the moment `at` of the monotonic clock."""
+    """A token bucket: what may be taken (`left`) at the moment `at` of the monotonic clock, and in how many seconds it fills."""
 
     left: float
     at: float
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Quotas:
         """Limit by the settings, with all buckets full; the time is `clock`'s monotonic one, the system's for None."""
         self._settings = settings
         self._clock = clock or SystemClock()
-        self._buckets: dict[tuple[int, int, str], tuple[_Bucket, float]] = {}
+        self._buckets: dict[tuple[int, int, str], _Bucket] = {}
         self._lock = threading.Lock()
         self._most = _MOST
 
@@ -113,31 +114,21 @@ class Quotas:
         bounded = [want for want in wants if want.size]
         with self._lock:
             now = self._clock.monotonic()
-            buckets = [self._bucket(want, now) for want in bounded]
+            buckets = [self._buckets.setdefault(want.key, _Bucket(want.size, now, want.seconds)) for want in bounded]
+            for want, bucket in zip(bounded, buckets, strict=True):
+                bucket.left = min(want.size, bucket.left + (now - bucket.at) * want.size / want.seconds)
+                bucket.at = now
             for want, bucket in zip(bounded, buckets, strict=True):
                 # A single want above the whole bucket could never be had: it takes a full one.
-                if bucket.left < min(want.amount, want.size):
-                    raise _exceeded(
-                        f"{want.size:,.0f} {want.what}", (min(want.amount, want.size) - bucket.left) * want.seconds / want.size
-                    )
+                lacks = min(want.amount, want.size) - bucket.left
+                if lacks > 0:
+                    raise _exceeded(f"{want.size:,.0f} {want.what}", lacks * want.seconds / want.size)
             for want, bucket in zip(bounded, buckets, strict=True):
                 bucket.left -= want.amount
             if len(self._buckets) > self._most:
                 # Buckets that nobody touched for as long as they take to fill are full again.
-                self._buckets = {key: kept for key, kept in self._buckets.items() if now - kept[0].at < kept[1]}
+                self._buckets = {key: kept for key, kept in self._buckets.items() if now - kept.at < kept.seconds}
                 self._most = max(_MOST, 2 * len(self._buckets))
-
-    def _bucket(self, want: _Want, now: float) -> _Bucket:
-        """Return a bucket, filled up to now; a new one, full, where there is none. The caller holds the lock."""
-        found = self._buckets.get(want.key)
-        if found is None:
-            bucket = _Bucket(want.size, now)
-        else:
-            bucket = found[0]
-            bucket.left = min(want.size, bucket.left + (now - bucket.at) * want.size / want.seconds)
-            bucket.at = now
-        self._buckets[want.key] = (bucket, want.seconds)
-        return bucket
 
     def kept(self) -> Sequence[tuple[int, int, str]]:
         """Return the buckets' keys: (tenant, member, "calls", "searches", "events" or "bytes"); member 0 is the tenant's own."""

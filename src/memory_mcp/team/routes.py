@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp import metrics
-from memory_mcp.daemon.routes import CLIENT, STATUS, Mended, answered
+from memory_mcp.daemon.routes import CLIENT, STATUS, Mended, answered, application
 from memory_mcp.daemon.security import LOOPBACK, Refusal
 from memory_mcp.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.server.caller import CALLER
@@ -105,10 +105,10 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
             yield
 
     async def hook(request: Request) -> Response:
-        """Store a hook's payload and answer with the outcome as JSON: `events`, how many were stored, and `skipped`.
+        """Store a hook's payload and answer with JSON: `events`, how many were stored, and `skipped`, why none were, or "".
 
-        The latter says why none were, or is "". Raises InvalidQuery for a key that is too long, HTTPException 404 for a
-        text that cannot be a client's name, and what `take_hook` raises.
+        Raises InvalidQuery for a key that is too long, HTTPException 404 for a text that cannot be a client's name, and what
+        `take_hook` raises.
         """
         client = request.path_params["client"]
         if not CLIENT.match(client):
@@ -119,29 +119,19 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
         payload = Payload(client, await request.body(), key, CALLER.get().project)
         return JSONResponse(asdict(await handlers.take_hook(payload)))
 
+    async def hooks(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await answered(hook)(Request(scope, receive))
+        await response(scope, receive, send)
+
     protocol = _Known(Mended(StreamableHTTPASGIApp(manager)))
     found = [
         Route("/mcp", protocol, methods=["POST"]),
         Route("/spaces/{name}/mcp", protocol, methods=["POST"]),
         *more,
-        Route("/hooks/{client}", _Known(_Function(answered(hook))), methods=["POST"]),
+        Route("/hooks/{client}", _Known(hooks), methods=["POST"]),
     ]
-    app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: _plain})
-    # A redirect would lead to wherever the Host header says.
-    app.router.redirect_slashes = False
-    return app
-
-
-class _Function:
-    """An endpoint as an ASGI application."""
-
-    def __init__(self, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
-        self._endpoint = endpoint
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with what the endpoint returns; errors pass."""
-        response = await self._endpoint(Request(scope, receive))
-        await response(scope, receive, send)
+    known = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /share, /health/live, /health/ready and /metrics."
+    return application(found, lifespan, known)
 
 
 class _Known:
@@ -191,17 +181,6 @@ def _named(scope: Scope) -> str:
     if len(given) > 1 or (by_path and given and given[0] != by_path):
         raise InvalidQuery("the request names two spaces", "Name one: by the header Memory-Space or by the address.")
     return by_path or (given[0] if given else "")
-
-
-async def _plain(_: Request, error: Exception) -> Response:
-    """Return the JSON refusal for a route that does not exist (404), or not with this method (405)."""
-    assert isinstance(error, HTTPException)
-    known = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /share, /health/live, /health/ready and /metrics."
-    if error.status_code == 405:
-        refusal = Refusal(405, "INVALID_ARGUMENT", "this route takes another method", known)
-    else:
-        refusal = Refusal(error.status_code, "NOT_FOUND", "no such route", known)
-    return Response(refusal.body(), refusal.status, dict(error.headers or {}), "application/json")
 
 
 class Front:

@@ -5,7 +5,7 @@ Nothing here has a size of its own on the page: `viewBox` says the proportions, 
 
 import datetime as dt
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -117,9 +117,16 @@ def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
     names = [
         drawn("text", name, x=_LEFT - 6, y=_TOP + n * _PITCH + 10, text_anchor="end") for n, name in enumerate(_WEEKDAYS) if name
     ]
+    months = []
+    for month, name in enumerate(_MONTHS, 1):
+        # Above the week of its first day.
+        text = drawn("text", name, x=_LEFT + (dt.date(number, month, 1) - monday).days // _DAYS * _PITCH, y=11)
+        held = any(day.startswith(f"{number:04}-{month:02}-") for day in days)
+        href = to(month_id(number, month)) if held else ""
+        months.append(linked(href, f"{name} {number}", text, data_month=month if held else None))
     return drawn(
         "svg",
-        *_months(number, monday, days, to),
+        *months,
         *names,
         *columns,
         viewBox=f"0 0 {_LEFT + len(weeks) * _PITCH} {_TOP + 8 * _PITCH + 4}",
@@ -152,15 +159,6 @@ def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most:
     return drawn("g", *cells, below, transform=f"translate({x} 0)")
 
 
-def _months(number: int, monday: dt.date, days: Mapping[str, Tally], to: ToNode) -> Iterable[Markup]:
-    """Yield the names of all twelve months, each above the week of its first day; a link where `days` has a day of it."""
-    for month, name in enumerate(_MONTHS, 1):
-        x = _LEFT + (dt.date(number, month, 1) - monday).days // _DAYS * _PITCH
-        held = any(day.startswith(f"{number:04}-{month:02}-") for day in days)
-        text = drawn("text", name, x=x, y=11)
-        yield linked(to(month_id(number, month)) if held else "", f"{name} {number}", text, data_month=month if held else None)
-
-
 def legend() -> Markup:
     """Return a picture of the shades of a heat map, from nothing to most, hidden from screen readers."""
     cells = [drawn("rect", x=n * _PITCH, y=0, width=_SIDE, height=_SIDE, rx=2.5, class_=f"heat-{n}") for n in range(STEPS + 1)]
@@ -168,12 +166,12 @@ def legend() -> Markup:
     return drawn("svg", *cells, viewBox=f"0 0 {wide} {_SIDE}", width=wide, height=_SIDE, class_="legend", aria_hidden="true")
 
 
-def columns(shown: Sequence[Column], label: str, height: int = 56, pitch: int = 22) -> Markup:
+def columns(shown: Sequence[Column], label: str, height: int = 56) -> Markup:
     """Return an SVG of one column per item, each with its own title and, if it has one, a link; labels below, if any.
 
-    Heights are relative to the largest count; a count of 0 is a thin line. `height` and `pitch` (width of a
-    column) are units of the drawing.
+    Heights are relative to the largest count; a count of 0 is a thin line. `height` is in units of the drawing.
     """
+    pitch = 22
     most = max((one.count for one in shown), default=0)
     below = 14 if any(one.label for one in shown) else 0
     parts = []
@@ -217,12 +215,12 @@ def stacked(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]
     return drawn("svg", *parts, viewBox=f"0 0 {wide} {height + 18}", role="img", aria_label=label, class_="stacked")
 
 
-def sparkline(counts: Sequence[int], label: str, height: int = 22, pitch: int = 4) -> Markup:
+def sparkline(counts: Sequence[int], label: str, height: int = 22) -> Markup:
     """Return an SVG with a small column for each count, relative to the largest, above a base line; `label` is its title.
 
-    A count of 0 has no column, any other one of at least 2 units. `height` and `pitch` (width of a column) are units of the
-    drawing.
+    A count of 0 has no column, any other one of at least 2 units. `height` is in units of the drawing.
     """
+    pitch = 4
     most = max(counts, default=0)
     path = "".join(
         f"M{place * pitch} {height}v-{max(round(height * one / most, 1), 2.0)}h{pitch - 1}V{height}z"

@@ -63,10 +63,11 @@ def _free_place(
     """
     if len(placed) < 2:
         return (placed[0].x + placed[0].r + radius, placed[0].y) if placed else (0.0, 0.0)
-    middle = _middle(placed)
+    # The centre of gravity, circles weighted by their areas.
+    whole = sum(one.r * one.r for one in placed)
+    middle = sum(one.x * one.r * one.r for one in placed) / whole, sum(one.y * one.r * one.r for one in placed) / whole
     points = [(_cost(x, y, middle, wide, pulling), x, y, corner) for corner in corners for x, y in _touching(*corner, radius)]
-    full = []
-    best = None
+    full, best = [], None
     for _, x, y, corner in sorted(points, key=lambda point: point[:3]):
         if _is_free(placed, x, y, radius):
             best = x, y
@@ -87,12 +88,6 @@ def _touching(one: Circle, other: Circle, side: int, radius: float) -> Iterable[
         aside = side * math.sqrt(max(first * first - along * along, 0.0)) / distance
         along /= distance
         yield one.x + along * across + aside * down, one.y + along * down - aside * across
-
-
-def _middle(placed: Sequence[Circle]) -> tuple[float, float]:
-    """Return the centre of gravity (x, y) of all circles, weighted by their areas; there must be one."""
-    whole = sum(one.r * one.r for one in placed)
-    return sum(one.x * one.r * one.r for one in placed) / whole, sum(one.y * one.r * one.r for one in placed) / whole
 
 
 def _cost(x: float, y: float, middle: tuple[float, float], wide: float, pulling: Iterable[tuple[Circle, float]]) -> float:

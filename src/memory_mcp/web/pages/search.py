@@ -62,8 +62,8 @@ async def search(ask: Ask) -> Response:
 async def _found(ask: Ask, question: Question) -> dict[str, Any]:
     """Return the values of the results for the template; {"told": ""} without a query. Raises what the search raises.
 
-    The values: found (the response), cards (those of the chosen kind, if any), told (how many), sure, missing,
-    why_not, refused. Where the search fails with the item of `why_not`, it is made without, and the error is
+    The values: found (the response), cards (those of the chosen kind, if any), told (how many), sure, missing, why_not (the
+    response's, {} for none), refused. Where the search fails with the item of `why_not`, it is made without, and the error is
     `refused`, else None.
     """
     if not question.query:
@@ -79,13 +79,17 @@ async def _found(ask: Ask, question: Question) -> dict[str, Any]:
     kind, cards = question.given[KIND], _cards(question, found)
     shown = [card for card in cards if not kind or card.get("kind") == kind]
     told = f"{count(len(shown), 'result')}{f' of this kind among {len(cards)}' if kind else ''}"
+    why = found["explanation"].get("why_not") or {}
+    if why:
+        # The arguments of a link to the search that shows the item; none if no search would.
+        why = {**why, "search": question.changed(why["change"]) if why.get("change") else {}}
     return {
         "found": found,
         "cards": shown,
         "told": f"{told}, more follow" if found.get("next_cursor") else told,
         "sure": _SURE[found["confidence"]],
         "missing": missing,
-        "why_not": _why_not(question, found),
+        "why_not": why,
         "refused": refused,
     }
 
@@ -116,17 +120,6 @@ def _cards(question: Question, found: Mapping[str, Any]) -> list[dict[str, Any]]
             }
         )
     return cards
-
-
-def _why_not(question: Question, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return why an item is missing, as the response's `why_not`; {} where that was not asked.
-
-    Added under `search` are the arguments of a link to the search that shows it, {} if no search would.
-    """
-    why = found["explanation"].get("why_not")
-    if not why:
-        return {}
-    return {**why, "search": question.changed(why["change"]) if why.get("change") else {}}
 
 
 def _with(given: str, names: list[str]) -> list[str]:
