@@ -213,26 +213,25 @@ def call(directory: str, method: str, params: Mapping[str, Any], deadline: float
     line = reach(Wanted(directory), "rpc", start, deadline)
     try:
         line.sock.settimeout(max(end - time.monotonic(), _POLL))
-        return converse(line, method, params, lambda _: None)
+        return converse(line, method, params)
     finally:
         line.close()
 
 
 def converse(
-    line: Line, method: str, params: Mapping[str, Any], hear: Callable[[dict[str, Any]], None], number: int = 1
+    line: Line, method: str, params: Mapping[str, Any], hear: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Call one private method on an open connection and return its result.
+    """Call one private method on an open connection and return its result; `hear` gets the messages that come before it.
 
-    `hear` gets the messages that come before the result; `number` is the request's id, which answers are not compared
-    with. Raises Refused when the daemon answers with an error, and what `Line.send` and `Line.receive` raise.
+    Raises Refused when the daemon answers with an error, and what `Line.send` and `Line.receive` raise.
     """
-    line.send({"id": number, "method": method, "params": params})
+    line.send({"id": 1, "method": method, "params": params})
     while True:
         message = line.receive()
         if "error" in message:
             error = message["error"]
-            code, message = error.get("code", "INTERNAL"), error.get("message", "")
-            raise Refused(code, message, int(error.get("status", 1)), error.get("hint", ""))
+            why = error.get("message", "")
+            raise Refused(error.get("code", "INTERNAL"), why, int(error.get("status", 1)), error.get("hint", ""))
         if "result" in message:
             result: dict[str, Any] = message["result"]
             return result
@@ -361,7 +360,7 @@ def _replace(wanted: Wanted, pid: int, why: str) -> None:
     try:
         line = greet(connect(wanted.directory), "rpc", wanted)
         if line.about.get("pid") == pid:
-            converse(line, "daemon/stop", {"reason": why}, lambda _: None)
+            converse(line, "daemon/stop", {"reason": why})
         line.close()
     except (OSError, ValueError, Refused):
         # It is going already; whoever listens next is asked again.

@@ -3,7 +3,6 @@
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -43,18 +42,9 @@ STATUS = {
     "UNAVAILABLE": 503,
 }
 
+#: Takes a client's name and the payload of a hook, in a thread.
 TakeHook = Callable[[str, bytes], None]
 Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Handlers of the routes that are not MCP: health, metrics and hooks."""
-
-    health: Callable[[], dict[str, Any]]
-    metrics: Callable[[], str]
-    #: Takes a client's name and a payload, in a thread.
-    take_hook: TakeHook
 
 
 def route_of(path: str) -> str:
@@ -66,13 +56,20 @@ def route_of(path: str) -> str:
     return "/hooks" if path.startswith("/hooks/") else "other"
 
 
-def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[BaseRoute] = (), **transport: Any) -> Starlette:
-    """Return the application, with the explorer's pages; `transport` goes to the library's manager of sessions.
+def routes(
+    server: MCPServer[Any],
+    health: Callable[[], dict[str, Any]],
+    exposition: Callable[[], str],
+    take_hook: TakeHook,
+    max_body: int,
+    pages: Sequence[BaseRoute] = (),
+) -> Starlette:
+    """Return the application: MCP, health, the text of metrics, hooks and the explorer's pages.
 
     The library's checks of Host and Origin are left off: they know no name without a port, and ours come
     before every route. What health, metrics and hooks raise is answered as JSON.
     """
-    manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, **transport)
+    manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body)
     sse = _Sse(server, max_body)
 
     @asynccontextmanager
@@ -80,25 +77,25 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
         async with manager.run():
             yield
 
-    async def health(_: Request) -> Response:
-        return JSONResponse(asked.health())
+    async def told(_: Request) -> Response:
+        return JSONResponse(health())
 
     async def text(_: Request) -> Response:
-        return PlainTextResponse(await anyio.to_thread.run_sync(asked.metrics), media_type=metrics.CONTENT_TYPE)
+        return PlainTextResponse(await anyio.to_thread.run_sync(exposition), media_type=metrics.CONTENT_TYPE)
 
     async def hook(request: Request) -> Response:
         """Take a hook's payload and answer {}; raise HTTPException (404) for a name that no client has."""
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
-        await anyio.to_thread.run_sync(asked.take_hook, client, await request.body())
+        await anyio.to_thread.run_sync(take_hook, client, await request.body())
         return JSONResponse({})
 
     found = [
         Route("/mcp", Mended(StreamableHTTPASGIApp(manager)), methods=["GET", "POST", "DELETE"]),
         Route("/sse", sse, methods=["GET"]),
         Route("/messages/", Mended(sse.transport.handle_post_message), methods=["POST"]),
-        Route("/health", answered(health), methods=["GET"]),
+        Route("/health", answered(told), methods=["GET"]),
         Route("/metrics", answered(text), methods=["GET"]),
         Route("/hooks/{client}", answered(hook), methods=["POST"]),
         *pages,

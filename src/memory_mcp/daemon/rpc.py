@@ -7,9 +7,9 @@ process; no method takes a path to open.
 import io
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
@@ -27,16 +27,8 @@ log = logging.getLogger(__name__)
 _PIECE = 16_384
 
 
-class Lines(Protocol):
-    """Whole lines of a connection."""
-
-    def __aiter__(self) -> "Lines":
-        """Return itself."""
-        ...
-
-    async def __anext__(self) -> bytes | lines.Cut:
-        """Return the next line, a Cut for one that is too long; raise StopAsyncIteration when the caller has disconnected."""
-        ...
+#: Whole lines of a connection, a Cut for one that is too long; they end when the caller has disconnected.
+Lines = AsyncIterator[bytes | lines.Cut]
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,12 @@ class Publishing:
         there = [known for one in gone if one not in still and (known := self._ledger.there(one)) is not None]
         for start in range(0, len(there), MAX_IDS):
             self._handed_over({"gone": there[start : start + MAX_IDS]})
-        self._said()
+        # All corrections and retractions of statements whose events are there, where any of them is new.
+        said = said_of(self.app, lambda event: self._ledger.there(event.event_id))
+        stamp, name = stamp_of([one.superseded for one in said]), SAID + self._mark
+        if said and storage.outbox.marks(name).get(name) != stamp:
+            self._handed_over({"corrections": told_said(said)})
+            storage.outbox.mark(name, stamp)
         if self.should_stop():
             return
         found = storage.events.after(seq - 1, 1) if seq else []
@@ -138,20 +143,6 @@ class Publishing:
             count = self.progress.left.get(draft.project, [0, 0])[0]
             self.progress.left[draft.project] = [count + 1, self.app.clock.now_ms()]
         self.sent += len(new)
-
-    def _said(self) -> None:
-        """Send corrections and retractions of statements whose events are there, all of them where any of them is new.
-
-        Then store their digest. Sends nothing where there are none.
-        """
-        recorded = self.app.storage.superseded.recorded()
-        if not recorded:
-            return
-        said = said_of(self.app, lambda event: self._ledger.there(event.event_id))
-        stamp, name = stamp_of([one.superseded for one in said]), SAID + self._mark
-        if said and self.app.storage.outbox.marks(name).get(name) != stamp:
-            self._handed_over({"corrections": told_said(said)})
-            self.app.storage.outbox.mark(name, stamp)
 
     def _handed_over(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Send a part of a batch, and add to the progress what the server forgot, left out and refused; return the answer.

@@ -202,9 +202,11 @@ class Front:
             await self._app(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        """Answer health and metrics: {"status": "ok"}, see `_ready`, or the text of metrics, made in a thread.
+        """Answer health and metrics: {"status": "ok"} for a live server, {"status": "ready"}, or the text made in a thread.
 
-        404 for any other path or for a method other than GET and HEAD, 401 for metrics without the right to read them.
+        A server that is not ready is 503 and {"status": "not ready", "reason": ...}; so is one whose database is silent for 3 s
+        or raises an error of ours. 404 for any other path or for a method other than GET and HEAD, 401 for metrics without the
+        right to read them.
         """
         path = request.url.path
         if request.method not in ("GET", "HEAD") or path not in ("/health/live", "/health/ready", "/metrics"):
@@ -213,27 +215,20 @@ class Front:
         if path == "/health/live":
             return JSONResponse({"status": "ok"})
         if path == "/health/ready":
-            return await self._ready()
+            reason = "the database does not answer in time"
+            with anyio.move_on_after(_PATIENCE):
+                try:
+                    reason = await anyio.to_thread.run_sync(self._handlers.ready, abandon_on_cancel=True)
+                except MemoryMcpError as error:
+                    reason = error.message
+            status = {"status": "not ready", "reason": reason} if reason else {"status": "ready"}
+            return JSONResponse(status, 503 if reason else 200)
         if not self._may_measure(request):
             refusal = Refusal(
                 401, "UNAUTHENTICATED", "metrics are for this machine, or for a token", "Set team.server.metrics_token."
             )
             return Response(refusal.body(), refusal.status, {"www-authenticate": "Bearer"}, "application/json")
         return PlainTextResponse(await anyio.to_thread.run_sync(self._handlers.exposition), media_type=metrics.CONTENT_TYPE)
-
-    async def _ready(self) -> Response:
-        """Answer 200 and {"status": "ready"} where the server is ready, else 503 and {"status": "not ready", "reason": ...}.
-
-        A database that is silent for 3 s counts as not ready, as does one that raises an error of ours.
-        """
-        reason = "the database does not answer in time"
-        with anyio.move_on_after(_PATIENCE):
-            try:
-                reason = await anyio.to_thread.run_sync(self._handlers.ready, abandon_on_cancel=True)
-            except MemoryMcpError as error:
-                reason = error.message
-        status = {"status": "not ready", "reason": reason} if reason else {"status": "ready"}
-        return JSONResponse(status, 503 if reason else 200)
 
     def _may_measure(self, request: Request) -> bool:
         """Return whether a request may read metrics: by the token that is set, or if none is, from this machine by no proxy."""

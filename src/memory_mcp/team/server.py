@@ -24,8 +24,8 @@ from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
 from memory_mcp.daemon.http import MAX_BODY, Uvicorn, bind, hosts_of
 from memory_mcp.daemon.routes import Connection
+from memory_mcp.daemon.security import LOOPBACK, Rules
 from memory_mcp.daemon.security import Guard as HostGuard
-from memory_mcp.daemon.security import Rules
 from memory_mcp.errors import ConfigError
 from memory_mcp.ingest import sources
 from memory_mcp.model.event import EventDraft
@@ -287,6 +287,6 @@ def check(settings: Settings) -> None:
         hint = "Set storage.engine = postgres, storage.url and team.auth."
         raise ConfigError("a team is served from PostgreSQL, to callers who prove who they are", hint)
     known = hosts_of(settings.server) or settings.team.audience
-    if settings.server.http_host not in ("127.0.0.1", "::1", "localhost") and not known:
+    if settings.server.http_host not in LOOPBACK and not known:
         hint = "Set server.http_allowed_hosts to the names by which clients reach this server, or team.audience."
         raise ConfigError(f"server.http_host = {settings.server.http_host} needs the names by which it is reached", hint)

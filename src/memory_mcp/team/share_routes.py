@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from memory_mcp.app import App
+from memory_mcp.daemon.routes import STATUS
 from memory_mcp.errors import InvalidQuery, MemoryMcpError, ResourceExhausted, no_such_space
 from memory_mcp.requests import sharing
 from memory_mcp.sharing.wire import MAX_BODY
@@ -23,15 +24,7 @@ from memory_mcp.team.who import Grant, Principal, see
 
 #: Lends the memory of a space to a call, as its member: caller, space, and whether it writes.
 Lend = Callable[[Principal, Grant, bool], AbstractContextManager[App]]
-_STATUS = {
-    "INVALID_ARGUMENT": 400,
-    "UNAUTHENTICATED": 401,
-    "PERMISSION_DENIED": 403,
-    "NOT_FOUND": 404,
-    "RESOURCE_EXHAUSTED": 413,
-    "UNAVAILABLE": 503,
-    "LOCKED": 503,
-}
+_STATUS = {**STATUS, "UNAUTHENTICATED": 401}
 _LONGEST_CURSOR = 500
 
 

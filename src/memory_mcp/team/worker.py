@@ -109,15 +109,14 @@ class Workers:
     def _loop(self) -> None:
         """Claim and do work until the threads stop; without work, wait for a commit, or 2 s at most. Errors are logged."""
         while not self._stopping.is_set():
+            taken, wait = None, _LOOK
             try:
                 taken = self._work.take(list(self._jobs))
                 wait = 0.0 if taken else self._work.wait(list(self._jobs), _LOOK)
             except MemoryMcpError as error:
                 log.debug("no work can be looked for: %s", error)
-                taken, wait = None, _LOOK
             except Exception:
                 log.exception("no work can be looked for")
-                taken, wait = None, _LOOK
             if taken is not None:
                 self._do(taken)
                 continue

@@ -132,16 +132,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {
-        "when": when,
-        "short": short,
-        "count": count,
-        "size": size,
-        "plain": plain,
-        "duration": duration,
-        "behind": behind,
-        "period": period,
-    }
+    made.filters |= {one.__name__: one for one in (when, short, count, size, plain, duration, behind, period)}
     made.globals |= {"version": __version__, "new_key": lambda: secrets.token_urlsafe(12), "kinds": [*MemoryKind]}
     return made
 
