@@ -102,10 +102,7 @@ def forget(directory: str) -> None:
 
 
 def seen(directory: str) -> tuple[int, int, int] | None:
-    """Return device, inode number and time of change (ns) of the file by which callers find the daemon; None without one.
-
-    The door file comes before the socket.
-    """
+    """Return (device, inode, change time in ns) of the file by which callers find the daemon, door file first; None for none."""
     for place in (paths.door_file(directory), paths.socket_path(directory)):
         try:
             found = os.lstat(place)

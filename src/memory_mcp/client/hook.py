@@ -58,9 +58,8 @@ def main(argv: "Sequence[str]") -> int:
 def _run(argv: "list[str]") -> None:
     """Keep the payload, answer it, and have it filed where a session begins or ends; raises what goes wrong.
 
-    Nothing is done, but a complaint, for an unknown client, a terminal or an empty payload; nothing at all
-    for a session of our own summarizer. What cannot be kept, or belongs to a paused project, is still
-    answered.
+    Nothing is done, but a complaint, for an unknown client, a terminal or an empty payload; nothing at all for a session of our
+    own summarizer. What cannot be kept, or belongs to a paused project, is still answered.
     """
     client, named, config = _arguments(argv)
     if client not in CLIENTS:
@@ -135,8 +134,7 @@ def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
 def _read() -> bytes:
     """Read standard input to its end, so that the client never meets a closed pipe, and return it.
 
-    Parts that come once more than `MAX_PAYLOAD` bytes were read are dropped; the result is then longer than
-    `MAX_PAYLOAD`.
+    Parts that come once more than `MAX_PAYLOAD` bytes were read are dropped; the result is then longer than `MAX_PAYLOAD`.
     """
     parts: list[bytes] = []
     size = 0

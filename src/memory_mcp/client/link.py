@@ -89,8 +89,7 @@ class Wanted:
     def settings(self) -> dict[str, str]:
         """The caller's settings of the environment and the flags as text, to be compared with those of the daemon.
 
-        Keys are variables' names without the prefix, and `config`; settings that every caller may have of its
-        own are left out.
+        Keys are variables' names without the prefix, and `config`; settings that every caller may have of its own are left out.
         """
         found = {k: v for k, v in os.environ.items() if k.startswith(paths.PREFIX) and "__" in k}
         told = {k.removeprefix(paths.PREFIX): v for k, v in found.items() if k.removeprefix(paths.PREFIX) not in _OWN}
@@ -320,10 +319,7 @@ def _spawn(wanted: Wanted, log: str) -> machine.Started:
 
 
 def _environ() -> dict[str, str]:
-    """Return a copy of this process's environment for a daemon, without what names this caller's project and PYTHONSTARTUP.
-
-    MALLOC_ARENA_MAX is 2 where it is not set.
-    """
+    """Return this environment for a daemon, without the caller's project and PYTHONSTARTUP; MALLOC_ARENA_MAX is 2 unless set."""
     environ = {k: v for k, v in os.environ.items() if k not in (paths.PROJECT, *paths.DECLARED, "PYTHONSTARTUP")}
     # Many threads with an arena each keep memory that one would give back.
     environ.setdefault("MALLOC_ARENA_MAX", "2")

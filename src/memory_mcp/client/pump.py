@@ -377,7 +377,8 @@ def run(wanted: link.Wanted, start: bool = True) -> int | None:
 
         stands_in = isinstance(error, link.Unusable) or ("is in use by" in str(error) and standin.alone(wanted.directory) > 0)
         # A pair of sockets is nobody's stdin on Windows.
-        if stands_in and (machine.WINDOWS or standin.reads_only(wanted.directory)):
+        reads_only = os.path.isdir(wanted.directory) and not os.access(wanted.directory, os.W_OK)
+        if stands_in and (machine.WINDOWS or reads_only):
             return None
         line = standin.begin(wanted) if stands_in else None
     signal.signal(signal.SIGINT, signal.SIG_DFL)

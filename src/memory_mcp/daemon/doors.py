@@ -60,10 +60,7 @@ class Doors:
         await self.tasks.start(self._serve, door)
 
     async def _serve(self, door: "HttpDoor", *, task_status: "anyio.abc.TaskStatus[None]" = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve a door until it closes; visits to it end with it.
-
-        `task_status` is started once it answers. Raises AddressInUse or ConfigError where it cannot be bound.
-        """
+        """Serve a door, `task_status` once it answers, until it closes and its visits end. Raises AddressInUse, ConfigError."""
         self._door, self._closed = door, anyio.Event()
         try:
             await door.serve(task_status=task_status)
@@ -124,10 +121,7 @@ class Doors:
         return (not host or host == self._asked_host) and (not port or port == self._door.address[1])
 
     def _let_go(self) -> None:
-        """Count one caller of `hold` less; after the last one close the door.
-
-        It stays open by the settings, or where a browser was given an address to visit.
-        """
+        """Count one caller of `hold` less; close the door after the last, unless settings or a visited address keep it open."""
         self._holders -= 1
         if not self._holders and not self.lasting and self._door is not None and self.visits.idle_s() is None:
             self._door.stop()

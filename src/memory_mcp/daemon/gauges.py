@@ -18,10 +18,7 @@ def exposition(app: App) -> str:
 
 
 def readings(app: App) -> metrics.Readings:
-    """Return the gauges by name, each by its label ("" for a gauge without labels).
-
-    An index that is not there has 0 documents and bytes. The store is read for it.
-    """
+    """Return the gauges by name, each {label or "": number}; an index that is not there has 0 documents and bytes."""
     stats = app.storage.stats(text=False)
     segments = app.tree.tally().segments
     levels = {str(level): float(len(app.storage.toc.ids_at(level))) for level in _PERIODS}

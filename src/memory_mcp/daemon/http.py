@@ -64,21 +64,12 @@ class HttpDoor:
         max_body: int = MAX_BODY,
         pages: "tuple[Memory, Visits] | None" = None,
     ) -> None:
-        """Prepare the door; nothing is bound before `serve`.
+        """Prepare the door of `server` (MCP); nothing is bound before `serve`.
 
-        Args:
-            server: The MCP server behind `/mcp` and `/sse`.
-            settings: Host, port, token and allowed hosts.
-            data_dir: Where the token is kept, unless the settings have one.
-            health: Returns what `/health` says besides version, process and uptime.
-            metrics: Returns the text of `/metrics`.
-            take_hook: Takes a client's name and the payload of a hook.
-            max_body: Largest request body, bytes.
-            pages: The memory and the visits of the explorer; None: no pages are served.
-
-        Raises:
-            ConfigError: The address must not be bound, or the token cannot be used.
-
+        The token is in `data_dir` unless the settings have one. `health` returns what `/health` says besides version, process
+        and uptime, `metrics` the text of `/metrics`; `max_body` is the largest request body (bytes). `pages` are the memory and
+        the visits of the explorer; None: no pages are served. Raises ConfigError where the address must not be bound, or the
+        token cannot be used.
         """
         check_address(settings)
         self._settings, self._server = settings, server
@@ -113,10 +104,7 @@ class HttpDoor:
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Bind the address and serve until `stop` or cancellation; `task_status` is started once requests are answered.
 
-        Raises:
-            AddressInUse: Another program uses the port.
-            ConfigError: The host is not an address of this machine.
-
+        Raises AddressInUse where another program uses the port, ConfigError where the host is no address of this machine.
         """
         listener = bind(self._settings.http_host, self._settings.http_port)
         self.address = listener.getsockname()[:2]
@@ -292,10 +280,7 @@ def check_address(settings: ServerSettings) -> None:
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket that listens on the address; port 0 takes any free one.
 
-    Raises:
-        AddressInUse: Another program uses the port.
-        ConfigError: `host` is not an address of this machine, or it cannot be bound.
-
+    Raises AddressInUse where another program uses the port, ConfigError where it cannot be bound or `host` is not this machine's.
     """
     try:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

@@ -15,11 +15,7 @@ _Address = tuple[str, int]
 def is_another_users(peer: _Address | None, own: _Address | None, tables: Path = Path("/proc/net")) -> bool:
     """Return whether another user than this process's made a connection; False where that cannot be known.
 
-    Args:
-        peer: Address and port from which it comes.
-        own: Address and port at which it was taken.
-        tables: Directory of the kernel's lists of sockets.
-
+    It comes from `peer` and was taken at `own`, each (host, port); `tables` is the directory of the kernel's lists of sockets.
     """
     if peer is None or own is None or not hasattr(os, "geteuid"):
         return False
@@ -34,10 +30,7 @@ def is_another_users(peer: _Address | None, own: _Address | None, tables: Path =
 
 
 def _spelled(host: str, port: int, mapped: bool) -> str:
-    """Return HOST:PORT in hexadecimal as the lists spell it, "" for a host that is no address.
-
-    `mapped`: IPv4 as an IPv6 socket has it.
-    """
+    """Return HOST:PORT in hexadecimal as the lists spell it (`mapped`: of IPv6 sockets), "" for a host that is no address."""
     try:
         packed = socket.inet_pton(socket.AF_INET6, host) if ":" in host else socket.inet_pton(socket.AF_INET, host)
     except OSError:

@@ -221,8 +221,7 @@ class Connection:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request as the caller of the project that its header names.
 
-        A stream (GET) ends with `end_streams`, any other request with `end_calls`; a wrong project header
-        gets 400.
+        A stream (GET) ends with `end_streams`, any other request with `end_calls`; a wrong project header gets 400.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)

@@ -46,13 +46,6 @@ class Conversation:
         """Send one line of JSON to the caller; raises anyio's errors of a stream where it has disconnected."""
         await self.stream.send(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
 
-    def tell_from_thread(self, message: Mapping[str, Any]) -> None:
-        """Send one line of JSON from a worker thread and wait until it is sent; raise BrokenPipeError when that fails."""
-        try:
-            anyio.from_thread.run(self.tell, message)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:
-            raise BrokenPipeError from error
-
 
 #: A method: takes the conversation and the parameters, and returns the result as JSON values.
 Method = Callable[[Conversation, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
@@ -94,9 +87,8 @@ class Private:
     async def _answer(self, talk: Conversation, line: bytes | lines.Cut) -> None:
         """Answer one request with {id, result} or {id, error}; an error has code, message, hint and (exit) status.
 
-        An unknown method and a line that is too long are an InvalidQuery; any other exception, as for a line that is no
-        JSON, is logged and answered as INTERNAL, without a hint. Raises anyio's errors of a stream where the caller has
-        disconnected.
+        An unknown method and a line that is too long are an InvalidQuery; any other exception, as for a line that is no JSON,
+        is logged and answered as INTERNAL, without a hint. Raises anyio's errors of a stream where the caller has disconnected.
         """
         number: Any = None
         try:
@@ -146,10 +138,7 @@ class Pipe(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Buffer the text and return its length; send a full buffer, and standard error at each line.
-
-        Raises BrokenPipeError where the caller has disconnected.
-        """
+        """Buffer the text, return its length; send a full buffer, and stderr's lines. BrokenPipeError if the caller has gone."""
         self._waiting.append(text)
         self._size += len(text)
         if self._size >= _PIECE or (self._name == "err" and "\n" in text):
@@ -160,4 +149,7 @@ class Pipe(io.TextIOBase):
         """Send the buffered text from a worker thread; raise BrokenPipeError when the caller has disconnected."""
         if self._waiting:
             text, self._waiting, self._size = "".join(self._waiting), [], 0
-            self._talk.tell_from_thread({self._name: text})
+            try:
+                anyio.from_thread.run(self._talk.tell, {self._name: text})
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:
+                raise BrokenPipeError from error

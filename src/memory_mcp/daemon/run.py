@@ -58,18 +58,10 @@ _LAST_WORDS = 0.1
 def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
     """Run the daemon of a data directory until it is idle or is asked to end; return the exit status, 0.
 
-    It locks the directory, listens, logs to a file and changes the working directory of this process. Where a
-    daemon owns the directory, it is waited for `_SUCCESSION` seconds.
-
-    Args:
-        settings: The settings in force.
-        told: The settings of the start as callers spell theirs, to compare with them.
-        execute: Runs a command line on the open App.
-
-    Raises:
-        StorageLocked: Another process owns the directory.
-        OSError: There is no way to listen.
-
+    It locks the directory, listens, logs to a file and changes the working directory of this process. Where a daemon owns the
+    directory, it is waited for `_SUCCESSION` seconds. `told` are the settings of the start as callers spell theirs, to compare
+    with them; `execute` runs a command line on the open App. Raises StorageLocked where another process owns the directory,
+    OSError where there is no way to listen.
     """
     directory = settings.storage.directory.absolute()
     wait = _SUCCESSION if owner(directory).get("kind") == DAEMON else 0.0
@@ -143,10 +135,7 @@ class _Daemon:
         metrics.start()
 
     async def run(self) -> None:
-        """Serve until `stop`, then close everything in order.
-
-        The process is ended after `_END` seconds if that takes longer.
-        """
+        """Serve until `stop`, then close everything in order; the process is ended after `_END` seconds if that takes longer."""
         import anyio
 
         async with anyio.create_task_group() as tasks:

@@ -257,10 +257,7 @@ class _Body:
         return self._size > self._bound
 
     async def read(self) -> None:
-        """Read all of the body; of one that is too large only up to `_SWALLOWED` times the bound, which is thrown away.
-
-        Sets `gone` where the client leaves first.
-        """
+        """Read the body; one too large is thrown away, up to `_SWALLOWED` bounds. Sets `gone` where the client leaves first."""
         chunks: list[bytes] = []
         while self._size <= _SWALLOWED * self._bound:
             message = await self._receive()

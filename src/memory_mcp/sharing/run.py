@@ -36,10 +36,7 @@ class Ran:
 
 
 def place_of(app: App) -> SharePlace:
-    """Return the folder in which a memory keeps what it shares; it may not exist yet.
-
-    Raises InvalidQuery for a memory without a directory.
-    """
+    """Return the folder for sharing of a memory, which may not exist; raises InvalidQuery for a memory without a directory."""
     if app.directory is None:
         raise InvalidQuery("a memory without a directory shares nothing", "Name a data directory.")
     return SharePlace(app.directory)

@@ -38,10 +38,9 @@ def stamp_of(recorded: Sequence[Superseded]) -> str:
 def take(app: App, said: Sequence[Said], may: Callable[[Event], bool], author: str = "") -> tuple[int, list[Said]]:
     """Record corrections that are later than what is recorded; return how many, and those that `may` refuses.
 
-    At the same time the one whose successor sorts last counts as later. `may` is asked with the first event of the
-    statement's quotation. The tree is derived first where any may be new, as quotations are made with it; corrections
-    whose quotations are not here are passed over. Each is recorded in the audit too. `author` is recorded in place of the
-    author that they name.
+    At the same time the one whose successor sorts last counts as later. `may` is asked with the first event of the statement's
+    quotation. The tree is derived first where any may be new, as quotations are made with it; corrections whose quotations are
+    not here are passed over. Each is recorded in the audit too. `author` is recorded in place of the author that they name.
     """
     known = {one.old: one for one in app.storage.superseded.recorded()}
     new = []

@@ -256,10 +256,7 @@ class Administration:
         return key
 
     def revoke_key(self, tenant: int, key_id: str) -> bool:
-        """Revoke a key, which is refused from the next call on, and audit it; return whether it counted before.
-
-        Raises NotFound where the tenant has no such key.
-        """
+        """Revoke a key from the next call on, audited; return whether it counted before. NotFound where there is no such key."""
         with self._acting(tenant) as raw:
             found = raw.execute("SELECT revoked_ms FROM api_key WHERE tenant = %s AND key_id = %s", [tenant, key_id]).fetchone()
             if found is None:

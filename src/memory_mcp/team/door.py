@@ -6,7 +6,6 @@ Invariants
 3. A session of the protocol belongs to the member and key that began it (the library asks `scope["user"]`).
 """
 
-import functools
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -72,13 +71,13 @@ class Door:
             key = keys.read(bearer) if self._settings.takes_keys else None
             if key is None:
                 raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
-            principal = await self._look_up(functools.partial(self._directory.by_key, key))
+            principal = await anyio.to_thread.run_sync(self._directory.by_key, key, limiter=self._lookups)
         elif self._tokens is not None:
             try:
                 claims = self._tokens.check(bearer, fetch=False)
             except KeyNotKnown:
                 claims = await anyio.to_thread.run_sync(self._tokens.check, bearer, limiter=self._waiting)
-            principal = await self._look_up(functools.partial(self._member, claims))
+            principal = await anyio.to_thread.run_sync(self._member, claims, limiter=self._lookups)
         else:
             raise Unauthenticated("tokens do not count here", "Send an API key: Authorization: Bearer mmk_...")
         if principal.at_most is None:
@@ -86,10 +85,6 @@ class Door:
             hint = f"Ask for one of {', '.join(SCOPES)}."
             raise InsufficientScope("no scope of the token or key is about a memory", hint, lowest)
         return principal
-
-    async def _look_up(self, ask: "functools.partial[Principal]") -> Principal:
-        """Run a lookup in a thread, at most `_LOOKUPS` (2) at a time, and return what it returns."""
-        return await anyio.to_thread.run_sync(ask, limiter=self._lookups)
 
     def _member(self, claims: Claims) -> Principal:
         """Return the member a token is of; makes one first where there is none and the settings say join = claim.

@@ -196,10 +196,7 @@ class Follower:
                 self._ask(memory.place)
 
     def _tend_all(self) -> None:
-        """Maintain memories from the queue until None comes; one with more to take in is queued again.
-
-        Closed memories are skipped; errors are logged.
-        """
+        """Maintain queued memories until None comes; skip closed ones, queue again those with more to do; errors are logged."""
         while (place := self._queue.get()) is not None:
             with self._lock:
                 self._waiting.discard(place)

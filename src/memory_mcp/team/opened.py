@@ -147,9 +147,7 @@ class Opened:
 
     def remove(self, place: Place) -> None:
         """Remove the folder of a memory, unless the memory is open, being opened or being closed."""
-        folder = place.folder(self._root)
-        if self._removed(folder):
-            self._sizes.pop(folder, None)
+        self._remove(place.folder(self._root))
 
     @contextmanager
     def lent(self, place: Place, reading: bool = False) -> Iterator[Memory]:
@@ -251,8 +249,7 @@ class Opened:
         for folder in sorted(self._sizes, key=_used):
             if self.disk_bytes <= self._limits.disk_bytes:
                 break
-            if self._removed(folder):
-                self._sizes.pop(folder, None)
+            self._remove(folder)
 
     def _beyond(self) -> list[Memory]:
         """Take the memories that are to be closed out of the open ones, mark them as closing and return them.
@@ -290,22 +287,19 @@ class Opened:
                 self.closed_total += 1
                 self._closing.pop(memory.place).set()
 
-    def _removed(self, folder: Path) -> bool:
-        """Remove a folder, unless its memory is open, being opened or being closed; return whether it was removed.
-
-        A folder whose name is no memory's is removed in any case.
-        """
+    def _remove(self, folder: Path) -> None:
+        """Remove a folder and its size, unless its memory is open, being opened or closed; a folder of no memory in any case."""
         place = _place(folder)
         with self._lock:
             if place is not None and (place in self._open or place in self._opening or place in self._closing):
-                return False
+                return
             if place is not None:
                 self._closing[place] = threading.Event()
         shutil.rmtree(folder, ignore_errors=True)
         if place is not None:
             with self._lock:
                 self._closing.pop(place).set()
-        return True
+        self._sizes.pop(folder, None)
 
     def close(self, patience: float = 5.0) -> None:
         """Lend no more, and close all open memories once their users have ended, or after `patience` seconds in any case."""

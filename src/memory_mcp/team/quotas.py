@@ -14,7 +14,7 @@ from math import ceil
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.errors import QuotaExceeded
 from memory_mcp.team.who import Principal
-from memory_mcp.team_settings import TeamSettings, TenantLimits
+from memory_mcp.team_settings import TeamSettings
 
 _MINUTE, _DAY = 60.0, 86_400.0
 _MEGABYTE = 1_000_000
@@ -67,18 +67,15 @@ class Quotas:
         Raises QuotaExceeded, with the seconds to wait, when the member or the tenant made too many in a minute; it counts
         for neither then.
         """
-        limits = self._limits(who)
+        limits = self._settings.limits_of(who.tenant_class)
         self._take(
             _Want((who.tenant, who.member, "calls"), 1, limits.member_calls_per_minute, _MINUTE, "requests a minute of a member"),
             _Want((who.tenant, 0, "calls"), 1, limits.calls_per_minute, _MINUTE, "requests a minute of the tenant"),
         )
 
     def search(self, who: Principal) -> None:
-        """Count a search of the tenant.
-
-        Raises QuotaExceeded, with the seconds to wait, when the tenant made too many in a minute; it does not count then.
-        """
-        most = self._limits(who).searches_per_minute
+        """Count a search of the tenant; raise QuotaExceeded with the seconds to wait, uncounted, for too many in a minute."""
+        most = self._settings.limits_of(who.tenant_class).searches_per_minute
         self._take(_Want((who.tenant, 0, "searches"), 1, most, _MINUTE, "searches a minute of the tenant"))
 
     def record(self, who: Principal, events: int, text_bytes: int, stored_events: int = 0) -> None:
@@ -87,7 +84,7 @@ class Quotas:
         Raises QuotaExceeded when the tenant would have recorded too many in all or in a day, or too many bytes of text in a
         day; nothing is counted then.
         """
-        limits = self._limits(who)
+        limits = self._settings.limits_of(who.tenant_class)
         if limits.stored_events and stored_events + events > limits.stored_events:
             raise _exceeded(f"{limits.stored_events:,} stored events of the tenant", _DAY)
         self._take(
@@ -100,10 +97,6 @@ class Quotas:
                 "bytes of text a day of the tenant",
             ),
         )
-
-    def _limits(self, who: Principal) -> TenantLimits:
-        """Return the limits of the caller's class of tenants."""
-        return self._settings.limits_of(who.tenant_class)
 
     def _take(self, *wants: _Want) -> None:
         """Take from all buckets or from none; a size of 0 is no limit.

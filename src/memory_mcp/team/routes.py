@@ -82,14 +82,6 @@ def default_space(principal: Principal, project: str) -> Grant | None:
     return seen[0] if len(seen) == 1 else None
 
 
-def space_of(principal: Principal, named: str, project: str) -> Grant | None:
-    """Return the space that a request names, else its caller's default one; None where the caller has none.
-
-    Raises NotFound where it names one that the caller may not see.
-    """
-    return see(principal, named) if named else default_space(principal, project)
-
-
 def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequence[BaseRoute] = ()) -> Starlette:
     """Return the application behind the door, which has put the `Principal` into the scope.
 
@@ -148,7 +140,8 @@ class _Known:
         began = time.perf_counter()
         principal: Principal = scope["principal"]
         try:
-            grant = space_of(principal, _named(scope), CALLER.get().project)
+            named = _named(scope)
+            grant = see(principal, named) if named else default_space(principal, CALLER.get().project)
         except Exception as error:
             ours = as_ours(error, route_of(scope["path"]))
             await Refusal(STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours)).send(send)
@@ -184,10 +177,7 @@ def _named(scope: Scope) -> str:
 
 
 class Front:
-    """Answers health and metrics, and passes on the rest.
-
-    Programs that watch servers know no host's name, so nothing is checked.
-    """
+    """Answers health and metrics unchecked, since programs that watch servers know no host's name; passes on the rest."""
 
     def __init__(self, app: ASGIApp, handlers: Handlers) -> None:
         """Answer health and metrics by `handlers`, and pass all other requests to `app`."""

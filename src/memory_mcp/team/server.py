@@ -142,10 +142,7 @@ class TeamServer:
         return await self._intake.take(payload)
 
     def _ready(self) -> str:
-        """Return why this server is not ready, "" where it is: it is ending, or the database has another schema.
-
-        Raises StorageError when the database does not answer.
-        """
+        """Return why it is not ready (ending, another schema), "" where it is; raises StorageError if the database is silent."""
         if self.draining:
             return "the server is ending"
         with self.database.connection(None) as raw:
@@ -279,10 +276,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> int:
 
 
 def check(settings: Settings) -> None:
-    """Check that settings name a PostgreSQL database, a way to prove who calls, and, beyond this machine, the server's names.
-
-    Raises ConfigError where they do not.
-    """
+    """Raise ConfigError unless settings name PostgreSQL, a proof of who calls, and, beyond this machine, the server's names."""
     if settings.storage.engine != "postgres" or not settings.team.auth:
         hint = "Set storage.engine = postgres, storage.url and team.auth."
         raise ConfigError("a team is served from PostgreSQL, to callers who prove who they are", hint)

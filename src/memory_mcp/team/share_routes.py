@@ -69,10 +69,7 @@ def routes(lend: Lend) -> list[Route]:
 
 
 def _caller(request: Request) -> tuple[Principal, Grant, sharing.Member]:
-    """Return who calls, the space of the address, and the caller as `requests.sharing` knows members.
-
-    Raises NotFound where the caller sees no such space.
-    """
+    """Return (caller, space of the address, caller as a `sharing.Member`); raises NotFound where it is no space of theirs."""
     principal: Principal = request.scope["principal"]
     grant = see(principal, request.path_params["space"])
     role = principal.role_in(grant.space)
@@ -93,10 +90,7 @@ async def _run(lend: Lend, principal: Principal, grant: Grant, writes: bool, wor
 
 
 async def _batch(request: Request) -> dict[str, Any]:
-    """Return the body as a JSON object, reading no more than `MAX_BODY` bytes.
-
-    Raises ResourceExhausted when it is longer, InvalidQuery when it is no JSON object.
-    """
+    """Return the body as a JSON object. Raises ResourceExhausted beyond `MAX_BODY` bytes, InvalidQuery for anything else."""
     raw = bytearray()
     async for part in request.stream():
         raw += part

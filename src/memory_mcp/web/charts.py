@@ -22,7 +22,7 @@ SERIES = 5
 _PITCH, _SIDE, _LEFT, _TOP = 15, 12, 32, 18
 _WEEKDAYS = ("Mon", "", "Wed", "", "Fri", "", "Sun")
 _DAY_OF_WEEK, _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), 7
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 #: Returns the address of a node of the tree, by its id.
 ToNode = Callable[[str], str]
@@ -77,12 +77,7 @@ def step(count: int, most: int) -> int:
 
 def date(day: dt.date) -> str:
     """Return a day as people say it, as "Mon 5 Jan 2026", in English in every locale."""
-    return f"{_DAY_OF_WEEK[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
-
-
-def month_name(month: int) -> str:
-    """Return a month's short English name; 1 is January."""
-    return _MONTHS[month - 1]
+    return f"{_DAY_OF_WEEK[day.weekday()]} {day.day} {MONTHS[day.month - 1]} {day.year}"
 
 
 def week_of(monday: dt.date) -> tuple[str, str]:
@@ -93,7 +88,7 @@ def week_of(monday: dt.date) -> tuple[str, str]:
 
 def month_of(year: int, place: int) -> tuple[str, str]:
     """Return (node id, name such as "Jan 2026") of a month; `place` 0 is January."""
-    return month_id(year, place + 1), f"{_MONTHS[place]} {year}"
+    return month_id(year, place + 1), f"{MONTHS[place]} {year}"
 
 
 def said(day: dt.date, tally: Tally | None) -> str:
@@ -118,7 +113,7 @@ def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
         drawn("text", name, x=_LEFT - 6, y=_TOP + n * _PITCH + 10, text_anchor="end") for n, name in enumerate(_WEEKDAYS) if name
     ]
     months = []
-    for month, name in enumerate(_MONTHS, 1):
+    for month, name in enumerate(MONTHS, 1):
         # Above the week of its first day.
         text = drawn("text", name, x=_LEFT + (dt.date(number, month, 1) - monday).days // _DAYS * _PITCH, y=11)
         held = any(day.startswith(f"{number:04}-{month:02}-") for day in days)
@@ -202,7 +197,7 @@ def stacked(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]
     most = max((sum(events.get(month, 0) for _, events in series) for month in months), default=0)
     parts = []
     for n, month in enumerate(months):
-        shown, top = _MONTHS[int(month[5:]) - 1], float(height)
+        shown, top = MONTHS[int(month[5:]) - 1], float(height)
         parts.append(drawn("text", shown, x=n * pitch + pitch / 2, y=height + 14, text_anchor="middle"))
         for place, (name, events) in enumerate(series):
             if count := events.get(month, 0):

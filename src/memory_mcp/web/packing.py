@@ -93,8 +93,7 @@ def _touching(one: Circle, other: Circle, side: int, radius: float) -> Iterable[
 def _cost(x: float, y: float, middle: tuple[float, float], wide: float, pulling: Iterable[tuple[Circle, float]]) -> float:
     """Return the cost of a place: its distance from the middle, and for each pull its distance to that circle.
 
-    In the former x is divided by `wide`, the latter is multiplied by the pull. Rounded to 4 digits, so that all
-    machines agree.
+    In the former x is divided by `wide`, the latter is multiplied by the pull. Rounded to 4 digits, so that all machines agree.
     """
     away = math.hypot((x - middle[0]) / wide, y - middle[1])
     return round(away + sum(pull * math.hypot(x - one.x, y - one.y) for one, pull in pulling), 4)
@@ -130,8 +129,7 @@ def grouped(
 ) -> list[tuple[Circle, list[Circle]]]:
     """Return for each group of radii (circle of the group, circles in it), in the order of groups and radii.
 
-    The circle of a group is `margin` larger than its circles need. Groups are placed by `packed`, with `wide` and
-    `pulls`.
+    The circle of a group is `margin` larger than its circles need. Groups are placed by `packed`, with `wide` and `pulls`.
     """
     inner = [packed(radii, gap) for radii in groups]
     rings = [around(circles) for circles in inner]

@@ -30,8 +30,7 @@ _SURE = {
 async def search(ask: Ask) -> Response:
     """Show the form with the results, or one of the parts `how` and `why` that a script unfolds (`show`).
 
-    A search that fails shows its error in the page, with the error's status; without a query there is only the
-    form.
+    A search that fails shows its error in the page, with the error's status; without a query there is only the form.
     """
     question = asked(ask)
     shown = ask.given("show")

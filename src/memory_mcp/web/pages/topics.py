@@ -101,4 +101,4 @@ def _month_label(monday: dt.date, place: int) -> str:
     """Return the month's name below its first week and the first column, with the year in January and the first; else ""."""
     if place and monday.day > 7:
         return ""
-    return charts.month_name(monday.month) + (f" {monday.year}" if monday.month == 1 or place == 0 else "")
+    return charts.MONTHS[monday.month - 1] + (f" {monday.year}" if monday.month == 1 or place == 0 else "")
