@@ -172,8 +172,7 @@ def _told(place: str) -> tuple[int, str] | None:
 def prove(sock: socket.socket, secret: str) -> None:
     """Prove the secret as the caller, and check the daemon's proof first.
 
-    Raises ConnectionRefusedError when that proof is wrong or no line comes, another OSError (TimeoutError among them)
-    when the connection fails.
+    Raises ConnectionRefusedError when that is wrong or no line comes, another OSError (as TimeoutError) for a lost connection.
     """
     ours = os.urandom(_SECRET).hex()
     sock.sendall(_line({"nonce": ours}))

@@ -92,8 +92,7 @@ def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]
 def _second_line(sock: "_socket.socket") -> bytes:
     """Return the second line that comes, the answer to the request.
 
-    The first is the daemon's greeting. b"" when the daemon closes before both are whole, or sends more than
-    `_LONGEST_ANSWER` bytes.
+    The first is the daemon's greeting. b"" when it closes before both are whole, or sends more than `_LONGEST_ANSWER` bytes.
     """
     got = b""
     while got.count(b"\n") < 2:

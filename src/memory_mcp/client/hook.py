@@ -45,8 +45,7 @@ def main(argv: "Sequence[str]") -> int:
     """Keep the payload on standard input, print the answer to it, and return 0 whatever happens.
 
     `argv` is what follows `hook`: CLIENT [--data-dir DIR] [--config FILE]. The payload goes to the daemon or into the spool;
-    nothing is kept for an unknown client, an empty payload, a paused project or our own summarizer's session. What goes
-    wrong is one line on standard error.
+    nothing is kept for an unknown client, an empty payload, a paused project or our own summarizer. Errors are a line on stderr.
     """
     try:
         _run(list(argv))
@@ -212,8 +211,7 @@ def _may_be(payload: bytes, *events: str) -> bool:
 def _have_filed(directory: str, config: str) -> None:
     """Start the daemon in the background where `_WORTH_A_DAEMON` payloads or more wait and none runs to file them.
 
-    Nothing is waited for: what a new session is told is rendered for the session behind it. Nothing happens where the settings
-    switch daemons off, or none can run here.
+    Nothing is waited for. Nothing happens where the settings switch daemons off, or none can run here.
     """
     from memory_mcp import paths
 
@@ -254,8 +252,7 @@ def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
 def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
     """Return quotations that fit the prompt from a daemon that runs already; "" when none answers in time.
 
-    The time is the setting hooks.recall_deadline_ms. Only a daemon on a Unix socket is asked. "" also for a blank prompt
-    or an error of the daemon.
+    The time is hooks.recall_deadline_ms. Only a Unix socket is asked. "" also for a blank prompt or an error of the daemon.
     """
     from memory_mcp import paths
 

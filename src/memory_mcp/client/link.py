@@ -122,8 +122,7 @@ class Line:
     def receive(self) -> dict[str, Any]:
         """Return the next object, waiting for it.
 
-        Raises ConnectionError when the daemon has gone or its answer is too long, TimeoutError past the
-        socket's timeout, ValueError for a line that is no JSON.
+        Raises ConnectionError for a daemon that has gone or an answer too long, TimeoutError, and ValueError for no JSON.
         """
         start = 0
         while (end := self.rest.find(b"\n", start)) < 0:
@@ -241,8 +240,7 @@ def converse(
 def starting(directory: str, end: float) -> Iterator[None]:
     """Hold the lock under which a daemon is started, waiting for it until `end` (monotonic clock, seconds).
 
-    The directory is made where it is missing. Raises Unusable where it cannot be a data directory, Unreachable when another
-    process has held the lock until then.
+    Makes a missing directory. Raises Unusable where it cannot be a data directory, Unreachable when the lock was held till then.
     """
     if why := paths.foreign(directory):
         raise Unusable(why)

@@ -85,10 +85,9 @@ class Doors:
     async def visit(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return in `url` an address that admits one browser once, opening the door when it is closed.
 
-        Parameters: `host` and `port`, which take the place of the settings' where the door has to be opened, and
-        `is_person` (False if left out), which becomes the visit's. Raises InvalidQuery when the door is open and a `port`
-        is named that is not its own or that goes with another `host`, ConfigError or AddressInUse when it cannot be
-        opened, ValueError for a port that is no number.
+        Parameters: `host` and `port`, in place of the settings' where the door has to be opened, and `is_person` (else False),
+        which becomes the visit's. Raises InvalidQuery when the door is open and a `port` is named that is not its own or that
+        goes with another `host`, ConfigError or AddressInUse when it cannot be opened, ValueError for a port that is no number.
         """
         if not await self._is_open_at(params) and params.get("port"):
             raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --port out.")

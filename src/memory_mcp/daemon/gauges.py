@@ -38,8 +38,7 @@ def readings(app: App) -> metrics.Readings:
 def _indexes(app: App) -> dict[str, dict[str, float]]:
     """Return the gauges of the keyword and vector indexes by name and label.
 
-    One that is not there has 0 documents (labels toc_node and grip) and bytes, and no other figure; seconds of a rebuild
-    are there only after one.
+    A missing one has 0 documents (labels toc_node and grip) and bytes, and nothing else; seconds of a rebuild come after one.
     """
     told: dict[str, dict[str, float]] = {}
     for name in NAMES:

@@ -68,8 +68,8 @@ class HttpDoor:
 
         The token is in `data_dir` unless the settings have one. `health` returns what `/health` says besides version, process
         and uptime, `metrics` the text of `/metrics`; `max_body` is the largest request body (bytes). `pages` are the memory and
-        the visits of the explorer; None: no pages are served. Raises ConfigError where the address must not be bound, or the
-        token cannot be used.
+        the visits of the explorer; None: no pages. Raises ConfigError for an address that must not be bound or an unusable
+        token.
         """
         check_address(settings)
         self._settings, self._server = settings, server
@@ -280,7 +280,7 @@ def check_address(settings: ServerSettings) -> None:
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket that listens on the address; port 0 takes any free one.
 
-    Raises AddressInUse where another program uses the port, ConfigError where it cannot be bound or `host` is not this machine's.
+    Raises AddressInUse where another program uses the port, ConfigError where it cannot be bound otherwise.
     """
     try:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

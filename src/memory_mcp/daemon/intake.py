@@ -40,8 +40,7 @@ class Intake:
     def __init__(self, spool: str) -> None:
         """Take payloads for the folder `spool`, which is made with the first one.
 
-        Only the owner of the data directory may do so: files that a killed owner was writing, which it acknowledged to
-        nobody, are removed.
+        Only the owner of the data directory may: files that a killed owner was writing, acknowledged to nobody, are removed.
         """
         for aside in (Path(spool) / "tmp").glob(f"*{_OURS}"):
             with suppress(OSError):
@@ -54,9 +53,8 @@ class Intake:
     async def keep(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Write a hook's payload, without its secrets, into the spool and return {"kept": True}; it is on disk then.
 
-        Parameters are the `name` of its file, the `payload` in base 64, and `told` as in `spoolfile.header`, of which
-        only project_dir and cwd are taken. Raises InvalidQuery when the name or the payload cannot be read, StorageError
-        when the payload cannot be written.
+        Parameters are the `name` of its file, the `payload` in base 64, and `told` as in `spoolfile.header`, only project_dir
+        and cwd of it. Raises InvalidQuery for an unreadable name or payload, StorageError when it cannot be written.
         """
         try:
             name, payload = str(params["name"]), binascii.a2b_base64(str(params["payload"]))

@@ -312,8 +312,7 @@ class _Daemon:
         """Return what `daemon status` shows, as JSON values, all keys at any time.
 
         `clients` and `commands` are lists as in `Clients`, `queues` holds counts, `stays_for` words as `_work`,
-        `settings_changed` names. Texts are "" where there is nothing: `settings_unusable`, `http` (URL), `missing`,
-        `last_error`.
+        `settings_changed` names. "" for nothing: `settings_unusable`, `http` (URL), `missing`, `last_error`.
         """
         from memory_mcp.daemon.gauges import spooled
         from memory_mcp.policy.stopping import at_work

@@ -96,8 +96,7 @@ class Rules:
     def refuse(self, scope: Scope) -> Refusal | None:
         """Return the refusal of the first check of the headers that fails; None when all pass.
 
-        In order: Host (421), Origin (403) and token (401), or for pages the visit (403); last the length
-        (400, 413). A visit that is found is put into the scope.
+        In order: Host (421), Origin (403), token (401), or for pages the visit (403), put into the scope; length (400, 413).
         """
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or not self._is_ours(hosts[0].lower()):
@@ -119,9 +118,8 @@ class Rules:
     def _refuse_visitor(self, scope: Scope, visits: Visits) -> Refusal | None:
         """Return the refusal (403) of a browser that was not let in, or that another page made ask; None for any other.
 
-        A visit that is found is put into the scope. Browsers say in `Sec-Fetch-Site` who made them ask, older ones in `Origin`
-        alone; another port of the same host is another origin. An address with a ticket may be followed from any page, but by
-        this user alone.
+        A visit found is put into the scope. Browsers say in `Sec-Fetch-Site` who made them ask, older ones in `Origin`; another
+        port of the same host is another origin. An address with a ticket may be followed from any page, but by this user alone.
         """
         ticket = scope["path"].removeprefix(ENTER) if scope["path"].startswith(ENTER) else ""
         enters = scope["method"] == "GET" and ticket != "" and "/" not in ticket
@@ -201,8 +199,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that passes the rules, once its body is read; refuse any other.
 
-        Raise ValueError for anything but HTTP. A client that leaves before its body is whole is not answered.
-        Lifespan events are passed on.
+        Raises ValueError for anything but HTTP and lifespan. A client that leaves before its body is whole is not answered.
         """
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)

@@ -82,8 +82,7 @@ class Leaving:
     def cleaned(self, events: Iterable[Event]) -> list[tuple[Event, EventDraft]]:
         """Return the events that may leave, each with the draft that is sent, in their order.
 
-        Those of projects that are not shared are left out silently; those that the gate refuses, and results of
-        refused calls, are counted in `kept_back` by reason.
+        Those the gate refuses, and results of refused calls, are counted in `kept_back` by reason; unshared ones are not.
         """
         report, found = ImportReport(), list[tuple[Event, EventDraft]]()
         for event in events:

@@ -55,8 +55,7 @@ class Publishing:
         """Send new events, ids of what was forgotten here, and corrections; then store how far everything was looked at.
 
         All events are looked at again, and the counts of what is kept back begin anew, when what is shared, or a project's name,
-        has changed. When `should_stop` ends it early, no position is stored. Raises what the client raises; then what was sent
-        is known by the ledger.
+        has changed. When `should_stop` ends it early, no position is stored. Raises what the client raises.
         """
         storage = self.app.storage
         kept, _, rules = storage.outbox.marks(OUT + self._mark).get(OUT + self._mark, "").partition("~")

@@ -58,8 +58,7 @@ class Taking:
     def run(self) -> None:
         """Take in what is new, page by page until there is no more or `should_stop`; the position is stored after each page.
 
-        Raises what the client raises, and PermissionDenied where a person has to agree first; then the page is taken
-        again by the next run.
+        Raises what the client raises, and PermissionDenied where a person has to agree first; the next run takes the page again.
         """
         cursor = self.app.storage.outbox.marks(self._mark).get(self._mark, "")
         while not self.should_stop():
@@ -75,8 +74,7 @@ class Taking:
     def _take(self, page: Mapping[str, Any]) -> None:
         """Store the events of a page, forget here what was forgotten there, record its corrections; count it in the progress.
 
-        Raises PermissionDenied, with nothing removed, where more than 100 events published from here are concerned and nobody
-        has agreed.
+        Raises PermissionDenied, with nothing removed, where it concerns over 100 events published here and nobody agreed.
         """
         drafts, _ = heard(page.get("events") or [])
         removal = Removal()

@@ -83,8 +83,7 @@ def ids(values: Sequence[Any]) -> list[EventId]:
 def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
     """Return corrections as JSON values, in their order.
 
-    Keys: old and new (quotation ids), at (UTC ms), reason, author, old_event and new_event (ids). new and new_event are
-    None for a retraction.
+    Keys: old, new (quotation ids), at (UTC ms), reason, author, old_event, new_event (ids). A retraction has None as new ones.
     """
     return [
         {

@@ -62,9 +62,8 @@ class Door:
         """Return who sent a request with these headers.
 
         A key is looked up; a token is checked, and its bearer made a member first where the settings say so (join = claim).
-        Raises Unauthenticated without a token or key that counts, PermissionDenied when it is of nobody who is a member,
-        InsufficientScope when no scope of it is about a memory, ProviderUnavailable or StorageError when it cannot be found
-        out now.
+        Raises Unauthenticated without a token or key that counts, PermissionDenied when it is of no member, InsufficientScope
+        when no scope of it is about a memory, ProviderUnavailable or StorageError when it cannot be found out now.
         """
         bearer = _bearer(headers)
         if keys.is_key(bearer):
@@ -122,8 +121,7 @@ class Guard:
         """Pass on a request with `principal` and `user` in its scope, or answer it with a refusal.
 
         Metadata (RFC 9728) is answered to anybody, if tokens are taken: GET with it, OPTIONS with CORS headers, other methods
-        with 405. What is no HTTP request is passed on unchecked. A request counts against the quota of calls once its caller is
-        known.
+        with 405. What is no HTTP is passed on unchecked. A request counts against the quota of calls once its caller is known.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -152,9 +150,8 @@ class Guard:
 def refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
     """Return an error as an HTTP response: its status, code, message and hint.
 
-    401 for UNAUTHENTICATED, 403 PERMISSION_DENIED, 429 RESOURCE_EXHAUSTED, 503 UNAVAILABLE and any StorageError, 500 for
-    a code that is not known here. Adds WWW-Authenticate to a missing or insufficient token, Retry-After (seconds) to an
-    exceeded quota and to status 503 (5).
+    401 for UNAUTHENTICATED, 403 PERMISSION_DENIED, 429 RESOURCE_EXHAUSTED, 503 UNAVAILABLE and any StorageError, else 500. Adds
+    WWW-Authenticate to a missing or insufficient token, Retry-After (seconds) to an exceeded quota and to status 503 (5).
     """
     status = 503 if isinstance(error, StorageError) else _STATUS.get(error.code, 500)
     headers: list[tuple[bytes, bytes]] = []

@@ -149,9 +149,8 @@ class TeamHost(Host):
         """Lend the App of the caller's space; statements within are bound to the caller's member.
 
         `writing` checks for the right to write and keeps the replica out; `by_primary` keeps the replica out of a read.
-        `only_appends`: for a call that shows nothing, and whose write asks the database itself whether the member may see
-        the memory. Raises what `who.check` raises, NotFound where the database does not show the member the space, and what
-        opening raises.
+        `only_appends`: for a call that shows nothing, and whose write asks the database itself whether the member may see the
+        memory. Raises what `who.check` raises, NotFound where the database does not show the space, and what opening raises.
         """
         caller = served()
         member, space = caller.principal.member, caller.space.space

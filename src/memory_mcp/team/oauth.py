@@ -61,9 +61,8 @@ class Tokens:
     def check(self, token: str, fetch: bool = True) -> Claims:
         """Return what a token says, its signature, algorithm, audience, issuer and times checked.
 
-        With `fetch` False the provider is not asked for keys, which would wait: KeyNotKnown is raised where it had to be.
-        Raises Unauthenticated for a token that does not count, ProviderUnavailable when the provider cannot be reached and
-        its keys are not known or too old.
+        With `fetch` False the provider is not asked for keys, which would wait: KeyNotKnown is raised where it had to be. Raises
+        Unauthenticated for a token that does not count, ProviderUnavailable without keys that are known and young enough.
         """
         if len(token) > _LONGEST:
             raise _refused("it is too long")

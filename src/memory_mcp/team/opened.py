@@ -188,8 +188,7 @@ class Opened:
     def _taken(self, place: Place) -> Memory:
         """Return a memory with one more use: an open one, one that another thread opens, or one that is opened now.
 
-        Waits while another thread opens or closes it. Raises what opening raises, and LayerUnavailable once this server is
-        ending.
+        Waits while another thread opens or closes it. Raises what opening raises, and LayerUnavailable once this server ends.
         """
         while True:
             with self._lock:
@@ -215,8 +214,7 @@ class Opened:
     def _made(self, place: Place, opening: _Opening) -> Memory:
         """Open a memory, in a folder made for it, for this caller and all who wait for it; return it with one use.
 
-        It is opened as the program, not as the member whose call is running, and `on_open` is called with it. An error is
-        raised here and for all who wait.
+        It is opened as the program, not as a member, and `on_open` is called. An error is raised here and for all who wait.
         """
         try:
             folder = place.folder(self._root)
@@ -254,8 +252,7 @@ class Opened:
     def _beyond(self) -> list[Memory]:
         """Take the memories that are to be closed out of the open ones, mark them as closing and return them.
 
-        Those beyond the bounds of number and memory, longest unused first, and those idle too long; one in use never, and
-        one alone never for its size.
+        Those beyond the bounds, longest unused first, and those idle too long; none in use, and one alone not for its size.
         """
         now, limits = time.monotonic(), self._limits
         sizes = {memory.place: memory.bytes for memory in self.all()}

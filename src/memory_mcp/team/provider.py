@@ -66,9 +66,8 @@ class KeyRing:
         """Return the key for a token's id and algorithm.
 
         None where the provider has none, or several for a token without an id. Keys older than 600 s are renewed in the
-        background meanwhile; for an unknown one the provider is asked, at most every 10 s. Raises KeyNotKnown when it must
-        be asked first and `fetch` is False; ProviderUnavailable when no keys are known that are young enough and it cannot
-        be reached.
+        background meanwhile; for an unknown one the provider is asked, at most every 10 s. Raises KeyNotKnown when it must be
+        asked first and `fetch` is False; ProviderUnavailable when it cannot be reached and no young keys are known.
         """
         known = self._current()
         if known is not None:

@@ -64,8 +64,7 @@ class Quotas:
     def call(self, who: Principal) -> None:
         """Count a request, for the member and the tenant.
 
-        Raises QuotaExceeded, with the seconds to wait, when the member or the tenant made too many in a minute; it counts
-        for neither then.
+        Raises QuotaExceeded, with the seconds to wait, when one of them made too many in a minute; it counts for neither then.
         """
         limits = self._settings.limits_of(who.tenant_class)
         self._take(
@@ -81,8 +80,7 @@ class Quotas:
     def record(self, who: Principal, events: int, text_bytes: int, stored_events: int = 0) -> None:
         """Count events that are to be recorded, where `stored_events` are recorded already.
 
-        Raises QuotaExceeded when the tenant would have recorded too many in all or in a day, or too many bytes of text in a
-        day; nothing is counted then.
+        Raises QuotaExceeded, and counts nothing, for too many of the tenant in all or in a day, or too many bytes in a day.
         """
         limits = self._settings.limits_of(who.tenant_class)
         if limits.stored_events and stored_events + events > limits.stored_events:

@@ -38,8 +38,7 @@ class Replica:
     def _look(self) -> float:
         """Ask both databases and return how many seconds the replica is behind.
 
-        0 where it has all that the primary was seen to have. A primary that does not answer is left out; raises StorageAway
-        when the replica does not answer.
+        0 where it has all seen of the primary, which may be away; raises StorageAway when the replica does not answer.
         """
         now = time.monotonic()
         try:

@@ -85,8 +85,7 @@ def default_space(principal: Principal, project: str) -> Grant | None:
 def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequence[BaseRoute] = ()) -> Starlette:
     """Return the application behind the door, which has put the `Principal` into the scope.
 
-    It serves the protocol, /hooks and `more` routes, which choose their spaces themselves; unknown routes get a JSON
-    refusal, and nothing is redirected.
+    It serves the protocol, /hooks and `more` routes, which choose their spaces themselves; unknown ones get a JSON refusal.
     """
     manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, stateless=True)
 
@@ -99,8 +98,7 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
     async def hook(request: Request) -> Response:
         """Store a hook's payload and answer with JSON: `events`, how many were stored, and `skipped`, why none were, or "".
 
-        Raises InvalidQuery for a key that is too long, HTTPException 404 for a text that cannot be a client's name, and what
-        `take_hook` raises.
+        Raises InvalidQuery for a key that is too long, HTTPException 404 for no client's name, and what `take_hook` raises.
         """
         client = request.path_params["client"]
         if not CLIENT.match(client):
@@ -195,8 +193,7 @@ class Front:
         """Answer health and metrics: {"status": "ok"} for a live server, {"status": "ready"}, or the text made in a thread.
 
         A server that is not ready is 503 and {"status": "not ready", "reason": ...}; so is one whose database is silent for 3 s
-        or raises an error of ours. 404 for any other path or for a method other than GET and HEAD, 401 for metrics without the
-        right to read them.
+        or raises an error of ours. 404 for any other path or method than GET and HEAD, 401 for metrics without the right.
         """
         path = request.url.path
         if request.method not in ("GET", "HEAD") or path not in ("/health/live", "/health/ready", "/metrics"):

@@ -174,8 +174,7 @@ class TeamServer:
     async def run(self, announce: Callable[[str], None]) -> None:
         """Serve until a signal comes, then drain and close.
 
-        `announce` is called with the address once requests are answered. Starts the threads of workers and follower. Raises
-        what binding the address raises.
+        `announce` gets the address once requests are answered. Starts workers and follower. Raises what binding raises.
         """
         server = self._settings.server
         listener = bind(server.http_host, server.http_port)

@@ -96,8 +96,7 @@ class Workers:
     def plan(self, memory: Memory) -> None:
         """Put the upkeep of a memory that was opened into the table of work, unless it is there; a replica has none.
 
-        Housekeeping is due at its hour of the settings; summaries, unless the provider is off, in an hour. Raises what
-        the database raises.
+        Housekeeping is due at its hour of the settings; summaries, unless the provider is off, in an hour.
         """
         app, place = memory.app, memory.place
         if place.is_replica:
@@ -128,8 +127,7 @@ class Workers:
     def _do(self, taken: Taken) -> None:
         """Do a claimed piece of work on its memory, under its claim, and enter when it is due again.
 
-        Work of a space that is gone is dropped; what fails outside the job itself is logged and left to be claimed again
-        when the claim runs out.
+        Work of a space that is gone is dropped; what fails outside the job is logged and claimed again when the claim ends.
         """
         with self._lock:
             self._busy.add(taken)

@@ -77,8 +77,7 @@ class _Site:
     async def enter(self, request: Request) -> Response:
         """Open a visit by the ticket in the address, and set its cookie; 403 for a ticket that is unknown, used or too old.
 
-        The page leads on by itself, so that the cookie is sent wherever the link was followed. A browser's prefetch gets
-        503 and leaves the ticket unused.
+        The page leads on, so that the cookie is sent wherever the link was followed. A prefetch gets 503, the ticket unused.
         """
         if "prefetch" in request.headers.get("sec-purpose", ""):
             # The browser's guess of what the person is about to open; the ticket is kept for when they do.
@@ -196,8 +195,7 @@ class _Site:
     async def _respond(self, request: Request, handler: Handler, form: dict[str, str]) -> Response:
         """Return the handler's response, or a page that reports its error.
 
-        An error that is not ours is logged and shown without details. The visit counts as used, unless a script
-        asked by itself (`x-live`).
+        Others than ours are logged and shown without details. The visit counts as used, unless a script asked (`x-live`).
         """
         ask = Ask(request, _visit(request), self._memory, form)
         if "x-live" not in request.headers:

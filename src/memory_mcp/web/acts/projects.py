@@ -54,8 +54,7 @@ async def resume(ask: Ask) -> Done:
 async def exclude(ask: Ask) -> Done:
     """Record nothing from now on that the form's pattern of a project, path or tool matches; what is stored stays.
 
-    The note says how many stored events match; the next page is that of the projects. Raises InvalidQuery for an unknown
-    kind, and what the request raises.
+    The note says how many stored events match; next page: projects. Raises InvalidQuery for an unknown kind.
     """
     kind, pattern = _pattern(ask)
     done = await ask.memory.write(Exclude(**{kind: pattern}, by=ask.by))

@@ -61,9 +61,8 @@ async def search(ask: Ask) -> Response:
 async def _found(ask: Ask, question: Question) -> dict[str, Any]:
     """Return the values of the results for the template; {"told": ""} without a query. Raises what the search raises.
 
-    The values: found (the response), cards (those of the chosen kind, if any), told (how many), sure, missing, why_not (the
-    response's, {} for none), refused. Where the search fails with the item of `why_not`, it is made without, and the error is
-    `refused`, else None.
+    Values: found (the response), cards (those of the chosen kind, if any), told (how many), sure, missing, why_not ({} for
+    none), refused. Where the search fails with `why_not`, it is made without, and the error is `refused`, else None.
     """
     if not question.query:
         return {"told": ""}
