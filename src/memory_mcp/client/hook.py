@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 #: Clients whose payloads can be read: see `ingest/hooks/registry.py`, which is too heavy to ask here.
 CLIENTS = ("claude-code", "codex", "gemini", "opencode", "json")
 #: What a client tells of a prompt, where it takes an answer to it; all of these take one to the start of a session.
-_PROMPTS = {
-    "claude-code": "UserPromptSubmit",
-    "codex": "UserPromptSubmit",
-    "gemini": "BeforeAgent",
-    "opencode": "UserPromptSubmit",
-}
+_PROMPTS = {**dict.fromkeys(("claude-code", "codex", "opencode"), "UserPromptSubmit"), "gemini": "BeforeAgent"}
 #: Longest payload that is kept, bytes. Of a longer one the beginning is kept, which says so when it is read: nobody can read
 #: it but who looks for the reason, and so much behind it is looked at that no half of a secret is left.
 MAX_PAYLOAD, CUT_KEPT, _BEHIND = 16 * 1024 * 1024, 1024 * 1024, 64 * 1024

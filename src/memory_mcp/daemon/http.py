@@ -264,16 +264,10 @@ def check_address(settings: ServerSettings) -> None:
     """Raise ConfigError for a non-loopback host unless the settings name a token and allowed hosts; else log a warning."""
     if settings.http_host in LOOPBACK:
         return
-    missing = [
-        f"server.{key}"
-        for key, value in (("http_token", settings.http_token), ("http_allowed_hosts", hosts_of(settings)))
-        if not value
-    ]
-    if missing:
+    needed = {"server.http_token": settings.http_token, "server.http_allowed_hosts": hosts_of(settings)}
+    if missing := " and ".join(key for key, value in needed.items() if not value):
         hint = "Use server.http_host = 127.0.0.1, or set both; the connection is not encrypted, so keep a tunnel around it."
-        raise ConfigError(
-            f"server.http_host = {settings.http_host} is reachable from outside and needs {' and '.join(missing)}", hint
-        )
+        raise ConfigError(f"server.http_host = {settings.http_host} is reachable from outside and needs {missing}", hint)
     log.warning("the HTTP door is open to the network on %s, unencrypted", settings.http_host)
 
 
@@ -298,7 +292,6 @@ def bind(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             hint = "Choose another one, or 0 for any: --port N, or the setting server.http_port."
             raise AddressInUse(f"port {port} of {host} is in use by another program", hint) from error
-        raise ConfigError(
-            f"{host} port {port} cannot be bound: {error.strerror}", "Set server.http_host and server.http_port."
-        ) from error
+        hint = "Set server.http_host and server.http_port."
+        raise ConfigError(f"{host} port {port} cannot be bound: {error.strerror}", hint) from error
     return listener

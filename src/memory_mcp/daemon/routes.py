@@ -147,7 +147,6 @@ class Mended:
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        """Pass requests on to `app`, with their messages repaired."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

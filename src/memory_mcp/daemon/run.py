@@ -317,7 +317,8 @@ class _Daemon:
         from memory_mcp.daemon.gauges import spooled
         from memory_mcp.policy.stopping import at_work
 
-        host = self._service.host
+        host, waiting = self._service.host, spooled(self._directory)
+        queues = {"events_to_file": self._service.pending, "spool": waiting, "calls": host.calls, "searches": at_work()}
         return {
             "running": True,
             "pid": os.getpid(),
@@ -329,12 +330,7 @@ class _Daemon:
             "commands": self._clients.commands(),
             "idle_exit_s": self._settings.server.idle_exit_secs,
             "stays_for": self._work(),
-            "queues": {
-                "events_to_file": self._service.pending,
-                "spool": spooled(self._directory),
-                "calls": host.calls,
-                "searches": at_work(),
-            },
+            "queues": queues,
             "deriving": self._service.deriving,
             "indexing": self._service.indexing,
             "settings_changed": list(self._in_force.state().changed),

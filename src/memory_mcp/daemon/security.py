@@ -64,11 +64,7 @@ class Refusal:
 
 async def send_whole(send: Send, status: int, body: bytes, kind: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
     """Send a whole response of a media type, which nobody may keep (no-store), with further headers."""
-    fixed = [
-        (b"content-type", kind),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-    ]
+    fixed = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
     await send({"type": "http.response.body", "body": body})
 

@@ -76,10 +76,8 @@ class InForce:
         if differ and not unusable and (why := self._refusal(theirs)):
             return {"refused": why}
         if unusable:
-            return {
-                "unusable": unusable,
-                "note": f"the settings file cannot be used, and those of before hold on until it can ({unusable})",
-            }
+            note = f"the settings file cannot be used, and those of before hold on until it can ({unusable})"
+            return {"unusable": unusable, "note": note}
         found = {"stale": ", ".join(changed)} if changed else {}
         if differ:
             names = ", ".join(k.lower().replace("__", ".") for k in differ)

@@ -82,11 +82,9 @@ class Client:
         self._url = url
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close its connections."""
         self._http.close()
 
     def spaces(self) -> dict[str, Any]:

@@ -108,9 +108,8 @@ def heard_said(rows: Sequence[Any]) -> list[Said]:
     for row in rows[:MAX_SAID]:
         try:
             new = GripId(str(row["new"])) if row["new"] else None
-            one = Superseded(
-                GripId(str(row["old"])), new, int(row["at"]), str(row["reason"])[:_LONGEST_REASON], str(row["author"])
-            )
+            reason = str(row["reason"])[:_LONGEST_REASON]
+            one = Superseded(GripId(str(row["old"])), new, int(row["at"]), reason, str(row["author"]))
             events = ids([row["old_event"], *([row["new_event"]] if new else [])])
         except (KeyError, TypeError, ValueError):
             continue

@@ -95,9 +95,8 @@ class Administration:
         space without an owner, and an owner for a private space that exists already; NotFound for an owner who is no member.
         """
         if not _SPACE_NAME.fullmatch(name):
-            raise InvalidQuery(
-                f"a space cannot be called {name!r}", "Use letters, digits, dots, dashes and underscores: at most 63."
-            )
+            hint = "Use letters, digits, dots, dashes and underscores: at most 63."
+            raise InvalidQuery(f"a space cannot be called {name!r}", hint)
         if kind not in KINDS:
             raise InvalidQuery(f"unknown kind of space: {kind!r}", f"Kinds are {', '.join(KINDS)}.")
         if kind == PRIVATE and not owner:

@@ -186,11 +186,9 @@ class Follower:
                 self._seen[memory.place] = position
                 connection_of(memory.app).heard()
                 self._ask(memory.place)
-            elif (
-                position[2] != memory.resets
-                or not memory.app.accelerators.at_rest
-                or time.monotonic() - self._tended.get(memory.place, 0.0) > _REST
-            ):
+                continue
+            has_rested = time.monotonic() - self._tended.get(memory.place, 0.0) > _REST
+            if position[2] != memory.resets or not memory.app.accelerators.at_rest or has_rested:
                 self._ask(memory.place)
 
     def _tend_all(self) -> None:

@@ -161,9 +161,8 @@ def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Take
     try:
         heard = hooks[payload.client].read(payload.body.decode("utf-8-sig", "replace"), envelope)
     except Malformed as error:
-        raise InvalidQuery(
-            f"the payload cannot be read: {error}", f"Send it as {payload.client} gives it to its hooks."
-        ) from None
+        hint = f"Send it as {payload.client} gives it to its hooks."
+        raise InvalidQuery(f"the payload cannot be read: {error}", hint) from None
     drafts = [replace(draft, project=payload.project) if payload.project else draft for draft in heard.drafts]
     report = ImportReport()
     clean = [kept for draft in drafts if (kept := app.gate.clean(draft, report)) is not None]

@@ -85,15 +85,10 @@ class Quotas:
         limits = self._settings.limits_of(who.tenant_class)
         if limits.stored_events and stored_events + events > limits.stored_events:
             raise _exceeded(f"{limits.stored_events:,} stored events of the tenant", _DAY)
+        most_bytes = limits.megabytes_per_day * _MEGABYTE
         self._take(
             _Want((who.tenant, 0, "events"), events, limits.events_per_day, _DAY, "events a day of the tenant"),
-            _Want(
-                (who.tenant, 0, "bytes"),
-                text_bytes,
-                limits.megabytes_per_day * _MEGABYTE,
-                _DAY,
-                "bytes of text a day of the tenant",
-            ),
+            _Want((who.tenant, 0, "bytes"), text_bytes, most_bytes, _DAY, "bytes of text a day of the tenant"),
         )
 
     def _take(self, *wants: _Want) -> None:

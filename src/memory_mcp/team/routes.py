@@ -63,9 +63,8 @@ def route_of(path: str) -> str:
     """
     if path == "/mcp" or (path.startswith(_SPACES) and path.endswith("/mcp")):
         return "/mcp"
-    return next(
-        (start for start in ("/hooks", "/share", "/health", "/metrics", "/.well-known") if path.startswith(start)), "other"
-    )
+    known = ("/hooks", "/share", "/health", "/metrics", "/.well-known")
+    return next((start for start in known if path.startswith(start)), "other")
 
 
 def default_space(principal: Principal, project: str) -> Grant | None:
@@ -178,7 +177,6 @@ class Front:
     """Answers health and metrics unchecked, since programs that watch servers know no host's name; passes on the rest."""
 
     def __init__(self, app: ASGIApp, handlers: Handlers) -> None:
-        """Answer health and metrics by `handlers`, and pass all other requests to `app`."""
         self._app, self._handlers = app, handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -211,9 +209,8 @@ class Front:
             status = {"status": "not ready", "reason": reason} if reason else {"status": "ready"}
             return JSONResponse(status, 503 if reason else 200)
         if not self._may_measure(request):
-            refusal = Refusal(
-                401, "UNAUTHENTICATED", "metrics are for this machine, or for a token", "Set team.server.metrics_token."
-            )
+            why, hint = "metrics are for this machine, or for a token", "Set team.server.metrics_token."
+            refusal = Refusal(401, "UNAUTHENTICATED", why, hint)
             return Response(refusal.body(), refusal.status, {"www-authenticate": "Bearer"}, "application/json")
         return PlainTextResponse(await anyio.to_thread.run_sync(self._handlers.exposition), media_type=metrics.CONTENT_TYPE)
 

@@ -82,7 +82,6 @@ async def _run(lend: Lend, principal: Principal, grant: Grant, writes: bool, wor
     """Answer with what `work` returns, run in a thread on the space's memory; it is not cut off when the caller leaves."""
 
     def answer() -> dict[str, Any]:
-        """Lend the memory of the space and return what `work` returns."""
         with lend(principal, grant, writes) as app:
             return work(app)
 

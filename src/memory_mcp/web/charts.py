@@ -52,9 +52,8 @@ def drawn(name: str, *inner: str, **attributes: object) -> Markup:
 
     `_` in the name of an attribute is a hyphen, one at the end is dropped, and None leaves the attribute out.
     """
-    said = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_safe(value)}"' for key, value in attributes.items() if value is not None
-    )
+    named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
+    said = "".join(f' {key}="{_safe(value)}"' for key, value in named.items())
     held = "".join(part if isinstance(part, Markup) else _safe(part) for part in inner)
     return Markup(f"<{name}{said}>{held}</{name}>")
 
@@ -174,9 +173,8 @@ def columns(shown: Sequence[Column], label: str, height: int = 56) -> Markup:
         tall = max(round(height * one.count / most, 1), 2.0) if one.count else 1.5
         x = place * pitch
         area = drawn("rect", x=x, y=0, width=pitch, height=height + below, class_="reach")
-        bar = drawn(
-            "rect", x=x + 2, y=height - tall, width=pitch - 4, height=tall, rx=2, class_="column" if one.count else "heat-0"
-        )
+        shade = "column" if one.count else "heat-0"
+        bar = drawn("rect", x=x + 2, y=height - tall, width=pitch - 4, height=tall, rx=2, class_=shade)
         parts.append(linked(one.href, one.title, area, bar))
         if one.label:
             is_short = len(one.label) < 4
@@ -217,11 +215,8 @@ def sparkline(counts: Sequence[int], label: str, height: int = 22) -> Markup:
     """
     pitch = 4
     most = max(counts, default=0)
-    path = "".join(
-        f"M{place * pitch} {height}v-{max(round(height * one / most, 1), 2.0)}h{pitch - 1}V{height}z"
-        for place, one in enumerate(counts)
-        if one
-    )
+    tall = {place: max(round(height * one / most, 1), 2.0) for place, one in enumerate(counts) if one}
+    path = "".join(f"M{place * pitch} {height}v-{one}h{pitch - 1}V{height}z" for place, one in tall.items())
     wide = max(len(counts), 1) * pitch
     ground = drawn("path", d=f"M0 {height - 0.5}H{wide}", class_="axis")
     shape = drawn("path", d=path or "M0 0", class_="column")

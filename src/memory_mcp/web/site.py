@@ -70,7 +70,6 @@ class _Site:
     """The endpoints of the explorer: entering, static files, changes, acts and pages."""
 
     def __init__(self, memory: Memory, visits: Visits) -> None:
-        """Keep the memory that pages ask, and the visits that may ask it."""
         self._memory = memory
         self._visits = visits
 
@@ -154,11 +153,8 @@ class _Site:
             try:
                 done = await _once(ask, act)
                 if ask.part:
-                    return JSONResponse(
-                        {"note": rendering.plain(done.note), "page": rendering.address(ask.visit, done.page), **done.values},
-                        200,
-                        HEADERS,
-                    )
+                    page = rendering.address(ask.visit, done.page)
+                    return JSONResponse({"note": rendering.plain(done.note), "page": page, **done.values}, 200, HEADERS)
                 if done.note:
                     ask.visit.notes.append(done.note)
                 return RedirectResponse(rendering.address(ask.visit, done.page), 303, HEADERS)

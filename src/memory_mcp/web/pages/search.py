@@ -151,12 +151,8 @@ async def _why(ask: Ask, question: Question) -> Response:
     found = await ask.memory.ask(question.request(Detail.FULL))
     one: dict[str, Any] = next((one for one in found["results"] if name in (one["id"], *one.get("grip_ids", ()))), {})
     parts = one.get("score_parts", {})
-    values = {
-        "one": one,
-        "parts": [(pictures.part_name(name), value) for name, value in parts.items()],
-        "parts_picture": pictures.parts(parts),
-    }
-    return ask.shown("why", question=question, **values)
+    named = [(pictures.part_name(name), value) for name, value in parts.items()]
+    return ask.shown("why", question=question, one=one, parts=named, parts_picture=pictures.parts(parts))
 
 
 _PARTS = {"how": _how, "why": _why}
