@@ -89,7 +89,12 @@ class Relay:
                 self._pending.pop(json.dumps(params.get("requestId")), None)
             return line
         if method == "tools/call":
-            line = self._keyed(message, params)
+            self._calls += 1
+            meta = params.get("_meta")
+            params["_meta"] = {**(meta if isinstance(meta, dict) else {}), KEY: f"{self._name}:{self._calls}"}
+            message["params"] = params
+            # Not escaped: the daemon bounds a line as this relay does, and escapes would make it longer.
+            line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
             if len(line) > lines.LONGEST + _CHUNK:
                 # Numbers may be written longer than they came; the daemon would close the connection over it.
                 self.answers.append(lines.too_long(message["id"]))
@@ -97,22 +102,17 @@ class Relay:
         name = json.dumps(message["id"])
         if method == "initialize":
             self._opening, self._opening_id, self._answered = line, name, False
+        self._lasts(method, params, message)
+        self._pending[name] = [line, 0, method in _GREETINGS]
+        return line
+
+    def _lasts(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
+        """Note a request that each new daemon must hear again, or that one of these is undone."""
         if method in _LASTING:
             what = str(params.get("uri", "")) if method == "resources/subscribe" else ""
             self._lasting[method, what] = message
         elif method in _UNDONE:
             self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
-        self._pending[name] = [line, 0, method in _GREETINGS]
-        return line
-
-    def _keyed(self, message: dict[str, Any], params: dict[str, Any]) -> bytes:
-        """Put a new key into a tool call's `_meta`, in `message` too, and return its line: sent again, it is applied once."""
-        self._calls += 1
-        meta = params.get("_meta")
-        params["_meta"] = {**(meta if isinstance(meta, dict) else {}), KEY: f"{self._name}:{self._calls}"}
-        message["params"] = params
-        # Not escaped: the daemon bounds a line as this relay does, and escapes would make it longer.
-        return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
     def from_daemon(self, line: bytes) -> bytes:
         """Return a daemon's line for the client, closing what it answers; b"" if only this relay asked or repeated it."""

@@ -28,7 +28,7 @@ from uvicorn.server import ServerState
 from memory_mcp import __version__
 from memory_mcp import metrics as counts
 from memory_mcp.config import ServerSettings
-from memory_mcp.daemon.routes import Connection, TakeHook, route_of, routes
+from memory_mcp.daemon.routes import Asked, Connection, TakeHook, route_of, routes
 from memory_mcp.daemon.security import LOOPBACK, Guard, Rules
 from memory_mcp.daemon.token import token_of
 from memory_mcp.errors import AddressInUse, ConfigError
@@ -78,7 +78,7 @@ class HttpDoor:
         self._pages = pages
         self._rules = Rules(token, place, max_body, hosts_of(settings), pages[1] if pages else None)
         self._health = health
-        self._metrics, self._take_hook = metrics, take_hook
+        self._asked = Asked(self._told, metrics, take_hook)
         self._began = time.monotonic()
         self._uvicorn: Uvicorn | None = None
         self._connection: Connection | None = None
@@ -113,7 +113,7 @@ class HttpDoor:
             from memory_mcp.web.site import routes as page_routes
 
             pages = page_routes(*self._pages)
-        app = routes(self._server, self._told, self._metrics, self._take_hook, self._rules.max_body, pages)
+        app = routes(self._server, self._asked, self._rules.max_body, pages)
         self._connection = Connection(app, self._settings.scope_lock)
         server = Uvicorn(Guard(self._connection, self._rules, route_of), task_status)
         self._uvicorn = server

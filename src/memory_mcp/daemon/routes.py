@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -56,14 +57,16 @@ def route_of(path: str) -> str:
     return "/hooks" if path.startswith("/hooks/") else "other"
 
 
-def routes(
-    server: MCPServer[Any],
-    health: Callable[[], dict[str, Any]],
-    exposition: Callable[[], str],
-    take_hook: TakeHook,
-    max_body: int,
-    pages: Sequence[BaseRoute] = (),
-) -> Starlette:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Handlers of the routes that are not MCP: health, metrics and hooks."""
+
+    health: Callable[[], dict[str, Any]]
+    metrics: Callable[[], str]
+    take_hook: TakeHook
+
+
+def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[BaseRoute]) -> Starlette:
     """Return the application: MCP, health, the text of metrics, hooks and the explorer's pages.
 
     The library's checks of Host and Origin are left off: they know no name without a port, and ours come
@@ -77,25 +80,25 @@ def routes(
         async with manager.run():
             yield
 
-    async def told(_: Request) -> Response:
-        return JSONResponse(health())
+    async def health(_: Request) -> Response:
+        return JSONResponse(asked.health())
 
     async def text(_: Request) -> Response:
-        return PlainTextResponse(await anyio.to_thread.run_sync(exposition), media_type=metrics.CONTENT_TYPE)
+        return PlainTextResponse(await anyio.to_thread.run_sync(asked.metrics), media_type=metrics.CONTENT_TYPE)
 
     async def hook(request: Request) -> Response:
         """Take a hook's payload and answer {}; raise HTTPException (404) for a name that no client has."""
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
-        await anyio.to_thread.run_sync(take_hook, client, await request.body())
+        await anyio.to_thread.run_sync(asked.take_hook, client, await request.body())
         return JSONResponse({})
 
     found = [
         Route("/mcp", Mended(StreamableHTTPASGIApp(manager)), methods=["GET", "POST", "DELETE"]),
         Route("/sse", sse, methods=["GET"]),
         Route("/messages/", Mended(sse.transport.handle_post_message), methods=["POST"]),
-        Route("/health", answered(told), methods=["GET"]),
+        Route("/health", answered(health), methods=["GET"]),
         Route("/metrics", answered(text), methods=["GET"]),
         Route("/hooks/{client}", answered(hook), methods=["POST"]),
         *pages,
