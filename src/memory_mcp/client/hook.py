@@ -175,8 +175,8 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
     """
     from memory_mcp import paths
 
-    for event, tell, setting, is_default in (("SessionStart", _briefing, "briefing", True), (prompt, _recall, "recall", False)):
-        if not _may_be(payload, event) or paths.setting("hooks", setting, is_default, file=config) is not True:
+    for event, tell, setting, default in (("SessionStart", _briefing, "briefing", True), (prompt, _recall, "recall", False)):
+        if not _may_be(payload, event) or paths.setting("hooks", setting, default, file=config) is not True:
             continue
         import json
 

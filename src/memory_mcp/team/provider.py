@@ -150,8 +150,8 @@ def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:
 def _get(url: str) -> dict[str, Any]:
     """Return the JSON object at an address: over TLS unless it is this machine's, following no redirect, asking no proxy.
 
-    Raises OSError or HTTPException when nothing answers, ValueError or TypeError for an address or answer that is not
-    allowed.
+    Raises OSError or HTTPException when nothing answers, ValueError or TypeError for an address or answer that is not allowed,
+    such as one longer than `_MOST` or slower than `_TIMEOUT`.
     """
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
@@ -166,7 +166,12 @@ def _get(url: str) -> dict[str, Any]:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("GET", path, headers={"Accept": "application/json", "User-Agent": "memory-mcp"})
         answer = connection.getresponse()
-        body = _body(answer, time.monotonic() + _TIMEOUT)
+        body, until = b"", time.monotonic() + _TIMEOUT
+        while piece := answer.read1(65_536):
+            body += piece
+            # A socket's own time limit is for each of its pieces.
+            if len(body) > _MOST or time.monotonic() > until:
+                raise ValueError("the answer is too long or too slow")
     finally:
         connection.close()
     if answer.status != http.client.OK:
@@ -175,16 +180,3 @@ def _get(url: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise TypeError("the answer is no JSON object")
     return found
-
-
-def _body(answer: http.client.HTTPResponse, until: float) -> bytes:
-    """Return the body of a response. Raises ValueError when it is longer than `_MOST` or comes after `until` (monotonic seconds).
-
-    A socket's own time limit is for each of its pieces.
-    """
-    body = b""
-    while piece := answer.read1(65_536):
-        body += piece
-        if len(body) > _MOST or time.monotonic() > until:
-            raise ValueError("the answer is too long or too slow")
-    return body
