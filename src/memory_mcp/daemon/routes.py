@@ -1,5 +1,6 @@
 """The ASGI application of the HTTP door: streamable HTTP and SSE over one server, health, metrics and hooks."""
 
+import inspect
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -43,8 +44,8 @@ STATUS = {
     "UNAVAILABLE": 503,
 }
 
-#: Takes a client's name and the payload of a hook, in a thread.
-TakeHook = Callable[[str, bytes], None]
+#: Takes a client's name and the payload of a hook; its answer, if it is a mapping, is the answer to the hook.
+TakeHook = Callable[[str, bytes], Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -87,12 +88,11 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
         return PlainTextResponse(await anyio.to_thread.run_sync(asked.metrics), media_type=metrics.CONTENT_TYPE)
 
     async def hook(request: Request) -> Response:
-        """Take a hook's payload and answer {}; raise HTTPException (404) for a name that no client has."""
+        """Take a hook's payload, answer with what `_taken` returns; raise HTTPException (404) for a name that no client has."""
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
-        await anyio.to_thread.run_sync(asked.take_hook, client, await request.body())
-        return JSONResponse({})
+        return JSONResponse(await _taken(asked.take_hook, client, await request.body()))
 
     found = [
         Route("/mcp", Mended(StreamableHTTPASGIApp(manager)), methods=["GET", "POST", "DELETE"]),
@@ -104,6 +104,19 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
         *pages,
     ]
     return application(found, lifespan, "Routes are /mcp, /sse, /health, /metrics and /hooks/CLIENT.")
+
+
+async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, Any]:
+    """Return what `take_hook` answers, {} where that is no mapping; raises what it raises.
+
+    It runs in a thread, unless it is a coroutine function; an awaitable that it returns is awaited here.
+    """
+    if inspect.iscoroutinefunction(take_hook):
+        answer = await take_hook(client, payload)
+    else:
+        answer = await anyio.to_thread.run_sync(take_hook, client, payload)
+        answer = await answer if isinstance(answer, Awaitable) else answer
+    return answer if isinstance(answer, dict) else {}
 
 
 def application(found: Sequence[BaseRoute], lifespan: Lifespan[Starlette], known: str) -> Starlette:
