@@ -34,8 +34,9 @@ _SECRET, _LONGEST = 32, 4096
 def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
     """Return a listening socket and the secret that callers must prove ("" for a Unix socket); an earlier address is replaced.
 
-    The caller holds the directory's lock. Loopback TCP is used without `unix` and where Unix sockets do not work. Raises
-    FileExistsError where something that is no socket is in the way, another OSError where there is no way to listen.
+    The caller holds the directory's lock. Without `unix`, and where Unix sockets do not work, it is loopback TCP: then port and
+    secret (64 hexadecimal digits) are written into the door file. Raises FileExistsError where something that is no socket is
+    in the way, another OSError where there is no way to listen.
     """
     forget(directory)
     if unix and hasattr(socket, "AF_UNIX"):
@@ -46,7 +47,13 @@ def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
         except OSError:
             # Some file systems (network, shared with a virtual machine) keep no sockets.
             forget(directory)
-    return _listen_tcp(directory)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind((_HOST, 0))
+    secret = os.urandom(_SECRET).hex()
+    _listening(listener)
+    place, told = paths.door_file(directory), json.dumps({"port": listener.getsockname()[1], "secret": secret})
+    machine.put(place, told.encode("ascii"), f"{place}.{os.getpid()}")
+    return listener, secret
 
 
 def _listen_unix(place: str) -> socket.socket:
@@ -66,22 +73,6 @@ def _listen_unix(place: str) -> socket.socket:
     finally:
         os.umask(before)
     return _listening(listener)
-
-
-def _listen_tcp(directory: str) -> tuple[socket.socket, str]:
-    """Return a loopback socket that listens on a free port, and its secret (64 hexadecimal digits).
-
-    Port and secret are written into the door file, in place of the one before; raises OSError where that or listening
-    fails.
-    """
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.bind((_HOST, 0))
-    secret = os.urandom(_SECRET).hex()
-    place = paths.door_file(directory)
-    found = _listening(listener)
-    told = json.dumps({"port": listener.getsockname()[1], "secret": secret})
-    machine.put(place, told.encode("ascii"), f"{place}.{os.getpid()}")
-    return found, secret
 
 
 def _listening(listener: socket.socket) -> socket.socket:
@@ -111,10 +102,7 @@ def forget(directory: str) -> None:
 
 
 def seen(directory: str) -> tuple[int, int, int] | None:
-    """Return device, inode number and time of change (ns) of the file by which callers find the daemon; None without one.
-
-    The door file comes before the socket.
-    """
+    """Return (device, inode, change time in ns) of the file by which callers find the daemon, door file first; None for none."""
     for place in (paths.door_file(directory), paths.socket_path(directory)):
         try:
             found = os.lstat(place)
@@ -184,8 +172,7 @@ def _told(place: str) -> tuple[int, str] | None:
 def prove(sock: socket.socket, secret: str) -> None:
     """Prove the secret as the caller, and check the daemon's proof first.
 
-    Raises ConnectionRefusedError when that proof is wrong or no line comes, another OSError (TimeoutError among them)
-    when the connection fails.
+    Raises ConnectionRefusedError when that is wrong or no line comes, another OSError (as TimeoutError) for a lost connection.
     """
     ours = os.urandom(_SECRET).hex()
     sock.sendall(_line({"nonce": ours}))

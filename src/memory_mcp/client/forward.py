@@ -93,8 +93,7 @@ def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: boo
 def _confirmed(argv: Sequence[str]) -> bool:
     """Ask the person at this terminal to confirm that the words are their own.
 
-    Return whether they do (an empty line counts as yes). False, without a question, for a command that needs none, or
-    where stdin or stderr is no terminal.
+    Return whether they do (an empty line: yes). False, unasked, for a command that needs none or without a terminal.
     """
     question = question_of(argv)
     if not question or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):

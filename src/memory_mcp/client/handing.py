@@ -67,15 +67,21 @@ def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]
     Raises OSError when the connection fails, TimeoutError when there is no answer after `PATIENCE` seconds.
     """
     import _socket
+    import binascii
 
     if not hasattr(_socket, "AF_UNIX"):
         return False
+    # Hello and request in one piece: the daemon's greeting does not change the request.
+    hello = f'{{"memory-mcp":"{__version__}","kind":"rpc","pid":{os.getpid()},"cwd":{quoted(paths.here())}}}\n'
+    words = ",".join(f"{quoted(key)}:{quoted(value)}" for key, value in told.items())
+    params = f'{{"name":{quoted(name)},"told":{{{words}}},"payload":"'
+    head = f'{hello}{{"id":1,"method":"{METHOD}","params":{params}'.encode("ascii")
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         stop_after(PATIENCE)
         try:
             sock.connect(place)
-            sock.sendall(_request(name, payload, told))
+            sock.sendall(head + binascii.b2a_base64(payload, newline=False) + b'"}}\n')
             return b'"result":{"' + KEPT.encode() + b'":true}' in _second_line(sock)
         finally:
             stop_after(0)
@@ -83,22 +89,10 @@ def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]
         sock.close()
 
 
-def _request(name: str, payload: bytes, told: "Mapping[str, str]") -> bytes:
-    """Return two lines of JSON, the hello and the request, in one piece: the daemon's greeting does not change the request."""
-    import binascii
-
-    hello = f'{{"memory-mcp":"{__version__}","kind":"rpc","pid":{os.getpid()},"cwd":{quoted(paths.here())}}}\n'
-    words = ",".join(f"{quoted(key)}:{quoted(value)}" for key, value in told.items())
-    params = f'{{"name":{quoted(name)},"told":{{{words}}},"payload":"'
-    head = f'{hello}{{"id":1,"method":"{METHOD}","params":{params}'
-    return head.encode("ascii") + binascii.b2a_base64(payload, newline=False) + b'"}}\n'
-
-
 def _second_line(sock: "_socket.socket") -> bytes:
     """Return the second line that comes, the answer to the request.
 
-    The first is the daemon's greeting. b"" when the daemon closes before both are whole, or sends more than
-    `_LONGEST_ANSWER` bytes.
+    The first is the daemon's greeting. b"" when it closes before both are whole, or sends more than `_LONGEST_ANSWER` bytes.
     """
     got = b""
     while got.count(b"\n") < 2:

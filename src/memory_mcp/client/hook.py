@@ -14,18 +14,13 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 #: Clients whose payloads can be read: see `ingest/hooks/registry.py`, which is too heavy to ask here.
 CLIENTS = ("claude-code", "codex", "gemini", "opencode", "json")
 #: What a client tells of a prompt, where it takes an answer to it; all of these take one to the start of a session.
-_PROMPTS = {
-    "claude-code": "UserPromptSubmit",
-    "codex": "UserPromptSubmit",
-    "gemini": "BeforeAgent",
-    "opencode": "UserPromptSubmit",
-}
+_PROMPTS = {**dict.fromkeys(("claude-code", "codex", "opencode"), "UserPromptSubmit"), "gemini": "BeforeAgent"}
 #: Longest payload that is kept, bytes. Of a longer one the beginning is kept, which says so when it is read: nobody can read
 #: it but who looks for the reason, and so much behind it is looked at that no half of a secret is left.
 MAX_PAYLOAD, CUT_KEPT, _BEHIND = 16 * 1024 * 1024, 1024 * 1024, 64 * 1024
@@ -45,8 +40,7 @@ def main(argv: "Sequence[str]") -> int:
     """Keep the payload on standard input, print the answer to it, and return 0 whatever happens.
 
     `argv` is what follows `hook`: CLIENT [--data-dir DIR] [--config FILE]. The payload goes to the daemon or into the spool;
-    nothing is kept for an unknown client, an empty payload, a paused project or our own summarizer's session. What goes
-    wrong is one line on standard error.
+    nothing is kept for an unknown client, an empty payload, a paused project or our own summarizer. Errors are a line on stderr.
     """
     try:
         _run(list(argv))
@@ -58,9 +52,8 @@ def main(argv: "Sequence[str]") -> int:
 def _run(argv: "list[str]") -> None:
     """Keep the payload, answer it, and have it filed where a session begins or ends; raises what goes wrong.
 
-    Nothing is done, but a complaint, for an unknown client, a terminal or an empty payload; nothing at all
-    for a session of our own summarizer. What cannot be kept, or belongs to a paused project, is still
-    answered.
+    Nothing is done, but a complaint, for an unknown client, a terminal or an empty payload; nothing at all for a session of our
+    own summarizer. What cannot be kept, or belongs to a paused project, is still answered.
     """
     client, named, config = _arguments(argv)
     if client not in CLIENTS:
@@ -82,8 +75,7 @@ def _run(argv: "list[str]") -> None:
         _complain(f"unknown variable {name}; the nearest name: memory-mcp doctor")
     directory = paths.data_dir(named, file=config)
     told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
-    failed = ""
-    kept = True
+    failed, kept = "", True
     try:
         if not _is_paused(payload, directory, config):
             failed = keep(directory, client, payload, told)
@@ -136,8 +128,7 @@ def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
 def _read() -> bytes:
     """Read standard input to its end, so that the client never meets a closed pipe, and return it.
 
-    Parts that come once more than `MAX_PAYLOAD` bytes were read are dropped; the result is then longer than
-    `MAX_PAYLOAD`.
+    Parts that come once more than `MAX_PAYLOAD` bytes were read are dropped; the result is then longer than `MAX_PAYLOAD`.
     """
     parts: list[bytes] = []
     size = 0
@@ -178,34 +169,33 @@ def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]")
 def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
     """Print, as the client's JSON, what it is to tell its model, if there is anything: a briefing or quotations.
 
-    `prompt` is the name of the client's event of a prompt. A briefing names lost events first.
-    """
-    for event, tell in (("SessionStart", _briefing), (prompt, _recall)):
-        if not _may_be(payload, event):
-            continue
-        text = _told(payload, event, tell, directory, config)
-        if event == "SessionStart" and _is_on(event, config):
-            text = _with_loss(text, directory)
-        if text:
-            import json
-
-            inner = {"hookEventName": event, "additionalContext": _bounded(text)}
-            _write_all(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
-            return
-
-
-def _with_loss(text: str, directory: str) -> str:
-    """Return a briefing preceded by what is missing of the memory, both in one fence; unchanged where nothing is missing.
-
-    Where there is no briefing (""), what is missing stands alone.
+    `prompt` is the name of the client's event of a prompt. What is missing of the memory comes before a briefing, also where
+    there is none, in one fence with it. Nothing is printed where the settings switch answers off; at most `MAX_ANSWER`
+    characters are. Raises ValueError for a payload that is no JSON.
     """
     from memory_mcp import paths
 
-    if not (missing := paths.loss_told(directory)):
-        return text
-    from memory_mcp.model.fencing import fence, inside
+    for event, tell, setting, default in (("SessionStart", _briefing, "briefing", True), (prompt, _recall, "recall", False)):
+        if not _may_be(payload, event) or paths.setting("hooks", setting, default, file=config) is not True:
+            continue
+        import json
 
-    return fence(f"{missing}.\n{inside(text)}".strip())
+        told = json.loads(payload)
+        text = tell(told, directory, config) if isinstance(told, dict) and told.get("hook_event_name") == event else ""
+        if event == "SessionStart" and (missing := paths.loss_told(directory)):
+            from memory_mcp.model.fencing import fence, inside
+
+            text = fence(f"{missing}.\n{inside(text)}".strip())
+        if text:
+            from memory_mcp.model.fencing import refenced
+            from memory_mcp.model.sentinel import CLOSE
+
+            whole = refenced(text)
+            if len(whole) > MAX_ANSWER:
+                whole = refenced(whole[: MAX_ANSWER - len(CLOSE) - 1])
+            inner = {"hookEventName": event, "additionalContext": whole}
+            _write_all(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
+            return
 
 
 def _may_be(payload: bytes, *events: str) -> bool:
@@ -216,12 +206,17 @@ def _may_be(payload: bytes, *events: str) -> bool:
 def _have_filed(directory: str, config: str) -> None:
     """Start the daemon in the background where `_WORTH_A_DAEMON` payloads or more wait and none runs to file them.
 
-    Nothing is waited for: what a new session is told is rendered for the session behind it. Nothing happens where the settings
-    switch daemons off, or none can run here.
+    Nothing is waited for. Nothing happens where the settings switch daemons off, or none can run here.
     """
     from memory_mcp import paths
 
-    if paths.setting("server", "daemon", True, file=config) is not True or len(_waiting(directory)) < _WORTH_A_DAEMON:
+    if paths.setting("server", "daemon", True, file=config) is not True:
+        return
+    try:
+        waiting = os.listdir(os.path.join(paths.spool_dir(directory), "new"))
+    except OSError:
+        return
+    if len(waiting) < _WORTH_A_DAEMON:
         return
     from memory_mcp.client import door, link
 
@@ -233,47 +228,12 @@ def _have_filed(directory: str, config: str) -> None:
         link.start_aside(link.Wanted(directory, config))
 
 
-def _waiting(directory: str) -> list[str]:
-    """Return the file names in the spool's `new` folder, payloads that are not stored yet, in no order; [] where unreadable."""
-    from memory_mcp import paths
-
-    try:
-        return os.listdir(os.path.join(paths.spool_dir(directory), "new"))
-    except OSError:
-        return []
-
-
-def _told(payload: bytes, event: str, tell: "Callable[..., str]", directory: str, config: str) -> str:
-    """Return what `tell` answers to a payload of this event; "" for another event, or where answers are switched off.
-
-    Raises ValueError for a payload that is no JSON.
-    """
-    if not _is_on(event, config):
-        return ""
-    import json
-
-    told = json.loads(payload)
-    return tell(told, directory, config) if isinstance(told, dict) and told.get("hook_event_name") == event else ""
-
-
-def _is_on(event: str, config: str) -> bool:
-    """Whether the settings allow an answer to an event: briefings of new sessions (the default), or recall at prompts."""
-    from memory_mcp import paths
-
-    if event == "SessionStart":
-        return paths.setting("hooks", "briefing", True, file=config) is True
-    return paths.setting("hooks", "recall", False, file=config) is True
-
-
 def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
     """Return the project's briefing as it was rendered ahead of time, at most 80,000 bytes; "" where there is none.
 
     "" also for a session that goes on (source resume or fork), or without a project.
     """
-    if told.get("source") in _KNOWS:
-        return ""
-    project = _project(told, config)
-    if not project:
+    if told.get("source") in _KNOWS or not (project := _project(told, config)):
         return ""
     from memory_mcp import paths
 
@@ -287,8 +247,7 @@ def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
 def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
     """Return quotations that fit the prompt from a daemon that runs already; "" when none answers in time.
 
-    The time is the setting hooks.recall_deadline_ms. Only a daemon on a Unix socket is asked. "" also for a blank prompt
-    or an error of the daemon.
+    The time is hooks.recall_deadline_ms. Only a Unix socket is asked. "" also for a blank prompt or an error of the daemon.
     """
     from memory_mcp import paths
 
@@ -320,15 +279,6 @@ def _project(told: "dict[str, Any]", config: str) -> str:
     cwd = told.get("cwd")
     configured = str(paths.setting("server", "project", "", file=config))
     return caller_project(os.environ, "", cwd if isinstance(cwd, str) else "", configured)
-
-
-def _bounded(text: str) -> str:
-    """Return a text in a fence of this version, cut to `MAX_ANSWER` characters, the fence's end included."""
-    from memory_mcp.model.fencing import refenced
-    from memory_mcp.model.sentinel import CLOSE
-
-    whole = refenced(text)
-    return whole if len(whole) <= MAX_ANSWER else refenced(whole[: MAX_ANSWER - len(CLOSE) - 1])
 
 
 def _complain(text: str) -> None:

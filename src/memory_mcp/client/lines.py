@@ -93,9 +93,8 @@ class Read:
 def read(line: bytes | Cut) -> Read:
     """Read a client's line: a message to be passed on, or the error to answer it with; neither for an empty line.
 
-    Answered are lines that are too long, no UTF-8, no JSON, nested too deep, or no message of the protocol,
-    each with the id where it can be found. Lone surrogates, which no UTF-8 can carry, become U+FFFD; a byte
-    order mark is dropped.
+    Answered are lines that are too long, no UTF-8, no JSON, nested too deep, or no message of the protocol, each with the id
+    where it can be found. Lone surrogates, which no UTF-8 can carry, become U+FFFD; a byte order mark is dropped.
     """
     if isinstance(line, Cut):
         return Read(answer=too_long(_told(line.head, line.tail)))
@@ -115,17 +114,17 @@ def read(line: bytes | Cut) -> Read:
         why = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "a number is too long"
         return _refused(line, PARSE_ERROR, f"INVALID_ARGUMENT: the line is no JSON: {why}")
     if line.count(b"{") + line.count(b"[") > DEEPEST and _depth(message) > DEEPEST:
-        return _refused_message(message, _DEEP)
+        return Read(answer=refused(message, _DEEP))
     if "\\ud" in text or "\\uD" in text:
         whole = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
         mended, count = _LONE.subn("\ufffd", whole)
         if count and _LONE.search(str(_id(message))):
             # Mended, it would be another id than the client waits for.
-            return _refused_message(message, "the id has half a character in it")
+            return Read(answer=refused(message, "the id has half a character in it"))
         if count:
             line, message = mended.encode(), json.loads(mended)
     why = _wrong(message)
-    return _refused_message(message, why) if why else Read(line + b"\n", message)
+    return Read(answer=refused(message, why)) if why else Read(line + b"\n", message)
 
 
 def _wrong(message: object) -> str:
@@ -185,22 +184,14 @@ def _refused(line: bytes, code: int, why: str) -> Read:
     return Read(answer=_error(_told(line[:_KEPT], line[-_KEPT:]), code, why))
 
 
-def _refused_message(message: object, why: str) -> Read:
-    """Return a `Read` that answers a message which is JSON and cannot be passed on with the error INVALID_REQUEST and `why`.
-
-    It has the message's id, but none where the message itself answers one of ours.
-    """
-    # What answers one of ours has our id, which may be that of a call of the client's, too.
-    answers = isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
-    return Read(answer=_error(None if answers else _id(message), INVALID_REQUEST, f"INVALID_ARGUMENT: {why}"))
-
-
 def refused(message: object, why: str) -> bytes:
-    """Return the error line for a message that is JSON and cannot be taken, for the reason `why`.
+    """Return the error line (INVALID_REQUEST) for a message that is JSON and cannot be taken, for the reason `why`.
 
     It has the message's id, null for none and for an answer to one of ours.
     """
-    return _refused_message(message, why).answer
+    # What answers one of ours has our id, which may be that of a call of the client's, too.
+    answers = isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
+    return _error(None if answers else _id(message), INVALID_REQUEST, f"INVALID_ARGUMENT: {why}")
 
 
 def _told(head: bytes, tail: bytes) -> str | int | None:

@@ -89,8 +89,7 @@ class Wanted:
     def settings(self) -> dict[str, str]:
         """The caller's settings of the environment and the flags as text, to be compared with those of the daemon.
 
-        Keys are variables' names without the prefix, and `config`; settings that every caller may have of its
-        own are left out.
+        Keys are variables' names without the prefix, and `config`; settings that every caller may have of its own are left out.
         """
         found = {k: v for k, v in os.environ.items() if k.startswith(paths.PREFIX) and "__" in k}
         told = {k.removeprefix(paths.PREFIX): v for k, v in found.items() if k.removeprefix(paths.PREFIX) not in _OWN}
@@ -123,8 +122,7 @@ class Line:
     def receive(self) -> dict[str, Any]:
         """Return the next object, waiting for it.
 
-        Raises ConnectionError when the daemon has gone or its answer is too long, TimeoutError past the
-        socket's timeout, ValueError for a line that is no JSON.
+        Raises ConnectionError for a daemon that has gone or an answer too long, TimeoutError, and ValueError for no JSON.
         """
         start = 0
         while (end := self.rest.find(b"\n", start)) < 0:
@@ -213,26 +211,25 @@ def call(directory: str, method: str, params: Mapping[str, Any], deadline: float
     line = reach(Wanted(directory), "rpc", start, deadline)
     try:
         line.sock.settimeout(max(end - time.monotonic(), _POLL))
-        return converse(line, method, params, lambda _: None)
+        return converse(line, method, params)
     finally:
         line.close()
 
 
 def converse(
-    line: Line, method: str, params: Mapping[str, Any], hear: Callable[[dict[str, Any]], None], number: int = 1
+    line: Line, method: str, params: Mapping[str, Any], hear: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Call one private method on an open connection and return its result.
+    """Call one private method on an open connection and return its result; `hear` gets the messages that come before it.
 
-    `hear` gets the messages that come before the result; `number` is the request's id, which answers are not compared
-    with. Raises Refused when the daemon answers with an error, and what `Line.send` and `Line.receive` raise.
+    Raises Refused when the daemon answers with an error, and what `Line.send` and `Line.receive` raise.
     """
-    line.send({"id": number, "method": method, "params": params})
+    line.send({"id": 1, "method": method, "params": params})
     while True:
         message = line.receive()
         if "error" in message:
             error = message["error"]
-            code, message = error.get("code", "INTERNAL"), error.get("message", "")
-            raise Refused(code, message, int(error.get("status", 1)), error.get("hint", ""))
+            why = error.get("message", "")
+            raise Refused(error.get("code", "INTERNAL"), why, int(error.get("status", 1)), error.get("hint", ""))
         if "result" in message:
             result: dict[str, Any] = message["result"]
             return result
@@ -243,8 +240,7 @@ def converse(
 def starting(directory: str, end: float) -> Iterator[None]:
     """Hold the lock under which a daemon is started, waiting for it until `end` (monotonic clock, seconds).
 
-    The directory is made where it is missing. Raises Unusable where it cannot be a data directory, Unreachable when another
-    process has held the lock until then.
+    Makes a missing directory. Raises Unusable where it cannot be a data directory, Unreachable when the lock was held till then.
     """
     if why := paths.foreign(directory):
         raise Unusable(why)
@@ -321,10 +317,7 @@ def _spawn(wanted: Wanted, log: str) -> machine.Started:
 
 
 def _environ() -> dict[str, str]:
-    """Return a copy of this process's environment for a daemon, without what names this caller's project and PYTHONSTARTUP.
-
-    MALLOC_ARENA_MAX is 2 where it is not set.
-    """
+    """Return this environment for a daemon, without the caller's project and PYTHONSTARTUP; MALLOC_ARENA_MAX is 2 unless set."""
     environ = {k: v for k, v in os.environ.items() if k not in (paths.PROJECT, *paths.DECLARED, "PYTHONSTARTUP")}
     # Many threads with an arena each keep memory that one would give back.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
@@ -361,7 +354,7 @@ def _replace(wanted: Wanted, pid: int, why: str) -> None:
     try:
         line = greet(connect(wanted.directory), "rpc", wanted)
         if line.about.get("pid") == pid:
-            converse(line, "daemon/stop", {"reason": why}, lambda _: None)
+            converse(line, "daemon/stop", {"reason": why})
         line.close()
     except (OSError, ValueError, Refused):
         # It is going already; whoever listens next is asked again.

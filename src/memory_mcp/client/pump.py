@@ -89,7 +89,12 @@ class Relay:
                 self._pending.pop(json.dumps(params.get("requestId")), None)
             return line
         if method == "tools/call":
-            line = self._keyed(message, params)
+            self._calls += 1
+            meta = params.get("_meta")
+            params["_meta"] = {**(meta if isinstance(meta, dict) else {}), KEY: f"{self._name}:{self._calls}"}
+            message["params"] = params
+            # Not escaped: the daemon bounds a line as this relay does, and escapes would make it longer.
+            line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
             if len(line) > lines.LONGEST + _CHUNK:
                 # Numbers may be written longer than they came; the daemon would close the connection over it.
                 self.answers.append(lines.too_long(message["id"]))
@@ -100,15 +105,6 @@ class Relay:
         self._lasts(method, params, message)
         self._pending[name] = [line, 0, method in _GREETINGS]
         return line
-
-    def _keyed(self, message: dict[str, Any], params: dict[str, Any]) -> bytes:
-        """Put a new key into a tool call's `_meta`, in `message` too, and return its line: sent again, it is applied once."""
-        self._calls += 1
-        meta = params.get("_meta")
-        params["_meta"] = {**(meta if isinstance(meta, dict) else {}), KEY: f"{self._name}:{self._calls}"}
-        message["params"] = params
-        # Not escaped: the daemon bounds a line as this relay does, and escapes would make it longer.
-        return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
     def _lasts(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
         """Note a request that each new daemon must hear again, or that one of these is undone."""
@@ -230,8 +226,11 @@ class Pump:
         readable, writable, _ = select.select(reads, writes, [], _PAUSE if tries else None)
         if not readable and not writable:
             return not self._ended or time.monotonic() < self._leaves
-        if self._sink in writable and not self._write():
-            return False
+        if self._sink in writable:
+            try:
+                del self._to_client[: self._sink.write(self._to_client[:_PIPE])]
+            except OSError:
+                return False
         if sock is not None and sock in writable:
             self._send()
         if self._source in readable:
@@ -248,8 +247,7 @@ class Pump:
             got = b""
         if self._stands_in and got:
             self._look()
-        found = self._from_client.feed(got) if got else [self._from_client.end()]
-        for line in found:
+        for line in self._from_client.feed(got) if got else [self._from_client.end()]:
             self._to_daemon += self._relay.from_client(line)
         self._to_client += b"".join(self._relay.answers)
         self._relay.answers.clear()
@@ -267,15 +265,6 @@ class Pump:
                 self._line.sock.shutdown(1)
             except OSError:
                 self._lost()
-
-    def _write(self) -> bool:
-        """Write up to `_PIPE` waiting bytes to the client; return whether it still listens."""
-        try:
-            done = self._sink.write(self._to_client[:_PIPE])
-        except OSError:
-            return False
-        del self._to_client[:done]
-        return True
 
     def _send(self) -> None:
         assert self._line is not None
@@ -388,7 +377,8 @@ def run(wanted: link.Wanted, start: bool = True) -> int | None:
 
         stands_in = isinstance(error, link.Unusable) or ("is in use by" in str(error) and standin.alone(wanted.directory) > 0)
         # A pair of sockets is nobody's stdin on Windows.
-        if stands_in and (machine.WINDOWS or standin.reads_only(wanted.directory)):
+        reads_only = os.path.isdir(wanted.directory) and not os.access(wanted.directory, os.W_OK)
+        if stands_in and (machine.WINDOWS or reads_only):
             return None
         line = standin.begin(wanted) if stands_in else None
     signal.signal(signal.SIGINT, signal.SIG_DFL)

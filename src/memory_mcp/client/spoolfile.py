@@ -63,9 +63,8 @@ def quoted(text: str) -> str:
 def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> None:
     """Write one file of the spool, on disk once this returns; raise OSError when that fails, and then nothing of it is left.
 
-    Folders are made where there are none, but not in a folder that holds other programs' files. `by`
-    distinguishes writers of one name while they write: a hook that no longer waits, and the daemon that it
-    asked.
+    Folders are made, mode 0700, where there are none, but not in a folder that holds other programs' files; one that is a link
+    is refused. `by` distinguishes writers of one name while they write: a hook that no longer waits, and the daemon it asked.
     """
     if not os.path.isdir(spool):
         from memory_mcp import paths
@@ -73,19 +72,14 @@ def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> N
         if why := paths.foreign(os.path.dirname(spool)):
             raise OSError(why)
     for place in (os.path.dirname(spool), spool, *(os.path.join(spool, folder) for folder in ("tmp", "new"))):
-        _make(place)
+        try:
+            os.mkdir(place, 0o700)
+        except FileExistsError:
+            if place.endswith(_OURS) and os.path.islink(place):
+                raise OSError(f"{place} is a link") from None
+        except FileNotFoundError:
+            os.makedirs(place, 0o700, exist_ok=True)
     aside = os.path.join(spool, "tmp", name + by)
     with machine.Aside(os.path.join(spool, "new", name), aside, names=False) as stream:
         stream.write(head)
         stream.write(payload)
-
-
-def _make(place: str) -> None:
-    """Make a folder that is not there, mode 0700; raise OSError where one inside the data directory is a link."""
-    try:
-        os.mkdir(place, 0o700)
-    except FileExistsError:
-        if place.endswith(_OURS) and os.path.islink(place):
-            raise OSError(f"{place} is a link") from None
-    except FileNotFoundError:
-        os.makedirs(place, 0o700, exist_ok=True)

@@ -44,8 +44,3 @@ def begin(wanted: link.Wanted) -> link.Line:
     )
     theirs.close()
     return link.Line(ours)
-
-
-def reads_only(directory: str) -> bool:
-    """Whether a data directory is there and this process may only read it."""
-    return Path(directory).is_dir() and not os.access(directory, os.W_OK)

@@ -39,7 +39,6 @@ class Clients:
     """All open connections, and the time of the last use."""
 
     def __init__(self) -> None:
-        """Begin without connections; the idle time counts from now."""
         self._open: list[Client] = []
         self._touched = time.monotonic()
         self.served = 0

@@ -60,10 +60,7 @@ class Doors:
         await self.tasks.start(self._serve, door)
 
     async def _serve(self, door: "HttpDoor", *, task_status: "anyio.abc.TaskStatus[None]" = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve a door until it closes; visits to it end with it.
-
-        `task_status` is started once it answers. Raises AddressInUse or ConfigError where it cannot be bound.
-        """
+        """Serve a door, `task_status` once it answers, until it closes and its visits end. Raises AddressInUse, ConfigError."""
         self._door, self._closed = door, anyio.Event()
         try:
             await door.serve(task_status=task_status)
@@ -79,10 +76,7 @@ class Doors:
         settings'. Raises InvalidQuery when the door is open at another address, ConfigError or AddressInUse when it
         cannot be opened, ValueError for a port that is no number.
         """
-        await self._wait_while_closing()
-        if self._door is None:
-            await self.open(self._wanted(params))
-        elif not self._fits(params):
+        if not await self._is_open_at(params):
             raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --host and --port out, or stop the other one.")
         self._holders += 1
         talk.at_end.append(self._let_go)
@@ -91,15 +85,11 @@ class Doors:
     async def visit(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return in `url` an address that admits one browser once, opening the door when it is closed.
 
-        Parameters: `host` and `port`, which take the place of the settings' where the door has to be opened, and
-        `is_person` (False if left out), which becomes the visit's. Raises InvalidQuery when the door is open and a `port`
-        is named that is not its own or that goes with another `host`, ConfigError or AddressInUse when it cannot be
-        opened, ValueError for a port that is no number.
+        Parameters: `host` and `port`, in place of the settings' where the door has to be opened, and `is_person` (else False),
+        which becomes the visit's. Raises InvalidQuery when the door is open and a `port` is named that is not its own or that
+        goes with another `host`, ConfigError or AddressInUse when it cannot be opened, ValueError for a port that is no number.
         """
-        await self._wait_while_closing()
-        if self._door is None:
-            await self.open(self._wanted(params))
-        elif params.get("port") and not self._fits(params):
+        if not await self._is_open_at(params) and params.get("port"):
             raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --port out.")
         # An address that means every interface is bound, not visited.
         url = self.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
@@ -114,30 +104,23 @@ class Doors:
         if self._door is not None and not self._holders and not self.lasting and idle is not None and idle > idle_s:
             self._door.stop()
 
-    async def _wait_while_closing(self) -> None:
-        """Wait until a door that is closing is closed; return at once where none is closing, also where one is open."""
+    async def _is_open_at(self, params: Mapping[str, Any]) -> bool:
+        """Open the door at the requested `host` and `port` (else the settings') where none is open; wait first while one closes.
+
+        Return whether the open door is at the requested host and port; those left out fit any. Raises what `open` raises, and
+        ValueError for a port that is no number.
+        """
         if self._door is not None and self._door.is_closing:
             await self._closed.wait()
-
-    def _wanted(self, params: Mapping[str, Any]) -> ServerSettings:
-        """Return the settings with the host and port that the request names; raise ValueError for a port that is no number."""
-        return replace(
-            self._settings,
-            http_host=str(params.get("host") or self._settings.http_host),
-            http_port=self._settings.http_port if params.get("port") is None else int(params["port"]),
-        )
-
-    def _fits(self, params: Mapping[str, Any]) -> bool:
-        """Whether the open door is at the requested host and port; those left out fit any."""
-        assert self._door is not None
-        host, port = params.get("host") or self._asked_host, params.get("port") or self._door.address[1]
-        return (host, port) == (self._asked_host, self._door.address[1])
+        host, port = params.get("host"), params.get("port")
+        if self._door is None:
+            number = self._settings.http_port if port is None else int(port)
+            await self.open(replace(self._settings, http_host=str(host or self._settings.http_host), http_port=number))
+            return True
+        return (not host or host == self._asked_host) and (not port or port == self._door.address[1])
 
     def _let_go(self) -> None:
-        """Count one caller of `hold` less; after the last one close the door.
-
-        It stays open by the settings, or where a browser was given an address to visit.
-        """
+        """Count one caller of `hold` less; close the door after the last, unless settings or a visited address keep it open."""
         self._holders -= 1
         if not self._holders and not self.lasting and self._door is not None and self.visits.idle_s() is None:
             self._door.stop()

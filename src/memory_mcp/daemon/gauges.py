@@ -18,10 +18,7 @@ def exposition(app: App) -> str:
 
 
 def readings(app: App) -> metrics.Readings:
-    """Return the gauges by name, each by its label ("" for a gauge without labels).
-
-    An index that is not there has 0 documents and bytes. The store is read for it.
-    """
+    """Return the gauges by name, each {label or "": number}; an index that is not there has 0 documents and bytes."""
     stats = app.storage.stats(text=False)
     segments = app.tree.tally().segments
     levels = {str(level): float(len(app.storage.toc.ids_at(level))) for level in _PERIODS}
@@ -41,8 +38,7 @@ def readings(app: App) -> metrics.Readings:
 def _indexes(app: App) -> dict[str, dict[str, float]]:
     """Return the gauges of the keyword and vector indexes by name and label.
 
-    One that is not there has 0 documents (labels toc_node and grip) and bytes, and no other figure; seconds of a rebuild
-    are there only after one.
+    A missing one has 0 documents (labels toc_node and grip) and bytes, and nothing else; seconds of a rebuild come after one.
     """
     told: dict[str, dict[str, float]] = {}
     for name in NAMES:

@@ -64,21 +64,12 @@ class HttpDoor:
         max_body: int = MAX_BODY,
         pages: "tuple[Memory, Visits] | None" = None,
     ) -> None:
-        """Prepare the door; nothing is bound before `serve`.
+        """Prepare the door of `server` (MCP); nothing is bound before `serve`.
 
-        Args:
-            server: The MCP server behind `/mcp` and `/sse`.
-            settings: Host, port, token and allowed hosts.
-            data_dir: Where the token is kept, unless the settings have one.
-            health: Returns what `/health` says besides version, process and uptime.
-            metrics: Returns the text of `/metrics`.
-            take_hook: Takes a client's name and the payload of a hook.
-            max_body: Largest request body, bytes.
-            pages: The memory and the visits of the explorer; None: no pages are served.
-
-        Raises:
-            ConfigError: The address must not be bound, or the token cannot be used.
-
+        The token is in `data_dir` unless the settings have one. `health` returns what `/health` says besides version, process
+        and uptime, `metrics` the text of `/metrics`; `max_body` is the largest request body (bytes). `pages` are the memory and
+        the visits of the explorer; None: no pages. Raises ConfigError for an address that must not be bound or an unusable
+        token.
         """
         check_address(settings)
         self._settings, self._server = settings, server
@@ -113,10 +104,7 @@ class HttpDoor:
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Bind the address and serve until `stop` or cancellation; `task_status` is started once requests are answered.
 
-        Raises:
-            AddressInUse: Another program uses the port.
-            ConfigError: The host is not an address of this machine.
-
+        Raises AddressInUse where another program uses the port, ConfigError where the host is no address of this machine.
         """
         listener = bind(self._settings.http_host, self._settings.http_port)
         self.address = listener.getsockname()[:2]
@@ -276,26 +264,17 @@ def check_address(settings: ServerSettings) -> None:
     """Raise ConfigError for a non-loopback host unless the settings name a token and allowed hosts; else log a warning."""
     if settings.http_host in LOOPBACK:
         return
-    missing = [
-        f"server.{key}"
-        for key, value in (("http_token", settings.http_token), ("http_allowed_hosts", hosts_of(settings)))
-        if not value
-    ]
-    if missing:
+    needed = {"server.http_token": settings.http_token, "server.http_allowed_hosts": hosts_of(settings)}
+    if missing := " and ".join(key for key, value in needed.items() if not value):
         hint = "Use server.http_host = 127.0.0.1, or set both; the connection is not encrypted, so keep a tunnel around it."
-        raise ConfigError(
-            f"server.http_host = {settings.http_host} is reachable from outside and needs {' and '.join(missing)}", hint
-        )
+        raise ConfigError(f"server.http_host = {settings.http_host} is reachable from outside and needs {missing}", hint)
     log.warning("the HTTP door is open to the network on %s, unencrypted", settings.http_host)
 
 
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket that listens on the address; port 0 takes any free one.
 
-    Raises:
-        AddressInUse: Another program uses the port.
-        ConfigError: `host` is not an address of this machine, or it cannot be bound.
-
+    Raises AddressInUse where another program uses the port, ConfigError where it cannot be bound otherwise.
     """
     try:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -313,7 +292,6 @@ def bind(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             hint = "Choose another one, or 0 for any: --port N, or the setting server.http_port."
             raise AddressInUse(f"port {port} of {host} is in use by another program", hint) from error
-        raise ConfigError(
-            f"{host} port {port} cannot be bound: {error.strerror}", "Set server.http_host and server.http_port."
-        ) from error
+        hint = "Set server.http_host and server.http_port."
+        raise ConfigError(f"{host} port {port} cannot be bound: {error.strerror}", hint) from error
     return listener

@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,21 +40,21 @@ class Intake:
     def __init__(self, spool: str) -> None:
         """Take payloads for the folder `spool`, which is made with the first one.
 
-        Only the owner of the data directory may do so: files that a killed owner was writing, which it acknowledged to
-        nobody, are removed.
+        Only the owner of the data directory may: files that a killed owner was writing, acknowledged to nobody, are removed.
         """
         for aside in (Path(spool) / "tmp").glob(f"*{_OURS}"):
             with suppress(OSError):
                 aside.unlink()
         self._spool = spool
+        self._rules: Payloads | None = None
         self._loading = threading.Lock()
+        self._limiter = anyio.CapacityLimiter(_AT_ONCE)
 
     async def keep(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Write a hook's payload, without its secrets, into the spool and return {"kept": True}; it is on disk then.
 
-        Parameters are the `name` of its file, the `payload` in base 64, and `told` as in `spoolfile.header`, of which
-        only project_dir and cwd are taken. Raises InvalidQuery when the name or the payload cannot be read, StorageError
-        when the payload cannot be written.
+        Parameters are the `name` of its file, the `payload` in base 64, and `told` as in `spoolfile.header`, only project_dir
+        and cwd of it. Raises InvalidQuery for an unreadable name or payload, StorageError when it cannot be written.
         """
         try:
             name, payload = str(params["name"]), binascii.a2b_base64(str(params["payload"]))
@@ -93,16 +92,8 @@ class Intake:
     def _payloads(self) -> "Payloads":
         """The rules that clean payloads, loaded by the first thread that asks while others wait."""
         with self._loading:
+            if self._rules is None:
+                from memory_mcp.ingest.payloads import Payloads
+
+                self._rules = Payloads()
             return self._rules
-
-    @cached_property
-    def _rules(self) -> "Payloads":
-        """The rules that clean payloads, loaded when first used."""
-        from memory_mcp.ingest.payloads import Payloads
-
-        return Payloads()
-
-    @cached_property
-    def _limiter(self) -> anyio.CapacityLimiter:
-        """The limiter that lets two threads clean payloads at once, apart from the threads of all other work."""
-        return anyio.CapacityLimiter(_AT_ONCE)

@@ -21,10 +21,7 @@ class _Rotated(logging.handlers.RotatingFileHandler):
     """Also points standard output and error at the file it writes to, after each rotation again."""
 
     def _open(self) -> io.TextIOWrapper:
-        """Open the log file to append to it, made with mode 0600 if missing.
-
-        Raise OSError where it is a link, which leads elsewhere.
-        """
+        """Open the log file to append to it, made with mode 0600 if missing; raise OSError where it is a link."""
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | machine.NO_LINK, 0o600)
         return open(descriptor, "a", encoding=self.encoding)  # noqa: PTH123 - a descriptor, no path
 

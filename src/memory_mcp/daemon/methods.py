@@ -35,8 +35,7 @@ class Methods:
     ) -> None:
         """Make the methods of one memory.
 
-        `execute` runs a command line on the open App, `status` returns what `daemon status` shows, and `stop` ends the
-        daemon for a reason.
+        `execute` runs a command line on the App, `status` returns what `daemon status` shows, `stop` ends the daemon.
         """
         self._doors = doors
         self._service = service
@@ -97,10 +96,9 @@ class Methods:
     async def store(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Store a file of events that the caller's process read and cleaned.
 
-        Return how many were `new` and how many `known` already. The parameter `name` is the file's name in the spool's
-        folder of imports. It is stored slice by slice, each when searches have had their turn and few events wait for the
-        tree, and the positions of its importer are stored after all of it. Raises what `handover.slices` raises for a
-        wrong name or file; slices stored before that stay.
+        Return how many were `new` and how many `known` already. The parameter `name` is the file's name in the spool's folder of
+        imports. It is stored in slices, each when searches have had their turn and few events wait for the tree, then the
+        positions of its importer. Raises what `handover.slices` raises for a wrong name or file; slices stored before that stay.
         """
         # An import lasts as long as its connection; what can wait, waits.
         if self._service.import_goes_on(id(talk)):
@@ -135,9 +133,9 @@ class Methods:
     async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
         """Wait until everything stored so far is in the tree and the indexes and these are on disk.
 
-        Return `holdings`, see `App.holdings`. Meanwhile the caller gets a message with each change: `left` (events),
-        `indexed` and `to_index` (documents). It also ends the caller's import. Raises StorageError when filing fails and
-        fails again; what was stored stays.
+        Return `holdings`, see `App.holdings`. The caller gets a message with each change: `left` (events), `indexed` and
+        `to_index` (documents). It also ends the caller's import. Raises StorageError when filing fails twice; what was stored
+        stays.
         """
         # Opens the store where it is not open yet.
         awaited = Awaited(await self._host.write(lambda app: app.storage.events.last_seq()))
@@ -170,8 +168,7 @@ class Methods:
     async def ask(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the response, as JSON values, of the reading request called `name` with `arguments`.
 
-        It is cancelled when the caller disconnects. Raises InvalidQuery for an unknown or writing request, or wrong
-        arguments, and what the request raises.
+        Cancelled when the caller disconnects. Raises InvalidQuery for an unknown or writing request or wrong arguments.
         """
         # Loaded with the first: a start does not wait for them.
         from memory_mcp.requests.registry import answer, reading

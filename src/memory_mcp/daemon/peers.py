@@ -6,7 +6,7 @@ A browser that is started with an address shows it to every user in the list of 
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 _Address = tuple[str, int]
@@ -15,39 +15,22 @@ _Address = tuple[str, int]
 def is_another_users(peer: _Address | None, own: _Address | None, tables: Path = Path("/proc/net")) -> bool:
     """Return whether another user than this process's made a connection; False where that cannot be known.
 
-    Args:
-        peer: Address and port from which it comes.
-        own: Address and port at which it was taken.
-        tables: Directory of the kernel's lists of sockets.
-
+    It comes from `peer` and was taken at `own`, each (host, port); `tables` is the directory of the kernel's lists of sockets.
     """
     if peer is None or own is None or not hasattr(os, "geteuid"):
         return False
-    users = {uid for name in ("tcp", "tcp6") for uid in _users(tables / name, peer, own)}
+    # The peer's socket has its own address first; the list names the user who made it.
+    sought = [[_spelled(*peer, mapped), _spelled(*own, mapped)] for mapped in (False, True)]
+    users = set()
+    for name in ("tcp", "tcp6"):
+        with suppress(OSError):
+            sockets = [line.split() for line in (tables / name).read_text(encoding="ascii").splitlines()[1:]]
+            users |= {int(fields[7]) for fields in sockets if fields[1:3] in sought}
     return bool(users) and os.geteuid() not in users
 
 
-def _users(table: Path, peer: _Address, own: _Address) -> Iterator[int]:
-    """Yield the user ids of sockets whose own address is `peer` and whose remote one is `own`, in one of the kernel's lists.
-
-    Yield nothing if the list cannot be read.
-    """
-    sought = [(_spelled(*peer, mapped), _spelled(*own, mapped)) for mapped in (False, True)]
-    try:
-        lines = table.read_text(encoding="ascii").splitlines()[1:]
-    except OSError:
-        return
-    for line in lines:
-        fields = line.split()
-        if (fields[1], fields[2]) in sought:
-            yield int(fields[7])
-
-
 def _spelled(host: str, port: int, mapped: bool) -> str:
-    """Return HOST:PORT in hexadecimal as the lists spell it, "" for a host that is no address.
-
-    `mapped`: IPv4 as an IPv6 socket has it.
-    """
+    """Return HOST:PORT in hexadecimal as the lists spell it (`mapped`: of IPv6 sockets), "" for a host that is no address."""
     try:
         packed = socket.inet_pton(socket.AF_INET6, host) if ":" in host else socket.inet_pton(socket.AF_INET, host)
     except OSError:

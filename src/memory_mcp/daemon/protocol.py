@@ -33,8 +33,7 @@ async def speak(server: MemoryServer, stream: anyio.abc.SocketStream, lines: Lin
     def see(request: types.JSONRPCRequest) -> None:
         """Note how the client's first request names itself, and its era.
 
-        Name, version and protocol revision are cut to 100, 50 and 20 characters; "" for what it does not tell. Does
-        nothing once the name is known.
+        Name, version and protocol revision are cut to 100, 50 and 20 characters; "" for none. Nothing once the name is known.
         """
         if not client.name:
             params = request.params or {}

@@ -19,11 +19,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from memory_mcp import metrics
 from memory_mcp.client import lines
-from memory_mcp.daemon.security import Refusal, send_json
+from memory_mcp.daemon.security import Refusal, send_whole
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.server.caller import CALLER, Caller
 from memory_mcp.server.errors import as_ours, hint_of
@@ -44,18 +44,9 @@ STATUS = {
     "UNAVAILABLE": 503,
 }
 
+#: Takes a client's name and the payload of a hook; its answer, if it is a mapping, is the answer to the hook.
 TakeHook = Callable[[str, bytes], Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Handlers of the routes that are not MCP: health, metrics and hooks."""
-
-    health: Callable[[], dict[str, Any]]
-    metrics: Callable[[], str]
-    #: Takes a client's name and a payload; its answer, if it is a mapping, is the answer to the hook.
-    take_hook: TakeHook
 
 
 def route_of(path: str) -> str:
@@ -67,13 +58,22 @@ def route_of(path: str) -> str:
     return "/hooks" if path.startswith("/hooks/") else "other"
 
 
-def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[BaseRoute] = (), **transport: Any) -> Starlette:
-    """Return the application, with the explorer's pages; `transport` goes to the library's manager of sessions.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Handlers of the routes that are not MCP: health, metrics and hooks."""
+
+    health: Callable[[], dict[str, Any]]
+    metrics: Callable[[], str]
+    take_hook: TakeHook
+
+
+def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[BaseRoute]) -> Starlette:
+    """Return the application: MCP, health, the text of metrics, hooks and the explorer's pages.
 
     The library's checks of Host and Origin are left off: they know no name without a port, and ours come
     before every route. What health, metrics and hooks raise is answered as JSON.
     """
-    manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, **transport)
+    manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body)
     sse = _Sse(server, max_body)
 
     @asynccontextmanager
@@ -103,10 +103,7 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
         Route("/hooks/{client}", answered(hook), methods=["POST"]),
         *pages,
     ]
-    app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: _plain})
-    # A redirect would lead to wherever the Host header says.
-    app.router.redirect_slashes = False
-    return app
+    return application(found, lifespan, "Routes are /mcp, /sse, /health, /metrics and /hooks/CLIENT.")
 
 
 async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, Any]:
@@ -122,15 +119,24 @@ async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, 
     return answer if isinstance(answer, dict) else {}
 
 
-async def _plain(_: Request, error: Exception) -> Response:
-    """Return the JSON refusal for an unknown route (NOT_FOUND) or a method that a route does not take (405, INVALID_ARGUMENT)."""
-    assert isinstance(error, HTTPException)
-    known = "Routes are /mcp, /sse, /health, /metrics and /hooks/CLIENT."
-    if error.status_code == 405:
-        refusal = Refusal(405, "INVALID_ARGUMENT", "this route takes another method", known)
-    else:
-        refusal = Refusal(error.status_code, "NOT_FOUND", "no such route", known)
-    return Response(refusal.body(), refusal.status, dict(error.headers or {}), "application/json")
+def application(found: Sequence[BaseRoute], lifespan: Lifespan[Starlette], known: str) -> Starlette:
+    """Return an application of routes that redirects nothing; `known` names the routes as the next step of a refusal.
+
+    An unknown route is refused as JSON with NOT_FOUND, a method that a route does not take with 405 and INVALID_ARGUMENT.
+    """
+
+    async def refuse(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if error.status_code == 405:
+            refusal = Refusal(405, "INVALID_ARGUMENT", "this route takes another method", known)
+        else:
+            refusal = Refusal(error.status_code, "NOT_FOUND", "no such route", known)
+        return Response(refusal.body(), refusal.status, dict(error.headers or {}), "application/json")
+
+    app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: refuse})
+    # A redirect would lead to wherever the Host header says.
+    app.router.redirect_slashes = False
+    return app
 
 
 def answered(endpoint: Endpoint) -> Endpoint:
@@ -157,7 +163,6 @@ class Mended:
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        """Pass requests on to `app`, with their messages repaired."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -179,7 +184,7 @@ class Mended:
         body = await request.body()
         found = lines.read(body)
         if found.answer:
-            await send_json(send, 400, found.answer.rstrip())
+            await send_whole(send, 400, found.answer.rstrip(), b"application/json", ())
             return
         given: list[Message] = [{"type": "http.request", "body": found.line or body, "more_body": False}]
 
@@ -231,8 +236,7 @@ class Connection:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request as the caller of the project that its header names.
 
-        A stream (GET) ends with `end_streams`, any other request with `end_calls`; a wrong project header
-        gets 400.
+        A stream (GET) ends with `end_streams`, any other request with `end_calls`; a wrong project header gets 400.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)

@@ -7,9 +7,9 @@ process; no method takes a path to open.
 import io
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
@@ -27,16 +27,8 @@ log = logging.getLogger(__name__)
 _PIECE = 16_384
 
 
-class Lines(Protocol):
-    """Whole lines of a connection."""
-
-    def __aiter__(self) -> "Lines":
-        """Return itself."""
-        ...
-
-    async def __anext__(self) -> bytes | lines.Cut:
-        """Return the next line, a Cut for one that is too long; raise StopAsyncIteration when the caller has disconnected."""
-        ...
+#: Whole lines of a connection, a Cut for one that is too long; they end when the caller has disconnected.
+Lines = AsyncIterator[bytes | lines.Cut]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +45,6 @@ class Conversation:
     async def tell(self, message: Mapping[str, Any]) -> None:
         """Send one line of JSON to the caller; raises anyio's errors of a stream where it has disconnected."""
         await self.stream.send(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
-
-    def tell_from_thread(self, message: Mapping[str, Any]) -> None:
-        """Send one line of JSON from a worker thread and wait until it is sent; raise BrokenPipeError when that fails."""
-        try:
-            anyio.from_thread.run(self.tell, message)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:
-            raise BrokenPipeError from error
 
 
 #: A method: takes the conversation and the parameters, and returns the result as JSON values.
@@ -102,9 +87,8 @@ class Private:
     async def _answer(self, talk: Conversation, line: bytes | lines.Cut) -> None:
         """Answer one request with {id, result} or {id, error}; an error has code, message, hint and (exit) status.
 
-        An unknown method and a line that is too long are an InvalidQuery; any other exception, as for a line that is no
-        JSON, is logged and answered as INTERNAL, without a hint. Raises anyio's errors of a stream where the caller has
-        disconnected.
+        An unknown method and a line that is too long are an InvalidQuery; any other exception, as for a line that is no JSON,
+        is logged and answered as INTERNAL, without a hint. Raises anyio's errors of a stream where the caller has disconnected.
         """
         number: Any = None
         try:
@@ -154,10 +138,7 @@ class Pipe(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Buffer the text and return its length; send a full buffer, and standard error at each line.
-
-        Raises BrokenPipeError where the caller has disconnected.
-        """
+        """Buffer the text, return its length; send a full buffer, and stderr's lines. BrokenPipeError if the caller has gone."""
         self._waiting.append(text)
         self._size += len(text)
         if self._size >= _PIECE or (self._name == "err" and "\n" in text):
@@ -168,4 +149,7 @@ class Pipe(io.TextIOBase):
         """Send the buffered text from a worker thread; raise BrokenPipeError when the caller has disconnected."""
         if self._waiting:
             text, self._waiting, self._size = "".join(self._waiting), [], 0
-            self._talk.tell_from_thread({self._name: text})
+            try:
+                anyio.from_thread.run(self._talk.tell, {self._name: text})
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:
+                raise BrokenPipeError from error

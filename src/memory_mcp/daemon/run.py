@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,18 +58,10 @@ _LAST_WORDS = 0.1
 def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
     """Run the daemon of a data directory until it is idle or is asked to end; return the exit status, 0.
 
-    It locks the directory, listens, logs to a file and changes the working directory of this process. Where a
-    daemon owns the directory, it is waited for `_SUCCESSION` seconds.
-
-    Args:
-        settings: The settings in force.
-        told: The settings of the start as callers spell theirs, to compare with them.
-        execute: Runs a command line on the open App.
-
-    Raises:
-        StorageLocked: Another process owns the directory.
-        OSError: There is no way to listen.
-
+    It locks the directory, listens, logs to a file and changes the working directory of this process. Where a daemon owns the
+    directory, it is waited for `_SUCCESSION` seconds. `told` are the settings of the start as callers spell theirs, to compare
+    with them; `execute` runs a command line on the open App. Raises StorageLocked where another process owns the directory,
+    OSError where there is no way to listen.
     """
     directory = settings.storage.directory.absolute()
     wait = _SUCCESSION if owner(directory).get("kind") == DAEMON else 0.0
@@ -142,10 +135,7 @@ class _Daemon:
         metrics.start()
 
     async def run(self) -> None:
-        """Serve until `stop`, then close everything in order.
-
-        The process is ended after `_END` seconds if that takes longer.
-        """
+        """Serve until `stop`, then close everything in order; the process is ended after `_END` seconds if that takes longer."""
         import anyio
 
         async with anyio.create_task_group() as tasks:
@@ -158,7 +148,7 @@ class _Daemon:
                 tasks.start_soon(self._open_http)
             await self._ending.wait()
             log.info("ending: %s", self._why)
-            _give_up_after(_END)
+            threading.Thread(target=_give_up, name="end", daemon=True).start()
             with suppress(OSError):
                 door.forget(self._directory)
             await anyio.sleep(_LAST_WORDS)
@@ -245,7 +235,9 @@ class _Daemon:
                 logging.shutdown()
                 os._exit(1)
             self._doors.close_unvisited(self._settings.server.idle_exit_secs)
-            if self._outdated():
+            # Clients take the next daemon with their next call; those of the HTTP door cannot start one.
+            under_way = self._service.host.calls or self._doors.url or self._clients.commands() or self._work()
+            if not under_way and self._in_force.state().changed:
                 self.stop("the settings file changed")
             if self._service.host.opened is not None and damage_met(self._lock.directory):
                 self.stop("the store is damaged; the next start saves what is whole")
@@ -264,22 +256,24 @@ class _Daemon:
         visited = self._doors.visits.idle_s()
         return self._clients.idle_s() if visited is None else min(self._clients.idle_s(), visited)
 
-    def _outdated(self) -> bool:
-        """Whether the settings file changed and nothing is under way: clients take the next daemon with their next call.
-
-        Clients of the HTTP door cannot start one, so while it is open this is False.
-        """
-        under_way = self._service.host.calls or self._doors.url or self._clients.commands() or self._work()
-        return not under_way and bool(self._in_force.state().changed)
-
     def _http_door(self, settings: ServerSettings) -> "HttpDoor":
         """Return a door for the settings, not bound yet; raises ConfigError where the address or the token cannot be used."""
+        import anyio
+
+        from memory_mcp.daemon.gauges import exposition
         from memory_mcp.daemon.http import HttpDoor
         from memory_mcp.web.memory import Memory
 
-        pages = (Memory(self._service.host, self._process, self._pulse), self._doors.visits)
-        directory = Path(self._directory)
-        return HttpDoor(self._assembled(), settings, directory, self._health, self._metrics, self._take_hook, pages=pages)
+        pages = (Memory(self._service.host, partial(anyio.to_thread.run_sync, self.status), self._pulse), self._doors.visits)
+        return HttpDoor(
+            self._assembled(),
+            settings,
+            Path(self._directory),
+            lambda: {"clients": len(self._clients), "events_to_file": self._service.pending},
+            lambda: exposition(self._service.host.app()),
+            self._take_hook,
+            pages=pages,
+        )
 
     async def _open_http(self) -> None:
         """Open the HTTP door as the settings say; a MemoryMcpError is only logged, and `daemon status` shows it."""
@@ -288,28 +282,12 @@ class _Daemon:
         except MemoryMcpError as error:
             log.error("HTTP is off: %s", error)  # noqa: TRY400 - the text says it all
 
-    async def _process(self) -> Mapping[str, Any]:
-        """Return the state of the process, `status`, gathered in a thread, for the explorer's pages."""
-        import anyio
-
-        return await anyio.to_thread.run_sync(self.status)
-
     def _pulse(self) -> "Pulse":
         """Return the memory's version, last event and change of the tree; zeros while nothing is open."""
         from memory_mcp.web.memory import Pulse
 
         app = self._service.host.opened
         return Pulse() if app is None else Pulse(app.storage.events.last_seq(), app.storage.toc.version())
-
-    def _health(self) -> dict[str, Any]:
-        """Return the daemon's own part of `/health`: `clients` (open connections) and `events_to_file` (not in the tree yet)."""
-        return {"clients": len(self._clients), "events_to_file": self._service.pending}
-
-    def _metrics(self) -> str:
-        """Return the text of `/metrics`; opens the store where it is not open."""
-        from memory_mcp.daemon.gauges import exposition
-
-        return exposition(self._service.host.app())
 
     def _take_hook(self, client: str, payload: bytes) -> None:
         """Write a payload that came over HTTP into the spool and count it as a use; raises OSError when it cannot be kept."""
@@ -334,13 +312,13 @@ class _Daemon:
         """Return what `daemon status` shows, as JSON values, all keys at any time.
 
         `clients` and `commands` are lists as in `Clients`, `queues` holds counts, `stays_for` words as `_work`,
-        `settings_changed` names. Texts are "" where there is nothing: `settings_unusable`, `http` (URL), `missing`,
-        `last_error`.
+        `settings_changed` names. "" for nothing: `settings_unusable`, `http` (URL), `missing`, `last_error`.
         """
         from memory_mcp.daemon.gauges import spooled
         from memory_mcp.policy.stopping import at_work
 
-        host = self._service.host
+        host, waiting = self._service.host, spooled(self._directory)
+        queues = {"events_to_file": self._service.pending, "spool": waiting, "calls": host.calls, "searches": at_work()}
         return {
             "running": True,
             "pid": os.getpid(),
@@ -352,12 +330,7 @@ class _Daemon:
             "commands": self._clients.commands(),
             "idle_exit_s": self._settings.server.idle_exit_secs,
             "stays_for": self._work(),
-            "queues": {
-                "events_to_file": self._service.pending,
-                "spool": spooled(self._directory),
-                "calls": host.calls,
-                "searches": at_work(),
-            },
+            "queues": queues,
             "deriving": self._service.deriving,
             "indexing": self._service.indexing,
             "settings_changed": list(self._in_force.state().changed),
@@ -371,17 +344,12 @@ class _Daemon:
         }
 
 
-def _give_up_after(seconds: float) -> None:
-    """Start a thread that kills the child processes and ends this process with status 0 after `seconds`; return at once."""
-
-    def end() -> None:
-        """Wait `seconds`, then kill the child processes and end the process at once, with status 0."""
-        time.sleep(seconds)
-        log.warning("ended without waiting any longer; the next start goes on from what is committed")
-        kill_all()
-        os._exit(0)
-
-    threading.Thread(target=end, name="end", daemon=True).start()
+def _give_up() -> None:
+    """Wait `_END` seconds, then kill the child processes and end this process at once, with status 0."""
+    time.sleep(_END)
+    log.warning("ended without waiting any longer; the next start goes on from what is committed")
+    kill_all()
+    os._exit(0)
 
 
 def _save_anew(app: "App") -> None:

@@ -62,18 +62,9 @@ class Refusal:
         await send_whole(send, self.status, self.body(), kind, self.headers)
 
 
-async def send_json(send: Send, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
-    """Send a whole response whose `body` is JSON, which nobody may keep (no-store), with further headers."""
-    await send_whole(send, status, body, b"application/json", headers)
-
-
 async def send_whole(send: Send, status: int, body: bytes, kind: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
     """Send a whole response of a media type, which nobody may keep (no-store), with further headers."""
-    fixed = [
-        (b"content-type", kind),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-    ]
+    fixed = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
     await send({"type": "http.response.body", "body": body})
 
@@ -101,8 +92,7 @@ class Rules:
     def refuse(self, scope: Scope) -> Refusal | None:
         """Return the refusal of the first check of the headers that fails; None when all pass.
 
-        In order: Host (421), Origin (403) and token (401), or for pages the visit (403); last the length
-        (400, 413). A visit that is found is put into the scope.
+        In order: Host (421), Origin (403), token (401), or for pages the visit (403), put into the scope; length (400, 413).
         """
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or not self._is_ours(hosts[0].lower()):
@@ -110,10 +100,12 @@ class Rules:
             return Refusal(421, "PERMISSION_DENIED", "the Host header names another server", hint)
         if self.visits is not None and scope["path"].startswith(PAGES):
             return self._refuse_visitor(scope, self.visits) or self._refuse_length(scope)
-        if not self._origin(_values(scope, b"origin")):
+        origins = _values(scope, b"origin")
+        origin = _ORIGIN.match(origins[0].lower()) if len(origins) == 1 else None
+        if origins and (origin is None or not self._is_ours(origin[1])):
             hint = "Pages of other sites have no access; name the host in server.http_allowed_hosts if it is yours."
             return Refusal(403, "PERMISSION_DENIED", "the Origin header names another site", hint)
-        if not self._token(_values(scope, b"authorization")):
+        if self.token is not None and not _proves(_values(scope, b"authorization"), self.token):
             hint = f"Send 'Authorization: Bearer TOKEN'; the token is in {self.token_place}."
             challenge = ((b"www-authenticate", b'Bearer realm="memory-mcp"'),)
             return Refusal(401, "UNAUTHENTICATED", "the bearer token is missing or wrong", hint, challenge)
@@ -122,9 +114,8 @@ class Rules:
     def _refuse_visitor(self, scope: Scope, visits: Visits) -> Refusal | None:
         """Return the refusal (403) of a browser that was not let in, or that another page made ask; None for any other.
 
-        A visit that is found is put into the scope. Browsers say in `Sec-Fetch-Site` who made them ask, older ones in `Origin`
-        alone; another port of the same host is another origin. An address with a ticket may be followed from any page, but by
-        this user alone.
+        A visit found is put into the scope. Browsers say in `Sec-Fetch-Site` who made them ask, older ones in `Origin`; another
+        port of the same host is another origin. An address with a ticket may be followed from any page, but by this user alone.
         """
         ticket = scope["path"].removeprefix(ENTER) if scope["path"].startswith(ENTER) else ""
         enters = scope["method"] == "GET" and ticket != "" and "/" not in ticket
@@ -169,24 +160,16 @@ class Rules:
         hint = "Send less at once."
         return Refusal(413, "RESOURCE_EXHAUSTED", f"the request body is larger than {self.max_body} bytes", hint)
 
-    def _origin(self, given: list[str]) -> bool:
-        """Whether there is no Origin header, or exactly one and it names this server."""
-        if not given:
-            return True
-        found = _ORIGIN.match(given[0].lower())
-        return len(given) == 1 and found is not None and self._is_ours(found[1])
-
     def _is_ours(self, authority: str) -> bool:
         """Whether a host, with or without a port, is loopback or an allowed one."""
         parts = _parts(authority)
         return parts is not None and (parts in self._allowed or (parts[0], "") in self._allowed)
 
-    def _token(self, given: list[str]) -> bool:
-        """Whether exactly one Authorization header is Bearer with the token (constant time); True where no token is required."""
-        if self.token is None:
-            return True
-        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode("latin-1"), self.token.encode())
+
+def _proves(given: list[str], token: str) -> bool:
+    """Whether there is exactly one Authorization header, and it is Bearer with the token, compared in constant time."""
+    scheme, _, told = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    return scheme.lower() == "bearer" and hmac.compare_digest(told.strip().encode("latin-1"), token.encode())
 
 
 def _parts(authority: str) -> tuple[str, str] | None:
@@ -212,8 +195,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that passes the rules, once its body is read; refuse any other.
 
-        Raise ValueError for anything but HTTP. A client that leaves before its body is whole is not answered.
-        Lifespan events are passed on.
+        Raises ValueError for anything but HTTP and lifespan. A client that leaves before its body is whole is not answered.
         """
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
@@ -268,10 +250,7 @@ class _Body:
         return self._size > self._bound
 
     async def read(self) -> None:
-        """Read all of the body; of one that is too large only up to `_SWALLOWED` times the bound, which is thrown away.
-
-        Sets `gone` where the client leaves first.
-        """
+        """Read the body; one too large is thrown away, up to `_SWALLOWED` bounds. Sets `gone` where the client leaves first."""
         chunks: list[bytes] = []
         while self._size <= _SWALLOWED * self._bound:
             message = await self._receive()

@@ -6,6 +6,7 @@ Invariants
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,29 +40,20 @@ class InForce:
 
     def state(self) -> State:
         """Return how the file differs from the settings in force, reading it again if it changed since the last call."""
-        stamp = self._look()
-        if stamp != self._stamp:
-            self._stamp = stamp
-            self._state = self._read()
-        return self._state
-
-    def _look(self) -> tuple[int, ...]:
-        """Return the time of change (ns), size and inode number of the settings file; () where there is none."""
-        try:
+        stamp: tuple[int, ...] = ()
+        with suppress(OSError):
             found = self.file.stat()
-        except OSError:
-            return ()
-        return (found.st_mtime_ns, found.st_size, found.st_ino)
-
-    def _read(self) -> State:
-        """Read the settings file, and return how it differs from the settings in force; why, where it cannot be used."""
-        in_force = self._current()
-        flags = {"storage.data_dir": in_force.storage.data_dir or None, "server.profile": self._told.get(_PROFILE)}
-        try:
-            now = load(flags=flags, file=self.file)
-        except MemoryMcpError as error:
-            return State(unusable=str(error))
-        return State(tuple(k for k, _ in iter_keys() if value_of(now, k) != value_of(in_force, k)))
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if stamp != self._stamp:
+            self._stamp, in_force = stamp, self._current()
+            flags = {"storage.data_dir": in_force.storage.data_dir or None, "server.profile": self._told.get(_PROFILE)}
+            try:
+                now = load(flags=flags, file=self.file)
+            except MemoryMcpError as error:
+                self._state = State(unusable=str(error))
+            else:
+                self._state = State(tuple(k for k, _ in iter_keys() if value_of(now, k) != value_of(in_force, k)))
+        return self._state
 
     def answer(self, hello: Mapping[str, Any]) -> dict[str, str]:
         """Return what differs for a caller; {} for nothing.
@@ -71,36 +63,23 @@ class InForce:
         other variables).
         """
         changed, unusable = self.state()
-        theirs = hello.get("settings")
-        differ = self._differ(theirs) if isinstance(theirs, dict) else []
-        if differ and not unusable and (why := self._refusal(theirs)):
-            return {"refused": why}
+        given = hello.get("settings")
+        theirs: dict[str, Any] = given if isinstance(given, dict) else self._told
+        # A caller that names no settings file takes the daemon's.
+        either = [k for k in {*theirs, *self._told} if k != "config" or theirs.get(k)]
+        differ = sorted(k for k in either if theirs.get(k) != self._told.get(k))
+        if differ and not unusable:
+            variables = {PREFIX + str(name): str(value) for name, value in theirs.items() if name != "config"}
+            try:
+                load(variables, file=self.file)
+            except MemoryMcpError as error:
+                return {"refused": str(error)}
         if unusable:
-            return {
-                "unusable": unusable,
-                "note": f"the settings file cannot be used, and those of before hold on until it can ({unusable})",
-            }
+            note = f"the settings file cannot be used, and those of before hold on until it can ({unusable})"
+            return {"unusable": unusable, "note": note}
         found = {"stale": ", ".join(changed)} if changed else {}
         if differ:
             names = ", ".join(k.lower().replace("__", ".") for k in differ)
             hint = "`memory-mcp daemon restart` applies yours"
             found["note"] = f"the running daemon was started with other settings ({names}); {hint}"
         return found
-
-    def _differ(self, theirs: Mapping[str, Any]) -> list[str]:
-        """Return the names of the caller's settings that are not those the daemon was started with, sorted.
-
-        They are names of variables without the prefix, such as SERVER__PROFILE, or "config"; settings that only one side
-        has count too. A caller that names no settings file takes the daemon's.
-        """
-        names = {*theirs, *self._told}
-        return sorted(k for k in names if theirs.get(k) != self._told.get(k) and (k != "config" or theirs.get(k)))
-
-    def _refusal(self, theirs: Any) -> str:
-        """Return why a caller's variables cannot be used; "" when they can."""
-        variables = {PREFIX + str(name): str(value) for name, value in theirs.items() if name != "config"}
-        try:
-            load(variables, file=self.file)
-        except MemoryMcpError as error:
-            return str(error)
-        return ""

@@ -126,10 +126,6 @@ class _Lines(Lines):
             return {}
         return found if isinstance(found, dict) else {}
 
-    def __aiter__(self) -> Lines:
-        """Return itself."""
-        return self
-
     async def __anext__(self) -> bytes | lines.Cut:
         """Return the next line without its end, empty ones too, a Cut for one that is too long.
 

@@ -22,9 +22,7 @@ _BYTES, _LENGTH = 32, 43
 def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
     """Return the token in force, and where it is kept, in words; a file with a new one is made where there is none.
 
-    Raises:
-        ConfigError: The token cannot be read or made, or a header cannot carry it.
-
+    Raises ConfigError where the token cannot be read or made, or a header cannot carry it.
     """
     if configured:
         if not _FIT.match(configured):

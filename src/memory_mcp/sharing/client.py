@@ -59,10 +59,7 @@ def address(url: str, insecure: bool) -> str:
 
 
 class Client:
-    """A connection to one server, for one run.
-
-    Methods raise ServerUnreachable when it does not answer, and the error that it names when it refuses.
-    """
+    """A connection to one server, for one run; methods raise ServerUnreachable, or the error that the server names."""
 
     def __init__(self, url: str, key: str, stopped: Callable[[], bool] = lambda: False) -> None:
         """Prepare requests to a server's address with a key ("": without one); nothing is sent.
@@ -85,11 +82,9 @@ class Client:
         self._url = url
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close its connections."""
         self._http.close()
 
     def spaces(self) -> dict[str, Any]:
@@ -97,17 +92,13 @@ class Client:
         return self._ask("GET", "/share")
 
     def standing(self, space: str) -> dict[str, Any]:
-        """Ask what the member may do in a space; return {space, member, role, may, events}.
-
-        `may` lists acts in words, `events` is the number of the space's last event.
-        """
+        """Return {space, member, role, may (acts in words), events (number of the last)}: what the member may do in a space."""
         return self._ask("GET", f"/share/{quote(space, safe='')}")
 
     def changes(self, space: str, after: str) -> dict[str, Any]:
         """Return a page of what is new behind a cursor ("" for the beginning): events, gone (ids), more, cursor (the next one).
 
-        `corrections` is there only on a last page where one is new, then all of them. They are JSON values of
-        `sharing.wire`.
+        `corrections` is there only on a last page where one is new, then all of them. They are JSON values of `sharing.wire`.
         """
         return self._ask("GET", f"/share/{quote(space, safe='')}/changes", params={"after": after})
 

@@ -31,10 +31,7 @@ def way_of(names: Names, recorded: str, session_id: str) -> str:
 
 
 def rules_of(sharing: Sharing, space: str, names: Names) -> str:
-    """Return a digest of what is shared with a space and of all rules for project names.
-
-    While it stays the same, no event need be looked at again.
-    """
+    """Return a digest of what is shared with a space and all rules for names; while it stays, no event is looked at again."""
     shared = [f"{name} {one.ways}" for name, one in sorted(sharing.projects.items()) if one.space == space]
     return f"{digest('rules', *shared, *map(repr, (*names.aliases, *names.splits)), bits=60):x}"
 
@@ -54,10 +51,7 @@ class Leaving:
         return cls(app, {name: one for name, one in sharing.projects.items() if one.space == space})
 
     def project_of(self, event: Event) -> str:
-        """Return the shared project under whose name an event may leave; "" if it is in none, or by a way that came later.
-
-        The gate is not asked; see `cleaned`.
-        """
+        """Return the shared project as which an event may leave, the gate not asked; "" for none, or a way that came later."""
         shown, shared = self._shown(event)
         return shown if shared is not None and self._way(event) in shared.ways else ""
 
@@ -88,8 +82,7 @@ class Leaving:
     def cleaned(self, events: Iterable[Event]) -> list[tuple[Event, EventDraft]]:
         """Return the events that may leave, each with the draft that is sent, in their order.
 
-        Those of projects that are not shared are left out silently; those that the gate refuses, and results of
-        refused calls, are counted in `kept_back` by reason.
+        Those the gate refuses, and results of refused calls, are counted in `kept_back` by reason; unshared ones are not.
         """
         report, found = ImportReport(), list[tuple[Event, EventDraft]]()
         for event in events:

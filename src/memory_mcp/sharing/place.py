@@ -10,7 +10,7 @@ Invariants
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -190,15 +190,12 @@ class Ledger:
     def _known(self) -> dict[int, tuple[bytes, int]]:
         """Return {key here: (kind, key there)}, read from the file at first use; the object itself, which `add` changes."""
         if self._there is None:
-            self._there = {here: (kind, there) for kind, here, there in self._read()}
+            found: dict[int, tuple[bytes, int]] = {}
+            with suppress(FileNotFoundError):
+                raw = self._file.read_bytes()
+                # What a crash left of a record is passed over.
+                for at in range(0, len(raw) // _RECORD * _RECORD, _RECORD):
+                    here, there = raw[at + 1 : at + 1 + _ID], raw[at + 1 + _ID : at + _RECORD]
+                    found[int.from_bytes(here, "big")] = (raw[at : at + 1], int.from_bytes(there, "big"))
+            self._there = found
         return self._there
-
-    def _read(self) -> Iterator[tuple[bytes, int, int]]:
-        """Yield (kind, key here, key there) of each whole record in the order added, with `add`'s kinds; none without a file."""
-        try:
-            raw = self._file.read_bytes()
-        except FileNotFoundError:
-            return
-        for at in range(0, len(raw) // _RECORD * _RECORD, _RECORD):
-            here, there = raw[at + 1 : at + 1 + _ID], raw[at + 1 + _ID : at + _RECORD]
-            yield raw[at : at + 1], int.from_bytes(here, "big"), int.from_bytes(there, "big")

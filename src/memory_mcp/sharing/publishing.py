@@ -54,39 +54,37 @@ class Publishing:
     def run(self) -> None:
         """Send new events, ids of what was forgotten here, and corrections; then store how far everything was looked at.
 
-        All events are looked at again when what is shared, or a project's name, has changed. When `should_stop` ends
-        it early, no position is stored. Raises what the client raises; then what was sent is known by the ledger.
+        All events are looked at again, and the counts of what is kept back begin anew, when what is shared, or a project's name,
+        has changed. When `should_stop` ends it early, no position is stored. Raises what the client raises.
         """
         storage = self.app.storage
         kept, _, rules = storage.outbox.marks(OUT + self._mark).get(OUT + self._mark, "").partition("~")
         before = Position.parse(kept)
         position, gone = followed(storage, before)
         now = rules_of(self._sharing, self.space, storage.projects.names)
-        seq = self._events(position.seq if rules == now else 0)
+        seq = position.seq if rules == now else 0
+        if not seq:
+            self.progress.kept_back.clear()
+        while not self.should_stop() and (found := storage.events.after(seq, MAX_EVENTS)):
+            self._send_all([one.event for one in found])
+            seq = found[-1].seq
         # Which of the events there were forgotten here.
         still = storage.events.get_many(gone) if gone else {}
         there = [known for one in gone if one not in still and (known := self._ledger.there(one)) is not None]
         for start in range(0, len(there), MAX_IDS):
             self._handed_over({"gone": there[start : start + MAX_IDS]})
-        self._said()
+        # All corrections and retractions of statements whose events are there, where any of them is new.
+        said = said_of(self.app, lambda event: self._ledger.there(event.event_id))
+        stamp, name = stamp_of([one.superseded for one in said]), SAID + self._mark
+        if said and storage.outbox.marks(name).get(name) != stamp:
+            self._handed_over({"corrections": told_said(said)})
+            storage.outbox.mark(name, stamp)
         if self.should_stop():
             return
         found = storage.events.after(seq - 1, 1) if seq else []
         at = position.at(seq, found[0].event.event_id) if found else Position(0, "", position.change, position.mark)
         if storage.outbox.marks(OUT + self._mark).get(OUT + self._mark) != f"{at}~{now}":
             storage.outbox.mark(OUT + self._mark, f"{at}~{now}")
-
-    def _events(self, seq: int) -> int:
-        """Send the events numbered above `seq`; return the number up to which events were looked at, `seq` where there are none.
-
-        Read 500 at a time, until `should_stop`. From 0 on, the counts of what is kept back begin anew.
-        """
-        if not seq:
-            self.progress.kept_back.clear()
-        while not self.should_stop() and (found := self.app.storage.events.after(seq, MAX_EVENTS)):
-            self._send_all([one.event for one in found])
-            seq = found[-1].seq
-        return seq
 
     def _send_all(self, events: Sequence[Event]) -> None:
         """Send those of some events that may leave, and are not there or were partly forgotten, in batches.
@@ -144,20 +142,6 @@ class Publishing:
             count = self.progress.left.get(draft.project, [0, 0])[0]
             self.progress.left[draft.project] = [count + 1, self.app.clock.now_ms()]
         self.sent += len(new)
-
-    def _said(self) -> None:
-        """Send corrections and retractions of statements whose events are there, all of them where any of them is new.
-
-        Then store their digest. Sends nothing where there are none.
-        """
-        recorded = self.app.storage.superseded.recorded()
-        if not recorded:
-            return
-        said = said_of(self.app, lambda event: self._ledger.there(event.event_id))
-        stamp, name = stamp_of([one.superseded for one in said]), SAID + self._mark
-        if said and self.app.storage.outbox.marks(name).get(name) != stamp:
-            self._handed_over({"corrections": told_said(said)})
-            self.app.storage.outbox.mark(name, stamp)
 
     def _handed_over(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Send a part of a batch, and add to the progress what the server forgot, left out and refused; return the answer.

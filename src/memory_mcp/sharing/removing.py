@@ -23,10 +23,7 @@ class Removal:
         return {event.event_id for event in (*self.gone, *(cut.event for cut in self.cuts))}
 
     def carry_out(self, app: App, author: str) -> int:
-        """Forget them for good, recorded as by `author`, and return how many events that concerned; 0 if there is nothing.
-
-        Raises what forgetting raises.
-        """
+        """Forget them for good, as by `author`, and return how many events that concerned; raises what forgetting raises."""
         if self.events:
             wanted = Wanted(events=self.gone, cuts=self.cuts)
             Forgetting(app).carry_out(wanted, app.gate.name(author), "shared events")

@@ -36,10 +36,7 @@ class Ran:
 
 
 def place_of(app: App) -> SharePlace:
-    """Return the folder in which a memory keeps what it shares; it may not exist yet.
-
-    Raises InvalidQuery for a memory without a directory.
-    """
+    """Return the folder for sharing of a memory, which may not exist; raises InvalidQuery for a memory without a directory."""
     if app.directory is None:
         raise InvalidQuery("a memory without a directory shares nothing", "Name a data directory.")
     return SharePlace(app.directory)
@@ -101,8 +98,7 @@ def _note(app: App, progress: Progress, offline: str, error: str) -> None:
 def job(app: App, should_stop: Callable[[], bool]) -> str:
     """Run once for the job `share`; return what it did, "" where no server is named or the memory has no directory.
 
-    Raises InvalidQuery where a run failed; being offline is no failure. For two minutes after a server was named the
-    job is run again in 5 seconds.
+    Raises InvalidQuery where a run failed, not for being offline. For two minutes after a server was named it runs each 5 s.
     """
     done = run(app, should_stop) if app.directory is not None else None
     if done is not None and done.error:

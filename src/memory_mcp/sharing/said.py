@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from memory_mcp.app import App
 from memory_mcp.model.audit import Act
 from memory_mcp.model.event import Event
-from memory_mcp.model.ids import EventId, GripId, digest
+from memory_mcp.model.ids import EventId, digest
 from memory_mcp.model.superseded import Superseded
 from memory_mcp.sharing.wire import MAX_SAID, Said
 
@@ -19,20 +19,14 @@ def said_of(app: App, may: Callable[[Event], EventId | None]) -> list[Said]:
     recorded = app.storage.superseded.recorded()[-MAX_SAID:]
     grips = app.storage.grips.get_many({g for one in recorded for g in (one.old, one.new) if g})
     events = app.storage.events.get_many({e for grip in grips.values() for e in (grip.event_id_start, grip.event_id_end)})
+    ids = {event_id: may(event) for event_id, event in events.items()}
     found = []
     for one in recorded:
-        named = [_outside(grip, app, events, may) if (grip := g) in grips else None for g in (one.old, one.new) if g]
-        if all(named):
-            found.append(Said(one, named[0] or EventId(""), named[1] if one.new else None))
+        of = [grips.get(grip) for grip in (one.old, one.new) if grip]
+        starts = [ids.get(grip.event_id_start) for grip in of if grip and ids.get(grip.event_id_end)]
+        if len(starts) == len(of) and all(starts):
+            found.append(Said(one, starts[0] or EventId(""), starts[1] if one.new else None))
     return found
-
-
-def _outside(grip_id: GripId, app: App, events: dict[EventId, Event], may: Callable[[Event], EventId | None]) -> EventId | None:
-    """Return the id that `may` gives the first event of a quotation; None unless it gives one to both of its events."""
-    grip = app.storage.grips.get_many([grip_id])[grip_id]
-    ends = [events.get(grip.event_id_start), events.get(grip.event_id_end)]
-    named = [may(event) if event is not None else None for event in ends]
-    return named[0] if all(named) else None
 
 
 def stamp_of(recorded: Sequence[Superseded]) -> str:
@@ -44,10 +38,9 @@ def stamp_of(recorded: Sequence[Superseded]) -> str:
 def take(app: App, said: Sequence[Said], may: Callable[[Event], bool], author: str = "") -> tuple[int, list[Said]]:
     """Record corrections that are later than what is recorded; return how many, and those that `may` refuses.
 
-    At the same time the one whose successor sorts last counts as later. `may` is asked with the first event of the
-    statement's quotation. The tree is derived first where any may be new, as quotations are made with it; corrections
-    whose quotations are not here are passed over. Each is recorded in the audit too. `author` is recorded in place of the
-    author that they name.
+    At the same time the one whose successor sorts last counts as later. `may` is asked with the first event of the statement's
+    quotation. The tree is derived first where any may be new, as quotations are made with it; corrections whose quotations are
+    not here are passed over. Each is recorded in the audit too. `author` is recorded in place of the author that they name.
     """
     known = {one.old: one for one in app.storage.superseded.recorded()}
     new = []

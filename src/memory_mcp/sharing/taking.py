@@ -58,8 +58,7 @@ class Taking:
     def run(self) -> None:
         """Take in what is new, page by page until there is no more or `should_stop`; the position is stored after each page.
 
-        Raises what the client raises, and PermissionDenied where a person has to agree first; then the page is taken
-        again by the next run.
+        Raises what the client raises, and PermissionDenied where a person has to agree first; the next run takes the page again.
         """
         cursor = self.app.storage.outbox.marks(self._mark).get(self._mark, "")
         while not self.should_stop():
@@ -73,14 +72,24 @@ class Taking:
                 return
 
     def _take(self, page: Mapping[str, Any]) -> None:
-        """Store the events of a page, forget what is gone there, record its corrections; raise PermissionDenied as `_remove`."""
+        """Store the events of a page, forget here what was forgotten there, record its corrections; count it in the progress.
+
+        Raises PermissionDenied, with nothing removed, where it concerns over 100 events published here and nobody agreed.
+        """
         drafts, _ = heard(page.get("events") or [])
         removal = Removal()
         self._events(drafts, removal)
         here = self._ledger.here() if page.get("gone") else {}
         named = [here[one][0] for one in ids(page.get("gone") or []) if one in here]
         removal.gone += self.app.storage.events.get_many(named).values()
-        self._remove(removal)
+        published = dict(self._ledger.here().values()) if removal.events else {}
+        own = sum(published.get(EventId(one), False) for one in removal.events)
+        if own > MOST_OWN and not self.agreed:
+            self.progress.held = own
+            text = f"{own} events that were published from here were forgotten in the space {self.space}"
+            raise PermissionDenied(text, "They stay here, and nothing more comes, until you agree: memory-mcp share now --forget")
+        self.progress.held = 0
+        self.progress.forgotten_here += removal.carry_out(self.app, f"space {self.space}")
         if "corrections" in page:
             said = heard_said(page["corrections"])
             self.progress.corrected += take(self.app, said, lambda event: event.event_id in self._ledger)[0]
@@ -117,21 +126,6 @@ class Taking:
             cuts = cuts_of(own, draft)
             if cuts is None or cuts:
                 add(removal, own, cuts)
-
-    def _remove(self, removal: Removal) -> None:
-        """Forget here what was forgotten there, and count it in the progress.
-
-        Raises PermissionDenied, with nothing removed, where more than 100 events published from here are concerned
-        and nobody has agreed.
-        """
-        here = dict(self._ledger.here().values()) if removal.events else {}
-        own = sum(here.get(EventId(one), False) for one in removal.events)
-        if own > MOST_OWN and not self.agreed:
-            self.progress.held = own
-            text = f"{own} events that were published from here were forgotten in the space {self.space}"
-            raise PermissionDenied(text, "They stay here, and nothing more comes, until you agree: memory-mcp share now --forget")
-        self.progress.held = 0
-        self.progress.forgotten_here += removal.carry_out(self.app, f"space {self.space}")
 
 
 def _id_of(draft: EventDraft) -> EventId:

@@ -83,8 +83,7 @@ def ids(values: Sequence[Any]) -> list[EventId]:
 def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
     """Return corrections as JSON values, in their order.
 
-    Keys: old and new (quotation ids), at (UTC ms), reason, author, old_event and new_event (ids). new and new_event are
-    None for a retraction.
+    Keys: old, new (quotation ids), at (UTC ms), reason, author, old_event, new_event (ids). A retraction has None as new ones.
     """
     return [
         {
@@ -109,9 +108,8 @@ def heard_said(rows: Sequence[Any]) -> list[Said]:
     for row in rows[:MAX_SAID]:
         try:
             new = GripId(str(row["new"])) if row["new"] else None
-            one = Superseded(
-                GripId(str(row["old"])), new, int(row["at"]), str(row["reason"])[:_LONGEST_REASON], str(row["author"])
-            )
+            reason = str(row["reason"])[:_LONGEST_REASON]
+            one = Superseded(GripId(str(row["old"])), new, int(row["at"]), reason, str(row["author"]))
             events = ids([row["old_event"], *([row["new_event"]] if new else [])])
         except (KeyError, TypeError, ValueError):
             continue

@@ -91,14 +91,12 @@ class Administration:
     def add_space(self, tenant: int, name: str, kind: str = TEAM, timezone: str = "UTC", owner: str = "") -> Space:
         """Return the space of that name, made where there is none; `owner` gets the role admin in it.
 
-        A space that exists keeps its kind and zone, whatever is given. Raises InvalidQuery for a name, kind or zone that
-        cannot be, for a private space without an owner, and when an owner is named for a private space that exists already;
-        NotFound for an owner who is no member.
+        A space that exists keeps its kind and zone. Raises InvalidQuery for a name, kind or zone that cannot be, for a private
+        space without an owner, and an owner for a private space that exists already; NotFound for an owner who is no member.
         """
         if not _SPACE_NAME.fullmatch(name):
-            raise InvalidQuery(
-                f"a space cannot be called {name!r}", "Use letters, digits, dots, dashes and underscores: at most 63."
-            )
+            hint = "Use letters, digits, dots, dashes and underscores: at most 63."
+            raise InvalidQuery(f"a space cannot be called {name!r}", hint)
         if kind not in KINDS:
             raise InvalidQuery(f"unknown kind of space: {kind!r}", f"Kinds are {', '.join(KINDS)}.")
         if kind == PRIVATE and not owner:
@@ -146,8 +144,7 @@ class Administration:
     def join(self, tenant: int, name: str, subject: str, spaces: Sequence[tuple[str, Role]]) -> None:
         """Make a member of a subject that the provider vouches for, with roles in spaces.
 
-        Does nothing if a member has that subject already, also a removed one; names of spaces that do not exist are
-        skipped. A name is cut to 200 characters.
+        Does nothing if a member has that subject already, even a removed one; unknown spaces are skipped, a long name cut.
         """
         with self._acting(tenant) as raw:
             if raw.execute("SELECT 1 FROM member WHERE tenant = %s AND subject = %s", [tenant, subject]).fetchone():
@@ -256,10 +253,7 @@ class Administration:
         return key
 
     def revoke_key(self, tenant: int, key_id: str) -> bool:
-        """Revoke a key, which is refused from the next call on, and audit it; return whether it counted before.
-
-        Raises NotFound where the tenant has no such key.
-        """
+        """Revoke a key from the next call on, audited; return whether it counted before. NotFound where there is no such key."""
         with self._acting(tenant) as raw:
             found = raw.execute("SELECT revoked_ms FROM api_key WHERE tenant = %s AND key_id = %s", [tenant, key_id]).fetchone()
             if found is None:

@@ -150,8 +150,7 @@ class Directory:
     def by_subject(self, tenant: int, subject: str, scopes: Sequence[str]) -> Principal | None:
         """Return the member with that subject of the provider, with its grants; None where there is none.
 
-        Unknown `scopes` are ignored, and with no known one the member's `at_most` is None. Raises PermissionDenied for a
-        member who was removed.
+        Without a known one among `scopes` the member's `at_most` is None. Raises PermissionDenied for a removed member.
         """
         with self._bound(tenant) as raw:
             row = raw.execute(sql(_MEMBER), {"tenant": tenant, "subject": subject}).fetchone()
@@ -166,8 +165,7 @@ class Directory:
     def by_key(self, key: KeyText) -> Principal:
         """Return the member as whom a key acts, with the key's scopes and the member's grants that the key is for.
 
-        Notes in the database, once an hour, that the key was used. Raises Unauthenticated when the key is wrong, expired or
-        revoked, or its member was removed.
+        Notes the use in the database once an hour. Raises Unauthenticated when the key is wrong, expired or revoked.
         """
         now = self._clock.now_ms()
         with self._database.lent() as raw, translated():

@@ -6,7 +6,6 @@ Invariants
 3. A session of the protocol belongs to the member and key that began it (the library asks `scope["user"]`).
 """
 
-import functools
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -63,22 +62,21 @@ class Door:
         """Return who sent a request with these headers.
 
         A key is looked up; a token is checked, and its bearer made a member first where the settings say so (join = claim).
-        Raises Unauthenticated without a token or key that counts, PermissionDenied when it is of nobody who is a member,
-        InsufficientScope when no scope of it is about a memory, ProviderUnavailable or StorageError when it cannot be found
-        out now.
+        Raises Unauthenticated without a token or key that counts, PermissionDenied when it is of no member, InsufficientScope
+        when no scope of it is about a memory, ProviderUnavailable or StorageError when it cannot be found out now.
         """
         bearer = _bearer(headers)
         if keys.is_key(bearer):
             key = keys.read(bearer) if self._settings.takes_keys else None
             if key is None:
                 raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
-            principal = await self._look_up(functools.partial(self._directory.by_key, key))
+            principal = await anyio.to_thread.run_sync(self._directory.by_key, key, limiter=self._lookups)
         elif self._tokens is not None:
             try:
                 claims = self._tokens.check(bearer, fetch=False)
             except KeyNotKnown:
                 claims = await anyio.to_thread.run_sync(self._tokens.check, bearer, limiter=self._waiting)
-            principal = await self._look_up(functools.partial(self._member, claims))
+            principal = await anyio.to_thread.run_sync(self._member, claims, limiter=self._lookups)
         else:
             raise Unauthenticated("tokens do not count here", "Send an API key: Authorization: Bearer mmk_...")
         if principal.at_most is None:
@@ -87,16 +85,14 @@ class Door:
             raise InsufficientScope("no scope of the token or key is about a memory", hint, lowest)
         return principal
 
-    async def _look_up(self, ask: "functools.partial[Principal]") -> Principal:
-        """Run a lookup in a thread, at most `_LOOKUPS` (2) at a time, and return what it returns."""
-        return await anyio.to_thread.run_sync(ask, limiter=self._lookups)
-
     def _member(self, claims: Claims) -> Principal:
         """Return the member a token is of; makes one first where there is none and the settings say join = claim.
 
         Raises PermissionDenied where there is no member or no such tenant (the same error), or the member was removed.
         """
-        number = self._number(claims.tenant)
+        number = self._numbers.get(claims.tenant)
+        if number is None and (tenant := self._directory.find_tenant(claims.tenant)) is not None:
+            number = self._numbers[claims.tenant] = tenant.tenant
         found = None if number is None else self._directory.by_subject(number, claims.subject, claims.scopes)
         if found is None and number is not None and self._settings.join == "claim":
             self._joining.join(number, claims.name, claims.subject, self._spaces)
@@ -107,15 +103,6 @@ class Door:
             hint = f"Ask its administrator to run: memory-mcp admin team member add NAME --sub {subject!r}"
             raise PermissionDenied("you are not a member of this team", hint)
         return found
-
-    def _number(self, name: str) -> int | None:
-        """Return a tenant's number by its name; None where there is none. Found ones are kept, and not looked up again."""
-        if name not in self._numbers:
-            found = self._directory.find_tenant(name)
-            if found is None:
-                return None
-            self._numbers[name] = found.tenant
-        return self._numbers[name]
 
 
 class Guard:
@@ -133,14 +120,21 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on a request with `principal` and `user` in its scope, or answer it with a refusal.
 
-        Metadata (RFC 9728) is answered to anybody, if tokens are taken; what is no HTTP request is passed on unchecked. A
-        request counts against the quota of calls once its caller is known.
+        Metadata (RFC 9728) is answered to anybody, if tokens are taken: GET with it, OPTIONS with CORS headers, other methods
+        with 405. What is no HTTP is passed on unchecked. A request counts against the quota of calls once its caller is known.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         if self._metadata is not None and scope["path"] in self._places:
-            await self._send_metadata(scope, send, self._metadata)
+            if scope["method"] == "OPTIONS":
+                # Clients in a browser send the version of the protocol.
+                allowed = (b"access-control-allow-headers", b"mcp-protocol-version")
+                await send_whole(send, 204, b"", b"application/json", (*_CORS, allowed))
+            elif scope["method"] == "GET":
+                await send_whole(send, 200, self._metadata, b"application/json", _CORS)
+            else:
+                await Refusal(405, "INVALID_ARGUMENT", "this route takes another method", "Use GET.").send(send)
             return
         try:
             principal = await self._door.enter(scope["headers"])
@@ -152,24 +146,12 @@ class Guard:
         user = AuthenticatedUser(AccessToken(token="", client_id=whose, scopes=[]))
         await self._app({**scope, "principal": principal, "user": user}, receive, send)
 
-    async def _send_metadata(self, scope: Scope, send: Send, body: bytes) -> None:
-        """Answer a request for the metadata: GET with the body, OPTIONS with the CORS headers, any other method with 405."""
-        if scope["method"] == "OPTIONS":
-            # Clients in a browser send the version of the protocol.
-            allowed = (b"access-control-allow-headers", b"mcp-protocol-version")
-            await send_whole(send, 204, b"", b"application/json", (*_CORS, allowed))
-        elif scope["method"] == "GET":
-            await send_whole(send, 200, body, b"application/json", _CORS)
-        else:
-            await Refusal(405, "INVALID_ARGUMENT", "this route takes another method", "Use GET.").send(send)
-
 
 def refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
     """Return an error as an HTTP response: its status, code, message and hint.
 
-    401 for UNAUTHENTICATED, 403 PERMISSION_DENIED, 429 RESOURCE_EXHAUSTED, 503 UNAVAILABLE and any StorageError, 500 for
-    a code that is not known here. Adds WWW-Authenticate to a missing or insufficient token, Retry-After (seconds) to an
-    exceeded quota and to status 503 (5).
+    401 for UNAUTHENTICATED, 403 PERMISSION_DENIED, 429 RESOURCE_EXHAUSTED, 503 UNAVAILABLE and any StorageError, else 500. Adds
+    WWW-Authenticate to a missing or insufficient token, Retry-After (seconds) to an exceeded quota and to status 503 (5).
     """
     status = 503 if isinstance(error, StorageError) else _STATUS.get(error.code, 500)
     headers: list[tuple[bytes, bytes]] = []

@@ -83,9 +83,8 @@ class Follower:
     def _hear(self, tenant: int, space: int) -> None:
         """Take in a notice that something was committed in a space.
 
-        Calls `on_commit`; for the open memories of the space (primary's and replica's) lets the head be read anew and, if
-        the memory was ever read, asks for index upkeep. A memory that is closed but has a folder is remembered, to be
-        looked at for removals.
+        Calls `on_commit`; for the open memories of the space (primary's and replica's) lets the head be read anew and, if the
+        memory was ever read, asks for index upkeep. A closed memory with a folder is remembered, to be looked at for removals.
         """
         self._on_commit()
         for place in (Place(tenant, space), Place(tenant, space, is_replica=True)):
@@ -144,8 +143,7 @@ class Follower:
     def _look_at_closed(self) -> None:
         """Remove folders of memories that are not open and whose space is gone or had something removed since they were closed.
 
-        Looks at those a notice came for, and every 600 s at all. Raises MemoryMcpError when the database does not answer;
-        they are looked at again then.
+        Looks at those a notice came for, every 600 s at all; again after a MemoryMcpError of the database, which is raised.
         """
         with self._lock:
             doubted, self._doubted = self._doubted, set()
@@ -188,18 +186,13 @@ class Follower:
                 self._seen[memory.place] = position
                 connection_of(memory.app).heard()
                 self._ask(memory.place)
-            elif (
-                position[2] != memory.resets
-                or not memory.app.accelerators.at_rest
-                or time.monotonic() - self._tended.get(memory.place, 0.0) > _REST
-            ):
+                continue
+            has_rested = time.monotonic() - self._tended.get(memory.place, 0.0) > _REST
+            if position[2] != memory.resets or not memory.app.accelerators.at_rest or has_rested:
                 self._ask(memory.place)
 
     def _tend_all(self) -> None:
-        """Maintain memories from the queue until None comes; one with more to take in is queued again.
-
-        Closed memories are skipped; errors are logged.
-        """
+        """Maintain queued memories until None comes; skip closed ones, queue again those with more to do; errors are logged."""
         while (place := self._queue.get()) is not None:
             with self._lock:
                 self._waiting.discard(place)
@@ -215,14 +208,20 @@ class Follower:
     def _tend(self, memory: Memory) -> bool:
         """Run one round of a memory's index upkeep; return whether more is waiting.
 
-        First removes from its files what was removed from the memory since the last round. A memory that was never read
-        gets nothing else.
+        First removes from cached pages, indexes and topics what is gone since the last round. One never read gets no more.
         """
         accelerators = memory.app.accelerators
         self._tended[memory.place] = time.monotonic()
         resets = connection_of(memory.app).head().resets
         if resets != memory.resets:
-            self._purge(memory, resets)
+            memory.app.engine.forget_pages()
+            for name in NAMES:
+                if accelerators.searcher(name) is not None:
+                    accelerators.purge(name)
+            if (topics := accelerators.topics()) is not None:
+                # What it was that went is not known here: segments are grouped anew.
+                topics.forget((), lambda _: True)
+            self._opened.purged(memory, resets)
         if not memory.is_read:
             return False
         if accelerators.maintain():
@@ -232,24 +231,10 @@ class Follower:
             self._keep(memory)
         return False
 
-    def _purge(self, memory: Memory, resets: int) -> None:
-        """Remove from a memory's cached pages, indexes and topics what was removed from it; note `resets`, their number now."""
-        app = memory.app
-        app.engine.forget_pages()
-        for name in NAMES:
-            if app.accelerators.searcher(name) is not None:
-                app.accelerators.purge(name)
-        topics = app.accelerators.topics()
-        if topics is not None:
-            # What it was that went is not known here: segments are grouped anew.
-            topics.forget((), lambda _: True)
-        self._opened.purged(memory, resets)
-
     def _keep(self, memory: Memory) -> None:
         """Run the periodic upkeep of indexes that have nothing to take in, each kind at its own interval.
 
-        Commit and topics every 60 s, improve every 600 s, prune daily; a kind's first time is one interval after the
-        memory's first round.
+        Commit and topics every 60 s, improve every 600 s, prune daily; first one interval after the memory's first round.
         """
         accelerators = memory.app.accelerators
         kinds: dict[str, tuple[float, Callable[[], object]]] = {

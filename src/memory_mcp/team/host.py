@@ -149,9 +149,8 @@ class TeamHost(Host):
         """Lend the App of the caller's space; statements within are bound to the caller's member.
 
         `writing` checks for the right to write and keeps the replica out; `by_primary` keeps the replica out of a read.
-        `only_appends`: for a call that shows nothing, and whose write asks the database itself whether the member may see
-        the memory. Raises what `who.check` raises, NotFound where the database does not show the member the space, and what
-        opening raises.
+        `only_appends`: for a call that shows nothing, and whose write asks the database itself whether the member may see the
+        memory. Raises what `who.check` raises, NotFound where the database does not show the space, and what opening raises.
         """
         caller = served()
         member, space = caller.principal.member, caller.space.space
@@ -239,10 +238,10 @@ class TeamHost(Host):
         They tell of losses, of another space than the call's, and how far a replica it was read from is behind.
         """
         response, memory, caller = with_loss(app, response), _LENT.get(), SERVED.get()
+        notices = list[str]()
         if caller is not None and caller.is_elsewhere:
-            response = {**response, "notices": [*response.get("notices", ()), f"found in the space {caller.space.name}"]}
-        if memory is None or not memory.place.is_replica or self._replica is None:
-            return response
-        event, behind = connection_of(app).head().last_event, self._replica.behind()
-        notice = f"read from a replica that has reached event {event}, {behind:.1f} seconds behind"
-        return {**response, "notices": [*response.get("notices", ()), notice]}
+            notices.append(f"found in the space {caller.space.name}")
+        if memory is not None and memory.place.is_replica and self._replica is not None:
+            event, behind = connection_of(app).head().last_event, self._replica.behind()
+            notices.append(f"read from a replica that has reached event {event}, {behind:.1f} seconds behind")
+        return {**response, "notices": [*response.get("notices", ()), *notices]} if notices else response

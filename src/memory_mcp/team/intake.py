@@ -153,8 +153,7 @@ def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> No
 def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Taken:
     """Return a payload's events, as far as the gate lets them pass, as a Write; where none are left, a Taken of 0 that says why.
 
-    `payload.project` replaces the events' own project. Raises NotFound for an unknown client, InvalidQuery for a payload that
-    cannot be read.
+    `payload.project` replaces the events' own. Raises NotFound for an unknown client, InvalidQuery for an unreadable payload.
     """
     if payload.client not in hooks:
         raise NotFound(f"no client is called {payload.client!r}", f"Clients are {', '.join(sorted(hooks))}.")
@@ -162,9 +161,8 @@ def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Take
     try:
         heard = hooks[payload.client].read(payload.body.decode("utf-8-sig", "replace"), envelope)
     except Malformed as error:
-        raise InvalidQuery(
-            f"the payload cannot be read: {error}", f"Send it as {payload.client} gives it to its hooks."
-        ) from None
+        hint = f"Send it as {payload.client} gives it to its hooks."
+        raise InvalidQuery(f"the payload cannot be read: {error}", hint) from None
     drafts = [replace(draft, project=payload.project) if payload.project else draft for draft in heard.drafts]
     report = ImportReport()
     clean = [kept for draft in drafts if (kept := app.gate.clean(draft, report)) is not None]

@@ -23,6 +23,15 @@ _LONGEST = 16_384
 #: Longest subject, and longest name of a tenant.
 _LONGEST_NAME = 255
 _REQUIRED = ("exp", "iss", "aud", "sub")
+#: Why a token is refused, by the library's error; nothing of the token is repeated.
+_REASONS: tuple[tuple[type[jwt.PyJWTError], str], ...] = (
+    (jwt.ExpiredSignatureError, "it has expired"),
+    (jwt.ImmatureSignatureError, "it is not valid yet"),
+    (jwt.InvalidAudienceError, "it was made for another server"),
+    (jwt.InvalidIssuerError, "it is of another issuer"),
+    (jwt.MissingRequiredClaimError, "a claim is missing"),
+    (jwt.InvalidSignatureError, "its signature is wrong"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +61,8 @@ class Tokens:
     def check(self, token: str, fetch: bool = True) -> Claims:
         """Return what a token says, its signature, algorithm, audience, issuer and times checked.
 
-        With `fetch` False the provider is not asked for keys, which would wait: KeyNotKnown is raised where it had to be.
-        Raises Unauthenticated for a token that does not count, ProviderUnavailable when the provider cannot be reached and
-        its keys are not known or too old.
+        With `fetch` False the provider is not asked for keys, which would wait: KeyNotKnown is raised where it had to be. Raises
+        Unauthenticated for a token that does not count, ProviderUnavailable without keys that are known and young enough.
         """
         if len(token) > _LONGEST:
             raise _refused("it is too long")
@@ -76,7 +84,7 @@ class Tokens:
                 options={"require": list(_REQUIRED), "enforce_minimum_key_length": True},
             )
         except jwt.PyJWTError as error:
-            raise _refused(_reason(error)) from None
+            raise _refused(next((why for kind, why in _REASONS if isinstance(error, kind)), "it cannot be verified")) from None
         except (ValueError, TypeError, RecursionError):
             # What the library does not expect of a header or claim.
             raise _refused("it cannot be read") from None
@@ -97,37 +105,17 @@ class Tokens:
             raise _refused(f"its claim {self._settings.tenant_claim} names no tenant")
         named = (claims.get(claim) for claim in ("name", "preferred_username", "email"))
         name = next((one for one in named if isinstance(one, str) and one.strip() and one.isprintable()), subject)
-        return Claims(f"{self._settings.issuer}|{subject}", tenant, name[:_LONGEST_NAME], _scopes(claims))
-
-
-def _scopes(claims: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the scopes of a token, from `scope` and `scp`: one text (RFC 9068) each, or a list, as some providers have it."""
-    found: list[str] = []
-    for claim in ("scope", "scp"):
-        value = claims.get(claim)
-        if isinstance(value, str):
-            found += value.split()
-        elif isinstance(value, list):
-            found += [one for one in value if isinstance(one, str)]
-    return tuple(found)
+        scopes: list[str] = []
+        for value in (claims.get("scope"), claims.get("scp")):
+            # One text (RFC 9068) each, or a list, as some providers have it.
+            listed = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
+            scopes += [one for one in listed if isinstance(one, str)]
+        return Claims(f"{self._settings.issuer}|{subject}", tenant, name[:_LONGEST_NAME], tuple(scopes))
 
 
 def _refused(why: str) -> Unauthenticated:
     """Return the error that says why a token does not count."""
     return Unauthenticated(f"the token does not count: {why}", "Get a new token from the authorization server.")
-
-
-def _reason(error: jwt.PyJWTError) -> str:
-    """Return in few words why a token was refused; nothing of the token is repeated."""
-    reasons: list[tuple[type[jwt.PyJWTError], str]] = [
-        (jwt.ExpiredSignatureError, "it has expired"),
-        (jwt.ImmatureSignatureError, "it is not valid yet"),
-        (jwt.InvalidAudienceError, "it was made for another server"),
-        (jwt.InvalidIssuerError, "it is of another issuer"),
-        (jwt.MissingRequiredClaimError, "a claim is missing"),
-        (jwt.InvalidSignatureError, "its signature is wrong"),
-    ]
-    return next((why for kind, why in reasons if isinstance(error, kind)), "it cannot be verified")
 
 
 def metadata(settings: TeamSettings) -> bytes:

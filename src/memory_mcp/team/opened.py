@@ -77,13 +77,12 @@ class Memory:
         return BASE_BYTES + int(indexes * BYTES_PER_BYTE)
 
 
+@dataclass(eq=False, slots=True)
 class _Opening:
     """A memory that one thread opens while others wait for it."""
 
-    def __init__(self) -> None:
-        """Begin with neither an end nor an error."""
-        self.done = threading.Event()
-        self.error: BaseException | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+    error: BaseException | None = None
 
 
 class Opened:
@@ -148,9 +147,7 @@ class Opened:
 
     def remove(self, place: Place) -> None:
         """Remove the folder of a memory, unless the memory is open, being opened or being closed."""
-        folder = place.folder(self._root)
-        if self._removed(folder):
-            self._sizes.pop(folder, None)
+        self._remove(place.folder(self._root))
 
     @contextmanager
     def lent(self, place: Place, reading: bool = False) -> Iterator[Memory]:
@@ -191,8 +188,7 @@ class Opened:
     def _taken(self, place: Place) -> Memory:
         """Return a memory with one more use: an open one, one that another thread opens, or one that is opened now.
 
-        Waits while another thread opens or closes it. Raises what opening raises, and LayerUnavailable once this server is
-        ending.
+        Waits while another thread opens or closes it. Raises what opening raises, and LayerUnavailable once this server ends.
         """
         while True:
             with self._lock:
@@ -218,8 +214,7 @@ class Opened:
     def _made(self, place: Place, opening: _Opening) -> Memory:
         """Open a memory, in a folder made for it, for this caller and all who wait for it; return it with one use.
 
-        It is opened as the program, not as the member whose call is running, and `on_open` is called with it. An error is
-        raised here and for all who wait.
+        It is opened as the program, not as a member, and `on_open` is called. An error is raised here and for all who wait.
         """
         try:
             folder = place.folder(self._root)
@@ -240,16 +235,24 @@ class Opened:
             opening.done.set()
 
     def trim(self) -> None:
-        """Close memories beyond the bounds or unused for too long; remove folders of closed ones while the disk is too full."""
+        """Close memories beyond the bounds or unused for too long; remove folders of closed ones while the disk is too full.
+
+        The longest unused go first. All folders are measured every 10 s.
+        """
         for memory in self._beyond():
             self._close(memory)
-        self._sweep()
+        if time.monotonic() - self._measured > _MEASURED:
+            self._measured = time.monotonic()
+            self._sizes = {folder: _size(folder) for folder in self._root.glob("*/*") if folder.is_dir()}
+        for folder in sorted(self._sizes, key=_used):
+            if self.disk_bytes <= self._limits.disk_bytes:
+                break
+            self._remove(folder)
 
     def _beyond(self) -> list[Memory]:
         """Take the memories that are to be closed out of the open ones, mark them as closing and return them.
 
-        Those beyond the bounds of number and memory, longest unused first, and those idle too long; one in use never, and
-        one alone never for its size.
+        Those beyond the bounds, longest unused first, and those idle too long; none in use, and one alone not for its size.
         """
         now, limits = time.monotonic(), self._limits
         sizes = {memory.place: memory.bytes for memory in self.all()}
@@ -281,36 +284,19 @@ class Opened:
                 self.closed_total += 1
                 self._closing.pop(memory.place).set()
 
-    def _sweep(self) -> None:
-        """Remove folders of closed memories, the longest unused first, while all hold more than they may.
-
-        Measures all every 10 s.
-        """
-        if time.monotonic() - self._measured > _MEASURED:
-            self._measured = time.monotonic()
-            self._sizes = {folder: _size(folder) for folder in self._root.glob("*/*") if folder.is_dir()}
-        for folder in sorted(self._sizes, key=_used):
-            if self.disk_bytes <= self._limits.disk_bytes:
-                break
-            if self._removed(folder):
-                self._sizes.pop(folder, None)
-
-    def _removed(self, folder: Path) -> bool:
-        """Remove a folder, unless its memory is open, being opened or being closed; return whether it was removed.
-
-        A folder whose name is no memory's is removed in any case.
-        """
+    def _remove(self, folder: Path) -> None:
+        """Remove a folder and its size, unless its memory is open, being opened or closed; a folder of no memory in any case."""
         place = _place(folder)
         with self._lock:
             if place is not None and (place in self._open or place in self._opening or place in self._closing):
-                return False
+                return
             if place is not None:
                 self._closing[place] = threading.Event()
         shutil.rmtree(folder, ignore_errors=True)
         if place is not None:
             with self._lock:
                 self._closing.pop(place).set()
-        return True
+        self._sizes.pop(folder, None)
 
     def close(self, patience: float = 5.0) -> None:
         """Lend no more, and close all open memories once their users have ended, or after `patience` seconds in any case."""

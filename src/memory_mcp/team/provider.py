@@ -66,9 +66,8 @@ class KeyRing:
         """Return the key for a token's id and algorithm.
 
         None where the provider has none, or several for a token without an id. Keys older than 600 s are renewed in the
-        background meanwhile; for an unknown one the provider is asked, at most every 10 s. Raises KeyNotKnown when it must
-        be asked first and `fetch` is False; ProviderUnavailable when no keys are known that are young enough and it cannot
-        be reached.
+        background meanwhile; for an unknown one the provider is asked, at most every 10 s. Raises KeyNotKnown when it must be
+        asked first and `fetch` is False; ProviderUnavailable when it cannot be reached and no young keys are known.
         """
         known = self._current()
         if known is not None:
@@ -123,19 +122,15 @@ def _choose(known: _Known, key_id: str | None, algorithm: str) -> PyJWK | None:
     """
     asked = (key_id, algorithm)
     if asked not in known.ready:
-        fits = [key for key in known.keys if _fits(key, algorithm) and key_id in (None, key.get("kid"))]
+        kind = _KINDS.get(algorithm[:2])
+        usable = [key for key in known.keys if key.get("use") in (None, "sig") and key.get("kty") == kind]
+        fits = [key for key in usable if key.get("alg") in (None, algorithm) and key_id in (None, key.get("kid"))]
         if len(fits) != 1:
             # Ids of tokens are anybody's: those that lead nowhere are not kept.
             return None
         with suppress(PyJWTError):
             known.ready[asked] = PyJWK(dict(fits[0]), algorithm)
     return known.ready.get(asked)
-
-
-def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
-    """Return whether a published key is for signatures of an algorithm: by its use, kind and the algorithm it names."""
-    usable = key.get("use") in (None, "sig") and key.get("kty") == _KINDS.get(algorithm[:2])
-    return usable and key.get("alg") in (None, algorithm)
 
 
 def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:
@@ -155,8 +150,8 @@ def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:
 def _get(url: str) -> dict[str, Any]:
     """Return the JSON object at an address: over TLS unless it is this machine's, following no redirect, asking no proxy.
 
-    Raises OSError or HTTPException when nothing answers, ValueError or TypeError for an address or answer that is not
-    allowed.
+    Raises OSError or HTTPException when nothing answers, ValueError or TypeError for an address or answer that is not allowed,
+    such as one longer than `_MOST` or slower than `_TIMEOUT`.
     """
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
@@ -171,7 +166,12 @@ def _get(url: str) -> dict[str, Any]:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("GET", path, headers={"Accept": "application/json", "User-Agent": "memory-mcp"})
         answer = connection.getresponse()
-        body = _body(answer, time.monotonic() + _TIMEOUT)
+        body, until = b"", time.monotonic() + _TIMEOUT
+        while piece := answer.read1(65_536):
+            body += piece
+            # A socket's own time limit is for each of its pieces.
+            if len(body) > _MOST or time.monotonic() > until:
+                raise ValueError("the answer is too long or too slow")
     finally:
         connection.close()
     if answer.status != http.client.OK:
@@ -180,16 +180,3 @@ def _get(url: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise TypeError("the answer is no JSON object")
     return found
-
-
-def _body(answer: http.client.HTTPResponse, until: float) -> bytes:
-    """Return the body of a response. Raises ValueError when it is longer than `_MOST` or comes after `until` (monotonic seconds).
-
-    A socket's own time limit is for each of its pieces.
-    """
-    body = b""
-    while piece := answer.read1(65_536):
-        body += piece
-        if len(body) > _MOST or time.monotonic() > until:
-            raise ValueError("the answer is too long or too slow")
-    return body

@@ -14,7 +14,7 @@ from math import ceil
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.errors import QuotaExceeded
 from memory_mcp.team.who import Principal
-from memory_mcp.team_settings import TeamSettings, TenantLimits
+from memory_mcp.team_settings import TeamSettings
 
 _MINUTE, _DAY = 60.0, 86_400.0
 _MEGABYTE = 1_000_000
@@ -31,10 +31,11 @@ _MOST = 20_000
 
 @dataclass(slots=True)
 class _Bucket:
-    """A token bucket: what may be taken (`left`) at the moment `at` of the monotonic clock."""
+    """A token bucket: what may be taken (`left`) at the moment `at` of the monotonic clock, and in how many seconds it fills."""
 
     left: float
     at: float
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,53 +57,39 @@ class Quotas:
         """Limit by the settings, with all buckets full; the time is `clock`'s monotonic one, the system's for None."""
         self._settings = settings
         self._clock = clock or SystemClock()
-        self._buckets: dict[tuple[int, int, str], tuple[_Bucket, float]] = {}
+        self._buckets: dict[tuple[int, int, str], _Bucket] = {}
         self._lock = threading.Lock()
         self._most = _MOST
 
     def call(self, who: Principal) -> None:
         """Count a request, for the member and the tenant.
 
-        Raises QuotaExceeded, with the seconds to wait, when the member or the tenant made too many in a minute; it counts
-        for neither then.
+        Raises QuotaExceeded, with the seconds to wait, when one of them made too many in a minute; it counts for neither then.
         """
-        limits = self._limits(who)
+        limits = self._settings.limits_of(who.tenant_class)
         self._take(
             _Want((who.tenant, who.member, "calls"), 1, limits.member_calls_per_minute, _MINUTE, "requests a minute of a member"),
             _Want((who.tenant, 0, "calls"), 1, limits.calls_per_minute, _MINUTE, "requests a minute of the tenant"),
         )
 
     def search(self, who: Principal) -> None:
-        """Count a search of the tenant.
-
-        Raises QuotaExceeded, with the seconds to wait, when the tenant made too many in a minute; it does not count then.
-        """
-        most = self._limits(who).searches_per_minute
+        """Count a search of the tenant; raise QuotaExceeded with the seconds to wait, uncounted, for too many in a minute."""
+        most = self._settings.limits_of(who.tenant_class).searches_per_minute
         self._take(_Want((who.tenant, 0, "searches"), 1, most, _MINUTE, "searches a minute of the tenant"))
 
     def record(self, who: Principal, events: int, text_bytes: int, stored_events: int = 0) -> None:
         """Count events that are to be recorded, where `stored_events` are recorded already.
 
-        Raises QuotaExceeded when the tenant would have recorded too many in all or in a day, or too many bytes of text in a
-        day; nothing is counted then.
+        Raises QuotaExceeded, and counts nothing, for too many of the tenant in all or in a day, or too many bytes in a day.
         """
-        limits = self._limits(who)
+        limits = self._settings.limits_of(who.tenant_class)
         if limits.stored_events and stored_events + events > limits.stored_events:
             raise _exceeded(f"{limits.stored_events:,} stored events of the tenant", _DAY)
+        most_bytes = limits.megabytes_per_day * _MEGABYTE
         self._take(
             _Want((who.tenant, 0, "events"), events, limits.events_per_day, _DAY, "events a day of the tenant"),
-            _Want(
-                (who.tenant, 0, "bytes"),
-                text_bytes,
-                limits.megabytes_per_day * _MEGABYTE,
-                _DAY,
-                "bytes of text a day of the tenant",
-            ),
+            _Want((who.tenant, 0, "bytes"), text_bytes, most_bytes, _DAY, "bytes of text a day of the tenant"),
         )
-
-    def _limits(self, who: Principal) -> TenantLimits:
-        """Return the limits of the caller's class of tenants."""
-        return self._settings.limits_of(who.tenant_class)
 
     def _take(self, *wants: _Want) -> None:
         """Take from all buckets or from none; a size of 0 is no limit.
@@ -113,31 +100,21 @@ class Quotas:
         bounded = [want for want in wants if want.size]
         with self._lock:
             now = self._clock.monotonic()
-            buckets = [self._bucket(want, now) for want in bounded]
+            buckets = [self._buckets.setdefault(want.key, _Bucket(want.size, now, want.seconds)) for want in bounded]
+            for want, bucket in zip(bounded, buckets, strict=True):
+                bucket.left = min(want.size, bucket.left + (now - bucket.at) * want.size / want.seconds)
+                bucket.at = now
             for want, bucket in zip(bounded, buckets, strict=True):
                 # A single want above the whole bucket could never be had: it takes a full one.
-                if bucket.left < min(want.amount, want.size):
-                    raise _exceeded(
-                        f"{want.size:,.0f} {want.what}", (min(want.amount, want.size) - bucket.left) * want.seconds / want.size
-                    )
+                lacks = min(want.amount, want.size) - bucket.left
+                if lacks > 0:
+                    raise _exceeded(f"{want.size:,.0f} {want.what}", lacks * want.seconds / want.size)
             for want, bucket in zip(bounded, buckets, strict=True):
                 bucket.left -= want.amount
             if len(self._buckets) > self._most:
                 # Buckets that nobody touched for as long as they take to fill are full again.
-                self._buckets = {key: kept for key, kept in self._buckets.items() if now - kept[0].at < kept[1]}
+                self._buckets = {key: kept for key, kept in self._buckets.items() if now - kept.at < kept.seconds}
                 self._most = max(_MOST, 2 * len(self._buckets))
-
-    def _bucket(self, want: _Want, now: float) -> _Bucket:
-        """Return a bucket, filled up to now; a new one, full, where there is none. The caller holds the lock."""
-        found = self._buckets.get(want.key)
-        if found is None:
-            bucket = _Bucket(want.size, now)
-        else:
-            bucket = found[0]
-            bucket.left = min(want.size, bucket.left + (now - bucket.at) * want.size / want.seconds)
-            bucket.at = now
-        self._buckets[want.key] = (bucket, want.seconds)
-        return bucket
 
     def kept(self) -> Sequence[tuple[int, int, str]]:
         """Return the buckets' keys: (tenant, member, "calls", "searches", "events" or "bytes"); member 0 is the tenant's own."""

@@ -28,10 +28,7 @@ class Replica:
         self._asked, self._behind = float("-inf"), 0.0
 
     def behind(self) -> float:
-        """Return by how many seconds the replica is behind; an answer is used again for half a second.
-
-        Raises StorageAway when the replica does not answer.
-        """
+        """Return how many seconds the replica is behind, at most 0.5 s old; raises StorageAway where it does not answer."""
         with self._lock:
             if time.monotonic() - self._asked > _FRESH:
                 self._behind = self._look()
@@ -41,8 +38,7 @@ class Replica:
     def _look(self) -> float:
         """Ask both databases and return how many seconds the replica is behind.
 
-        0 where it has all that the primary was seen to have. A primary that does not answer is left out; raises StorageAway
-        when the replica does not answer.
+        0 where it has all seen of the primary, which may be away; raises StorageAway when the replica does not answer.
         """
         now = time.monotonic()
         try:

@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp import metrics
-from memory_mcp.daemon.routes import CLIENT, STATUS, Mended, answered
+from memory_mcp.daemon.routes import CLIENT, STATUS, Mended, answered, application
 from memory_mcp.daemon.security import LOOPBACK, Refusal
 from memory_mcp.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.server.caller import CALLER
@@ -63,9 +63,8 @@ def route_of(path: str) -> str:
     """
     if path == "/mcp" or (path.startswith(_SPACES) and path.endswith("/mcp")):
         return "/mcp"
-    return next(
-        (start for start in ("/hooks", "/share", "/health", "/metrics", "/.well-known") if path.startswith(start)), "other"
-    )
+    known = ("/hooks", "/share", "/health", "/metrics", "/.well-known")
+    return next((start for start in known if path.startswith(start)), "other")
 
 
 def default_space(principal: Principal, project: str) -> Grant | None:
@@ -82,19 +81,10 @@ def default_space(principal: Principal, project: str) -> Grant | None:
     return seen[0] if len(seen) == 1 else None
 
 
-def space_of(principal: Principal, named: str, project: str) -> Grant | None:
-    """Return the space that a request names, else its caller's default one; None where the caller has none.
-
-    Raises NotFound where it names one that the caller may not see.
-    """
-    return see(principal, named) if named else default_space(principal, project)
-
-
 def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequence[BaseRoute] = ()) -> Starlette:
     """Return the application behind the door, which has put the `Principal` into the scope.
 
-    It serves the protocol, /hooks and `more` routes, which choose their spaces themselves; unknown routes get a JSON
-    refusal, and nothing is redirected.
+    It serves the protocol, /hooks and `more` routes, which choose their spaces themselves; unknown ones get a JSON refusal.
     """
     manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, stateless=True)
 
@@ -105,10 +95,9 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
             yield
 
     async def hook(request: Request) -> Response:
-        """Store a hook's payload and answer with the outcome as JSON: `events`, how many were stored, and `skipped`.
+        """Store a hook's payload and answer with JSON: `events`, how many were stored, and `skipped`, why none were, or "".
 
-        The latter says why none were, or is "". Raises InvalidQuery for a key that is too long, HTTPException 404 for a
-        text that cannot be a client's name, and what `take_hook` raises.
+        Raises InvalidQuery for a key that is too long, HTTPException 404 for no client's name, and what `take_hook` raises.
         """
         client = request.path_params["client"]
         if not CLIENT.match(client):
@@ -119,29 +108,19 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
         payload = Payload(client, await request.body(), key, CALLER.get().project)
         return JSONResponse(asdict(await handlers.take_hook(payload)))
 
+    async def hooks(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await answered(hook)(Request(scope, receive))
+        await response(scope, receive, send)
+
     protocol = _Known(Mended(StreamableHTTPASGIApp(manager)))
     found = [
         Route("/mcp", protocol, methods=["POST"]),
         Route("/spaces/{name}/mcp", protocol, methods=["POST"]),
         *more,
-        Route("/hooks/{client}", _Known(_Function(answered(hook))), methods=["POST"]),
+        Route("/hooks/{client}", _Known(hooks), methods=["POST"]),
     ]
-    app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: _plain})
-    # A redirect would lead to wherever the Host header says.
-    app.router.redirect_slashes = False
-    return app
-
-
-class _Function:
-    """An endpoint as an ASGI application."""
-
-    def __init__(self, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
-        self._endpoint = endpoint
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with what the endpoint returns; errors pass."""
-        response = await self._endpoint(Request(scope, receive))
-        await response(scope, receive, send)
+    known = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /share, /health/live, /health/ready and /metrics."
+    return application(found, lifespan, known)
 
 
 class _Known:
@@ -158,7 +137,8 @@ class _Known:
         began = time.perf_counter()
         principal: Principal = scope["principal"]
         try:
-            grant = space_of(principal, _named(scope), CALLER.get().project)
+            named = _named(scope)
+            grant = see(principal, named) if named else default_space(principal, CALLER.get().project)
         except Exception as error:
             ours = as_ours(error, route_of(scope["path"]))
             await Refusal(STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours)).send(send)
@@ -193,25 +173,10 @@ def _named(scope: Scope) -> str:
     return by_path or (given[0] if given else "")
 
 
-async def _plain(_: Request, error: Exception) -> Response:
-    """Return the JSON refusal for a route that does not exist (404), or not with this method (405)."""
-    assert isinstance(error, HTTPException)
-    known = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /share, /health/live, /health/ready and /metrics."
-    if error.status_code == 405:
-        refusal = Refusal(405, "INVALID_ARGUMENT", "this route takes another method", known)
-    else:
-        refusal = Refusal(error.status_code, "NOT_FOUND", "no such route", known)
-    return Response(refusal.body(), refusal.status, dict(error.headers or {}), "application/json")
-
-
 class Front:
-    """Answers health and metrics, and passes on the rest.
-
-    Programs that watch servers know no host's name, so nothing is checked.
-    """
+    """Answers health and metrics unchecked, since programs that watch servers know no host's name; passes on the rest."""
 
     def __init__(self, app: ASGIApp, handlers: Handlers) -> None:
-        """Answer health and metrics by `handlers`, and pass all other requests to `app`."""
         self._app, self._handlers = app, handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -223,9 +188,10 @@ class Front:
             await self._app(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        """Answer health and metrics: {"status": "ok"}, see `_ready`, or the text of metrics, made in a thread.
+        """Answer health and metrics: {"status": "ok"} for a live server, {"status": "ready"}, or the text made in a thread.
 
-        404 for any other path or for a method other than GET and HEAD, 401 for metrics without the right to read them.
+        A server that is not ready is 503 and {"status": "not ready", "reason": ...}; so is one whose database is silent for 3 s
+        or raises an error of ours. 404 for any other path or method than GET and HEAD, 401 for metrics without the right.
         """
         path = request.url.path
         if request.method not in ("GET", "HEAD") or path not in ("/health/live", "/health/ready", "/metrics"):
@@ -234,27 +200,19 @@ class Front:
         if path == "/health/live":
             return JSONResponse({"status": "ok"})
         if path == "/health/ready":
-            return await self._ready()
+            reason = "the database does not answer in time"
+            with anyio.move_on_after(_PATIENCE):
+                try:
+                    reason = await anyio.to_thread.run_sync(self._handlers.ready, abandon_on_cancel=True)
+                except MemoryMcpError as error:
+                    reason = error.message
+            status = {"status": "not ready", "reason": reason} if reason else {"status": "ready"}
+            return JSONResponse(status, 503 if reason else 200)
         if not self._may_measure(request):
-            refusal = Refusal(
-                401, "UNAUTHENTICATED", "metrics are for this machine, or for a token", "Set team.server.metrics_token."
-            )
+            why, hint = "metrics are for this machine, or for a token", "Set team.server.metrics_token."
+            refusal = Refusal(401, "UNAUTHENTICATED", why, hint)
             return Response(refusal.body(), refusal.status, {"www-authenticate": "Bearer"}, "application/json")
         return PlainTextResponse(await anyio.to_thread.run_sync(self._handlers.exposition), media_type=metrics.CONTENT_TYPE)
-
-    async def _ready(self) -> Response:
-        """Answer 200 and {"status": "ready"} where the server is ready, else 503 and {"status": "not ready", "reason": ...}.
-
-        A database that is silent for 3 s counts as not ready, as does one that raises an error of ours.
-        """
-        reason = "the database does not answer in time"
-        with anyio.move_on_after(_PATIENCE):
-            try:
-                reason = await anyio.to_thread.run_sync(self._handlers.ready, abandon_on_cancel=True)
-            except MemoryMcpError as error:
-                reason = error.message
-        status = {"status": "not ready", "reason": reason} if reason else {"status": "ready"}
-        return JSONResponse(status, 503 if reason else 200)
 
     def _may_measure(self, request: Request) -> bool:
         """Return whether a request may read metrics: by the token that is set, or if none is, from this machine by no proxy."""

@@ -24,8 +24,8 @@ from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
 from memory_mcp.daemon.http import MAX_BODY, Uvicorn, bind, hosts_of
 from memory_mcp.daemon.routes import Connection
+from memory_mcp.daemon.security import LOOPBACK, Rules
 from memory_mcp.daemon.security import Guard as HostGuard
-from memory_mcp.daemon.security import Rules
 from memory_mcp.errors import ConfigError
 from memory_mcp.ingest import sources
 from memory_mcp.model.event import EventDraft
@@ -142,10 +142,7 @@ class TeamServer:
         return await self._intake.take(payload)
 
     def _ready(self) -> str:
-        """Return why this server is not ready, "" where it is: it is ending, or the database has another schema.
-
-        Raises StorageError when the database does not answer.
-        """
+        """Return why it is not ready (ending, another schema), "" where it is; raises StorageError if the database is silent."""
         if self.draining:
             return "the server is ending"
         with self.database.connection(None) as raw:
@@ -177,8 +174,7 @@ class TeamServer:
     async def run(self, announce: Callable[[str], None]) -> None:
         """Serve until a signal comes, then drain and close.
 
-        `announce` is called with the address once requests are answered. Starts the threads of workers and follower. Raises
-        what binding the address raises.
+        `announce` gets the address once requests are answered. Starts workers and follower. Raises what binding raises.
         """
         server = self._settings.server
         listener = bind(server.http_host, server.http_port)
@@ -279,14 +275,11 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> int:
 
 
 def check(settings: Settings) -> None:
-    """Check that settings name a PostgreSQL database, a way to prove who calls, and, beyond this machine, the server's names.
-
-    Raises ConfigError where they do not.
-    """
+    """Raise ConfigError unless settings name PostgreSQL, a proof of who calls, and, beyond this machine, the server's names."""
     if settings.storage.engine != "postgres" or not settings.team.auth:
         hint = "Set storage.engine = postgres, storage.url and team.auth."
         raise ConfigError("a team is served from PostgreSQL, to callers who prove who they are", hint)
     known = hosts_of(settings.server) or settings.team.audience
-    if settings.server.http_host not in ("127.0.0.1", "::1", "localhost") and not known:
+    if settings.server.http_host not in LOOPBACK and not known:
         hint = "Set server.http_allowed_hosts to the names by which clients reach this server, or team.audience."
         raise ConfigError(f"server.http_host = {settings.server.http_host} needs the names by which it is reached", hint)

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from memory_mcp.app import App
+from memory_mcp.daemon.routes import STATUS
 from memory_mcp.errors import InvalidQuery, MemoryMcpError, ResourceExhausted, no_such_space
 from memory_mcp.requests import sharing
 from memory_mcp.sharing.wire import MAX_BODY
@@ -23,15 +24,7 @@ from memory_mcp.team.who import Grant, Principal, see
 
 #: Lends the memory of a space to a call, as its member: caller, space, and whether it writes.
 Lend = Callable[[Principal, Grant, bool], AbstractContextManager[App]]
-_STATUS = {
-    "INVALID_ARGUMENT": 400,
-    "UNAUTHENTICATED": 401,
-    "PERMISSION_DENIED": 403,
-    "NOT_FOUND": 404,
-    "RESOURCE_EXHAUSTED": 413,
-    "UNAVAILABLE": 503,
-    "LOCKED": 503,
-}
+_STATUS = {**STATUS, "UNAUTHENTICATED": 401}
 _LONGEST_CURSOR = 500
 
 
@@ -76,10 +69,7 @@ def routes(lend: Lend) -> list[Route]:
 
 
 def _caller(request: Request) -> tuple[Principal, Grant, sharing.Member]:
-    """Return who calls, the space of the address, and the caller as `requests.sharing` knows members.
-
-    Raises NotFound where the caller sees no such space.
-    """
+    """Return (caller, space of the address, caller as a `sharing.Member`); raises NotFound where it is no space of theirs."""
     principal: Principal = request.scope["principal"]
     grant = see(principal, request.path_params["space"])
     role = principal.role_in(grant.space)
@@ -92,7 +82,6 @@ async def _run(lend: Lend, principal: Principal, grant: Grant, writes: bool, wor
     """Answer with what `work` returns, run in a thread on the space's memory; it is not cut off when the caller leaves."""
 
     def answer() -> dict[str, Any]:
-        """Lend the memory of the space and return what `work` returns."""
         with lend(principal, grant, writes) as app:
             return work(app)
 
@@ -100,10 +89,7 @@ async def _run(lend: Lend, principal: Principal, grant: Grant, writes: bool, wor
 
 
 async def _batch(request: Request) -> dict[str, Any]:
-    """Return the body as a JSON object, reading no more than `MAX_BODY` bytes.
-
-    Raises ResourceExhausted when it is longer, InvalidQuery when it is no JSON object.
-    """
+    """Return the body as a JSON object. Raises ResourceExhausted beyond `MAX_BODY` bytes, InvalidQuery for anything else."""
     raw = bytearray()
     async for part in request.stream():
         raw += part

@@ -36,8 +36,7 @@ class Applied:
 def export(database: Database, file: Path) -> int:
     """Add to a file the tombstones of the database that it does not have yet, of all memories; return how many.
 
-    The file exists afterwards. Raises OSError when it cannot be read or written, StorageError when it has two keys for
-    one memory or the database does not answer.
+    The file exists afterwards. Raises OSError for the file, StorageError for two keys of one memory or no database.
     """
     return outside.keep(file, {memory.store_id: _log(database, memory) for memory in _memories(database)})
 

@@ -150,17 +150,11 @@ ACTS: Mapping[str, Act] = {
         get_today list_paused list_excluded recall""",
     ),
     **_acts(Act.WRITE, "remember ingest_events hooks import"),
-    **_acts(
-        Act.CURATE,
-        """label_topic refine_summary pin correct retract alias_project split_project undo_project pause_capture resume_capture
-        exclude include""",
-    ),
+    **_acts(Act.CURATE, "label_topic refine_summary pin correct retract alias_project split_project undo_project"),
+    **_acts(Act.CURATE, "pause_capture resume_capture exclude include"),
     # What tells of the server's own machine (its disk, its clients, what it spent) is its administrators' alone.
-    **_acts(
-        Act.ADMIN,
-        """forget rebuild_index prune_index run_job pause_job resume_job get_overview get_spend list_clients backup restore
-        config""",
-    ),
+    **_acts(Act.ADMIN, "forget rebuild_index prune_index run_job pause_job resume_job get_overview get_spend list_clients"),
+    **_acts(Act.ADMIN, "backup restore config"),
 }
 #: Requests about a person's own store, which a team's server has none of: refused to everybody.
 NOT_OFFERED = frozenset({"share_status", "share_project", "unshare_project", "share_to", "share_now", "share_off"})

@@ -96,8 +96,7 @@ class Workers:
     def plan(self, memory: Memory) -> None:
         """Put the upkeep of a memory that was opened into the table of work, unless it is there; a replica has none.
 
-        Housekeeping is due at its hour of the settings; summaries, unless the provider is off, in an hour. Raises what
-        the database raises.
+        Housekeeping is due at its hour of the settings; summaries, unless the provider is off, in an hour.
         """
         app, place = memory.app, memory.place
         if place.is_replica:
@@ -109,15 +108,14 @@ class Workers:
     def _loop(self) -> None:
         """Claim and do work until the threads stop; without work, wait for a commit, or 2 s at most. Errors are logged."""
         while not self._stopping.is_set():
+            taken, wait = None, _LOOK
             try:
                 taken = self._work.take(list(self._jobs))
                 wait = 0.0 if taken else self._work.wait(list(self._jobs), _LOOK)
             except MemoryMcpError as error:
                 log.debug("no work can be looked for: %s", error)
-                taken, wait = None, _LOOK
             except Exception:
                 log.exception("no work can be looked for")
-                taken, wait = None, _LOOK
             if taken is not None:
                 self._do(taken)
                 continue
@@ -129,8 +127,7 @@ class Workers:
     def _do(self, taken: Taken) -> None:
         """Do a claimed piece of work on its memory, under its claim, and enter when it is due again.
 
-        Work of a space that is gone is dropped; what fails outside the job itself is logged and left to be claimed again
-        when the claim runs out.
+        Work of a space that is gone is dropped; what fails outside the job is logged and claimed again when the claim ends.
         """
         with self._lock:
             self._busy.add(taken)

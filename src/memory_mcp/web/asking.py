@@ -6,12 +6,13 @@ from typing import Any
 
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from memory_mcp.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.requests.correct import PERSON
 from memory_mcp.requests.scope import ScopeName
 from memory_mcp.web import rendering
+from memory_mcp.web.headers import HEADERS
 from memory_mcp.web.memory import Memory
 from memory_mcp.web.visits import Visit
 
@@ -23,10 +24,7 @@ _STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 413,
 
 
 def status_of(error: MemoryMcpError) -> int:
-    """Return the HTTP status for an error by its code.
-
-    INVALID_ARGUMENT 400, NOT_FOUND 404, RESOURCE_EXHAUSTED 413, LOCKED and UNAVAILABLE 503; any other 500.
-    """
+    """Return the HTTP status for an error's code: 400, 404, 413 or 503 as in `_STATUS`, 500 for any that is not there."""
     return _STATUS.get(error.code, 500)
 
 
@@ -74,10 +72,7 @@ class Ask:
         return (self.form.get(name) or self.request.query_params.get(name) or default).strip()
 
     def number(self, name: str, default: int) -> int:
-        """Return an argument as a whole number, the default where it is absent.
-
-        Raises InvalidQuery for anything but one to nine digits.
-        """
+        """Return an argument as a whole number, `default` where absent; InvalidQuery for anything but one to nine digits."""
         text = self.given(name)
         if not text:
             return default
@@ -85,22 +80,24 @@ class Ask:
             raise InvalidQuery(f"{name} must be a whole number, not {text[:40]!r}")
         return int(text)
 
-    def link(self, page: str, **query: object) -> Markup:
+    def link(self, page: str, /, **query: object) -> Markup:
         """Return the address of another page of this visit, escaped for an attribute; arguments "" and None are left out."""
-        return rendering.link(self.visit, page, **query)
+        return Markup.escape(rendering.address(self.visit, page, **query))
 
     def shown(self, name: str, code: int = 200, /, **values: Any) -> Response:
         """Return the page NAME.html, or where a script asked for its changing part, part_NAME.html; `code` is the status."""
         return self.page(f"part_{name}.html" if self.part else f"{name}.html", code, **values)
 
     def page(self, template: str, code: int = 200, /, **values: Any) -> Response:
-        """Return a page from a template of `web/templates`; `code` is the status of the response.
+        """Return a page, or a part of one, from a template of `web/templates` as HTML; `code` is the status of the response.
 
-        The template gets `values`, notes, project, at (the path of the address) and arguments (of the address); `values`
-        win. A whole page takes the visit's notes, which are then gone; a part leaves them.
+        The template gets notes, project, at (the path of the address), arguments (of the address) and `values`, which win over
+        these, and visit and link. A whole page takes the visit's notes, which are then gone; a part leaves them.
         """
-        # A part has no place for notes: they wait for the next whole page.
-        notes = [] if self.part else self.visit.taken_notes()
+        notes = list[str]()
+        if not self.part:
+            # A part has no place for notes: they wait for the next whole page.
+            notes, self.visit.notes = self.visit.notes, []
         shown = {
             "notes": notes,
             "project": self.given("project"),
@@ -108,7 +105,8 @@ class Ask:
             "arguments": dict(self.request.query_params),
             **values,
         }
-        return rendering.page(self.visit, template, shown, code)
+        html = rendering.environment().get_template(template).render(**shown, visit=self.visit, link=self.link)
+        return HTMLResponse(html, code, HEADERS)
 
 
 @dataclass(frozen=True, slots=True)

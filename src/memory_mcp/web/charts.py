@@ -5,7 +5,7 @@ Nothing here has a size of its own on the page: `viewBox` says the proportions, 
 
 import datetime as dt
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -22,7 +22,7 @@ SERIES = 5
 _PITCH, _SIDE, _LEFT, _TOP = 15, 12, 32, 18
 _WEEKDAYS = ("Mon", "", "Wed", "", "Fri", "", "Sun")
 _DAY_OF_WEEK, _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), 7
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 #: Returns the address of a node of the tree, by its id.
 ToNode = Callable[[str], str]
@@ -52,9 +52,8 @@ def drawn(name: str, *inner: str, **attributes: object) -> Markup:
 
     `_` in the name of an attribute is a hyphen, one at the end is dropped, and None leaves the attribute out.
     """
-    said = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_safe(value)}"' for key, value in attributes.items() if value is not None
-    )
+    named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
+    said = "".join(f' {key}="{_safe(value)}"' for key, value in named.items())
     held = "".join(part if isinstance(part, Markup) else _safe(part) for part in inner)
     return Markup(f"<{name}{said}>{held}</{name}>")
 
@@ -77,12 +76,7 @@ def step(count: int, most: int) -> int:
 
 def date(day: dt.date) -> str:
     """Return a day as people say it, as "Mon 5 Jan 2026", in English in every locale."""
-    return f"{_DAY_OF_WEEK[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
-
-
-def month_name(month: int) -> str:
-    """Return a month's short English name; 1 is January."""
-    return _MONTHS[month - 1]
+    return f"{_DAY_OF_WEEK[day.weekday()]} {day.day} {MONTHS[day.month - 1]} {day.year}"
 
 
 def week_of(monday: dt.date) -> tuple[str, str]:
@@ -93,7 +87,7 @@ def week_of(monday: dt.date) -> tuple[str, str]:
 
 def month_of(year: int, place: int) -> tuple[str, str]:
     """Return (node id, name such as "Jan 2026") of a month; `place` 0 is January."""
-    return month_id(year, place + 1), f"{_MONTHS[place]} {year}"
+    return month_id(year, place + 1), f"{MONTHS[place]} {year}"
 
 
 def said(day: dt.date, tally: Tally | None) -> str:
@@ -117,9 +111,16 @@ def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
     names = [
         drawn("text", name, x=_LEFT - 6, y=_TOP + n * _PITCH + 10, text_anchor="end") for n, name in enumerate(_WEEKDAYS) if name
     ]
+    months = []
+    for month, name in enumerate(MONTHS, 1):
+        # Above the week of its first day.
+        text = drawn("text", name, x=_LEFT + (dt.date(number, month, 1) - monday).days // _DAYS * _PITCH, y=11)
+        held = any(day.startswith(f"{number:04}-{month:02}-") for day in days)
+        href = to(month_id(number, month)) if held else ""
+        months.append(linked(href, f"{name} {number}", text, data_month=month if held else None))
     return drawn(
         "svg",
-        *_months(number, monday, days, to),
+        *months,
         *names,
         *columns,
         viewBox=f"0 0 {_LEFT + len(weeks) * _PITCH} {_TOP + 8 * _PITCH + 4}",
@@ -152,15 +153,6 @@ def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most:
     return drawn("g", *cells, below, transform=f"translate({x} 0)")
 
 
-def _months(number: int, monday: dt.date, days: Mapping[str, Tally], to: ToNode) -> Iterable[Markup]:
-    """Yield the names of all twelve months, each above the week of its first day; a link where `days` has a day of it."""
-    for month, name in enumerate(_MONTHS, 1):
-        x = _LEFT + (dt.date(number, month, 1) - monday).days // _DAYS * _PITCH
-        held = any(day.startswith(f"{number:04}-{month:02}-") for day in days)
-        text = drawn("text", name, x=x, y=11)
-        yield linked(to(month_id(number, month)) if held else "", f"{name} {number}", text, data_month=month if held else None)
-
-
 def legend() -> Markup:
     """Return a picture of the shades of a heat map, from nothing to most, hidden from screen readers."""
     cells = [drawn("rect", x=n * _PITCH, y=0, width=_SIDE, height=_SIDE, rx=2.5, class_=f"heat-{n}") for n in range(STEPS + 1)]
@@ -168,12 +160,12 @@ def legend() -> Markup:
     return drawn("svg", *cells, viewBox=f"0 0 {wide} {_SIDE}", width=wide, height=_SIDE, class_="legend", aria_hidden="true")
 
 
-def columns(shown: Sequence[Column], label: str, height: int = 56, pitch: int = 22) -> Markup:
+def columns(shown: Sequence[Column], label: str, height: int = 56) -> Markup:
     """Return an SVG of one column per item, each with its own title and, if it has one, a link; labels below, if any.
 
-    Heights are relative to the largest count; a count of 0 is a thin line. `height` and `pitch` (width of a
-    column) are units of the drawing.
+    Heights are relative to the largest count; a count of 0 is a thin line. `height` is in units of the drawing.
     """
+    pitch = 22
     most = max((one.count for one in shown), default=0)
     below = 14 if any(one.label for one in shown) else 0
     parts = []
@@ -181,9 +173,8 @@ def columns(shown: Sequence[Column], label: str, height: int = 56, pitch: int = 
         tall = max(round(height * one.count / most, 1), 2.0) if one.count else 1.5
         x = place * pitch
         area = drawn("rect", x=x, y=0, width=pitch, height=height + below, class_="reach")
-        bar = drawn(
-            "rect", x=x + 2, y=height - tall, width=pitch - 4, height=tall, rx=2, class_="column" if one.count else "heat-0"
-        )
+        shade = "column" if one.count else "heat-0"
+        bar = drawn("rect", x=x + 2, y=height - tall, width=pitch - 4, height=tall, rx=2, class_=shade)
         parts.append(linked(one.href, one.title, area, bar))
         if one.label:
             is_short = len(one.label) < 4
@@ -204,7 +195,7 @@ def stacked(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]
     most = max((sum(events.get(month, 0) for _, events in series) for month in months), default=0)
     parts = []
     for n, month in enumerate(months):
-        shown, top = _MONTHS[int(month[5:]) - 1], float(height)
+        shown, top = MONTHS[int(month[5:]) - 1], float(height)
         parts.append(drawn("text", shown, x=n * pitch + pitch / 2, y=height + 14, text_anchor="middle"))
         for place, (name, events) in enumerate(series):
             if count := events.get(month, 0):
@@ -217,18 +208,15 @@ def stacked(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]
     return drawn("svg", *parts, viewBox=f"0 0 {wide} {height + 18}", role="img", aria_label=label, class_="stacked")
 
 
-def sparkline(counts: Sequence[int], label: str, height: int = 22, pitch: int = 4) -> Markup:
+def sparkline(counts: Sequence[int], label: str, height: int = 22) -> Markup:
     """Return an SVG with a small column for each count, relative to the largest, above a base line; `label` is its title.
 
-    A count of 0 has no column, any other one of at least 2 units. `height` and `pitch` (width of a column) are units of the
-    drawing.
+    A count of 0 has no column, any other one of at least 2 units. `height` is in units of the drawing.
     """
+    pitch = 4
     most = max(counts, default=0)
-    path = "".join(
-        f"M{place * pitch} {height}v-{max(round(height * one / most, 1), 2.0)}h{pitch - 1}V{height}z"
-        for place, one in enumerate(counts)
-        if one
-    )
+    tall = {place: max(round(height * one / most, 1), 2.0) for place, one in enumerate(counts) if one}
+    path = "".join(f"M{place * pitch} {height}v-{one}h{pitch - 1}V{height}z" for place, one in tall.items())
     wide = max(len(counts), 1) * pitch
     ground = drawn("path", d=f"M0 {height - 0.5}H{wide}", class_="axis")
     shape = drawn("path", d=path or "M0 0", class_="column")

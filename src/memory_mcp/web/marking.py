@@ -22,8 +22,15 @@ def marked(text: str, terms: Set[str]) -> Markup:
     """Return a text as markup, made plain and escaped, with each word that holds one of the terms in a mark element."""
     # What steers a page is replaced first: between two elements it would not be known again.
     text = plain(text)
+    # Those that overlap or touch are one.
+    joined = list[tuple[int, int]]()
+    for start, end in sorted(_places(text, terms)):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
     pieces, at = [], 0
-    for start, end in _joined(sorted(_places(text, terms))):
+    for start, end in joined:
         pieces += [Markup.escape(text[at:start]), Markup("<mark>{}</mark>").format(text[start:end])]
         at = end
     return Markup("").join([*pieces, Markup.escape(text[at:])])
@@ -37,17 +44,3 @@ def _places(text: str, terms: Set[str]) -> Iterator[tuple[int, int]]:
     for start, end in {(start, end) for start, end, term in placed_terms(text) if term in terms}:
         words = [(start + one.start(), start + one.end()) for one in _WORD.finditer(text[start:end])]
         yield from [place for place in words if not term_set(text[slice(*place)]).isdisjoint(terms)] or words
-
-
-def _joined(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield places as (start, end), those that overlap or touch as one; `places` must be sorted."""
-    held: tuple[int, int] | None = None
-    for start, end in places:
-        if held is not None and start <= held[1]:
-            held = (held[0], max(held[1], end))
-        else:
-            if held is not None:
-                yield held
-            held = (start, end)
-    if held is not None:
-        yield held

@@ -21,10 +21,7 @@ class Host(Protocol):
         ...
 
     async def write(self, work: Callable[[App], T]) -> T:
-        """Run a writing call on the open memory in a thread and return its result.
-
-        It goes on to its end if its caller is cancelled.
-        """
+        """Run a writing call on the open memory in a thread and return its result; it goes on if its caller is cancelled."""
         ...
 
 

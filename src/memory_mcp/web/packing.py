@@ -63,10 +63,11 @@ def _free_place(
     """
     if len(placed) < 2:
         return (placed[0].x + placed[0].r + radius, placed[0].y) if placed else (0.0, 0.0)
-    middle = _middle(placed)
+    # The centre of gravity, circles weighted by their areas.
+    whole = sum(one.r * one.r for one in placed)
+    middle = sum(one.x * one.r * one.r for one in placed) / whole, sum(one.y * one.r * one.r for one in placed) / whole
     points = [(_cost(x, y, middle, wide, pulling), x, y, corner) for corner in corners for x, y in _touching(*corner, radius)]
-    full = []
-    best = None
+    full, best = [], None
     for _, x, y, corner in sorted(points, key=lambda point: point[:3]):
         if _is_free(placed, x, y, radius):
             best = x, y
@@ -89,17 +90,10 @@ def _touching(one: Circle, other: Circle, side: int, radius: float) -> Iterable[
         yield one.x + along * across + aside * down, one.y + along * down - aside * across
 
 
-def _middle(placed: Sequence[Circle]) -> tuple[float, float]:
-    """Return the centre of gravity (x, y) of all circles, weighted by their areas; there must be one."""
-    whole = sum(one.r * one.r for one in placed)
-    return sum(one.x * one.r * one.r for one in placed) / whole, sum(one.y * one.r * one.r for one in placed) / whole
-
-
 def _cost(x: float, y: float, middle: tuple[float, float], wide: float, pulling: Iterable[tuple[Circle, float]]) -> float:
     """Return the cost of a place: its distance from the middle, and for each pull its distance to that circle.
 
-    In the former x is divided by `wide`, the latter is multiplied by the pull. Rounded to 4 digits, so that all
-    machines agree.
+    In the former x is divided by `wide`, the latter is multiplied by the pull. Rounded to 4 digits, so that all machines agree.
     """
     away = math.hypot((x - middle[0]) / wide, y - middle[1])
     return round(away + sum(pull * math.hypot(x - one.x, y - one.y) for one, pull in pulling), 4)
@@ -135,8 +129,7 @@ def grouped(
 ) -> list[tuple[Circle, list[Circle]]]:
     """Return for each group of radii (circle of the group, circles in it), in the order of groups and radii.
 
-    The circle of a group is `margin` larger than its circles need. Groups are placed by `packed`, with `wide` and
-    `pulls`.
+    The circle of a group is `margin` larger than its circles need. Groups are placed by `packed`, with `wide` and `pulls`.
     """
     inner = [packed(radii, gap) for radii in groups]
     rings = [around(circles) for circles in inner]

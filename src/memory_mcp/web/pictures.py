@@ -113,9 +113,8 @@ def _rows(rows: Sequence[tuple[str, str, float | None, str]], label: str, name: 
     for place, (told, more, share, shade) in enumerate(rows):
         top = place * _ROW
         line = drawn("text", told if len(told) <= _LINE else f"{told[: _LINE - 1]}…", x=0, y=top + 14)
-        ground = drawn(
-            "rect", x=0, y=top + 19, width=_WIDE, height=_BAR, rx=2, class_="heat-0" if share is not None else "left-out"
-        )
+        back = "heat-0" if share is not None else "left-out"
+        ground = drawn("rect", x=0, y=top + 19, width=_WIDE, height=_BAR, rx=2, class_=back)
         held = [line, ground]
         if share:
             wide = max(round(min(share, 1.0) * _WIDE, 1), 2)

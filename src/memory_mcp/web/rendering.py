@@ -7,19 +7,16 @@ Invariants
 
 import datetime as dt
 import secrets
-from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 from markupsafe import Markup
-from starlette.responses import HTMLResponse
 
 from memory_mcp import __version__
 from memory_mcp.model.fencing import neutral
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.web.headers import HEADERS
 from memory_mcp.web.visits import Visit
 
 #: Control characters but line breaks and tabs, what turns the direction of writing, and halves of characters, which no
@@ -132,35 +129,12 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {
-        "when": when,
-        "short": short,
-        "count": count,
-        "size": size,
-        "plain": plain,
-        "duration": duration,
-        "behind": behind,
-        "period": period,
-    }
+    made.filters |= {one.__name__: one for one in (when, short, count, size, plain, duration, behind, period)}
     made.globals |= {"version": __version__, "new_key": lambda: secrets.token_urlsafe(12), "kinds": [*MemoryKind]}
     return made
 
 
-def address(visit: Visit, page: str, **query: object) -> str:
+def address(visit: Visit, page: str, /, **query: object) -> str:
     """Return the path of a page of a visit with its arguments, quoted for a URL; arguments "" and None are left out, 0 stays."""
     given = urlencode({name: value for name, value in query.items() if value not in ("", None)})
     return f"{visit.base}/{quote(page, safe='/:')}{'?' if given else ''}{given}"
-
-
-def link(visit: Visit, page: str, /, **query: object) -> Markup:
-    """Return the path of a page of a visit, as of `address`, escaped for an attribute; arguments "" and None are left out."""
-    return Markup.escape(address(visit, page, **query))
-
-
-def page(visit: Visit, template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
-    """Return a page of the template as HTML, or a part of one where the template is a part, with the headers of every response.
-
-    The template gets `values`, `visit`, and `link`, which makes addresses of the visit's pages.
-    """
-    html = environment().get_template(template).render(**values, visit=visit, link=partial(link, visit))
-    return HTMLResponse(html, status, HEADERS)

@@ -70,15 +70,13 @@ class _Site:
     """The endpoints of the explorer: entering, static files, changes, acts and pages."""
 
     def __init__(self, memory: Memory, visits: Visits) -> None:
-        """Keep the memory that pages ask, and the visits that may ask it."""
         self._memory = memory
         self._visits = visits
 
     async def enter(self, request: Request) -> Response:
         """Open a visit by the ticket in the address, and set its cookie; 403 for a ticket that is unknown, used or too old.
 
-        The page leads on by itself, so that the cookie is sent wherever the link was followed. A browser's prefetch gets
-        503 and leaves the ticket unused.
+        The page leads on, so that the cookie is sent wherever the link was followed. A prefetch gets 503, the ticket unused.
         """
         if "prefetch" in request.headers.get("sec-purpose", ""):
             # The browser's guess of what the person is about to open; the ticket is kept for when they do.
@@ -155,11 +153,8 @@ class _Site:
             try:
                 done = await _once(ask, act)
                 if ask.part:
-                    return JSONResponse(
-                        {"note": rendering.plain(done.note), "page": rendering.address(ask.visit, done.page), **done.values},
-                        200,
-                        HEADERS,
-                    )
+                    page = rendering.address(ask.visit, done.page)
+                    return JSONResponse({"note": rendering.plain(done.note), "page": page, **done.values}, 200, HEADERS)
                 if done.note:
                     ask.visit.notes.append(done.note)
                 return RedirectResponse(rendering.address(ask.visit, done.page), 303, HEADERS)
@@ -196,8 +191,7 @@ class _Site:
     async def _respond(self, request: Request, handler: Handler, form: dict[str, str]) -> Response:
         """Return the handler's response, or a page that reports its error.
 
-        An error that is not ours is logged and shown without details. The visit counts as used, unless a script
-        asked by itself (`x-live`).
+        Others than ours are logged and shown without details. The visit counts as used, unless a script asked (`x-live`).
         """
         ask = Ask(request, _visit(request), self._memory, form)
         if "x-live" not in request.headers:

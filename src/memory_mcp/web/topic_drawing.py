@@ -37,7 +37,8 @@ def topic_map(found: _Given, to: Callable[[str], str]) -> Markup:
     topics = {topic["topic_id"]: topic for topic in found["topics"]}
     areas = [[topics[name] for name in area["topics"]] for area in found.get("areas", ())]
     most = max((topic["importance"] for topic in topics.values()), default=0.0)
-    radii = [sorted((_radius(topic, most) for topic in area), reverse=True) for area in areas]
+    shares = [sorted((topic["importance"] / most if most else 0.0 for topic in area), reverse=True) for area in areas]
+    radii = [[_LEAST + _MORE * math.sqrt(share) for share in area] for area in shares]
     area_of = {topic["topic_id"]: place for place, area in enumerate(areas) for topic in area}
     relations = found.get("relations", ())
     placed = grouped(radii, _GAP, _MARGIN, _WIDE, _pulls(relations, area_of))
@@ -57,11 +58,6 @@ def topic_map(found: _Given, to: Callable[[str], str]) -> Markup:
         class_="topics-map",
         aria_hidden="true",
     )
-
-
-def _radius(topic: _Given, most: float) -> float:
-    """Return the radius of a topic's circle: 23 + 31 times the root of its importance / `most`; 23 where `most` is 0."""
-    return _LEAST + _MORE * math.sqrt(topic["importance"] / most) if most else _LEAST
 
 
 def _pulls(relations: Sequence[_Given], area_of: Mapping[str, int]) -> dict[tuple[int, int], float]:

@@ -84,9 +84,8 @@ class Later:
     async def show(self, owner: str, shown: Mapping[str, Any], look: Work, work: Work) -> Pending:
         """Keep an act that a visit is shown first, with what `look` finds that it would change; `work` carries it out later.
 
-        Waits a second for `look`: the act is then SHOWN; if it takes longer it goes on in a task, and the act is returned
-        as LOOKING. Beyond 64 acts the oldest that neither waits nor runs is forgotten. Raises what `look` raises within
-        that second.
+        Waits a second for `look`: the act is then SHOWN; if it takes longer it goes on in a task, and the act is returned as
+        LOOKING. Beyond 64 acts the oldest that neither waits nor runs is forgotten. Raises what `look` raises by then.
         """
         made = Pending(owner, shown, work)
         looking = asyncio.ensure_future(look())

@@ -46,7 +46,7 @@ class Visit:
     cookie: str = field(default_factory=_secret, repr=False)
     #: What every form and every script's request repeats.
     form_token: str = field(default_factory=_secret, repr=False)
-    #: What acts came to, shown with the next page.
+    #: What acts came to, shown with the next whole page and then dropped.
     notes: list[str] = field(default_factory=list)
     #: Acts that can still be undone.
     later: Later = field(default_factory=Later, repr=False)
@@ -54,11 +54,6 @@ class Visit:
     sent: OrderedDict[str, Any] = field(default_factory=OrderedDict, repr=False)
     #: Held while such a form is carried out.
     acting: anyio.Lock = field(default_factory=anyio.Lock, repr=False)
-
-    def taken_notes(self) -> list[str]:
-        """Return the notes that no page has shown yet, and keep none of them."""
-        taken, self.notes = self.notes, []
-        return taken
 
     @property
     def base(self) -> str:

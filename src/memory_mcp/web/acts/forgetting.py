@@ -4,8 +4,8 @@ Invariants
 1. A value to be forgotten is in no address, no log and no page but the form it was typed into.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from memory_mcp.errors import NotFound
@@ -24,17 +24,10 @@ async def show(ask: Ask) -> Done:
     """
     given: dict[str, Any] = {name: ask.given(name) for name in _FIELDS}
     request = Forget(**given, project=ask.given("of_project"), by=PERSON)
-    memory = ask.memory
-
-    async def look() -> Mapping[str, Any]:
-        """Return what would be forgotten, by the request as a dry run."""
-        return await memory.ask(request)
-
-    async def work() -> Mapping[str, Any]:
-        """Forget for good, by the same request; called only after the waiting time."""
-        return await memory.write(replace(request, dry_run=False))
-
-    pending = await ask.visit.later.show(ask.visit.name, {"what": _subject(request)}, look, work)
+    # The request is a dry run until the waiting time is over.
+    work = partial(ask.memory.write, replace(request, dry_run=False))
+    shown = {"what": _subject(request)}
+    pending = await ask.visit.later.show(ask.visit.name, shown, partial(ask.memory.ask, request), work)
     return Done("", f"forget/{pending.id}")
 
 

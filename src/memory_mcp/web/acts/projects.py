@@ -14,10 +14,7 @@ _KINDS = ("project", "path", "tool")
 
 
 async def alias(ask: Ask) -> Done:
-    """Show the project `name` of the form under the name of the project `same_as`; errors of the request are passed on.
-
-    The next page is that of the projects.
-    """
+    """Show the form's project `name` under the name of `same_as`; errors of the request are passed on. Next page: projects."""
     done = await ask.memory.write(AliasProject(ask.given("name"), ask.given("same_as"), ask.by))
     return Done(f"{short(done['project'])} is shown as {short(done['shown_as'])} now.", _PAGE)
 
@@ -49,10 +46,7 @@ async def pause(ask: Ask) -> Done:
 
 
 async def resume(ask: Ask) -> Done:
-    """Record the project `name` of the form (* for all) again; errors of the request are passed on.
-
-    The next page is the one the form was on, else the projects.
-    """
+    """Record the form's project `name` (* for all) again; errors of the request pass. Next page: the form's, else projects."""
     done = await ask.memory.write(ResumeCapture(ask.given("name"), ask.by))
     return Done(f"{_called(done['project'], 'Every project')} is recorded again.", ask.back or _PAGE)
 
@@ -60,8 +54,7 @@ async def resume(ask: Ask) -> Done:
 async def exclude(ask: Ask) -> Done:
     """Record nothing from now on that the form's pattern of a project, path or tool matches; what is stored stays.
 
-    The note says how many stored events match; the next page is that of the projects. Raises InvalidQuery for an unknown
-    kind, and what the request raises.
+    The note says how many stored events match; next page: projects. Raises InvalidQuery for an unknown kind.
     """
     kind, pattern = _pattern(ask)
     done = await ask.memory.write(Exclude(**{kind: pattern}, by=ask.by))

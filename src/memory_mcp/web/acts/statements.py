@@ -26,9 +26,8 @@ async def correct(ask: Ask) -> Done:
     once = f"{key}:{digest(grip, text, kind):x}" if key else ""
     request = Correct(grip, text, ask.given("reason"), kind, ask.by, ask.visit.is_person, once)
     done = await ask.memory.write(request)
-    return Done(
-        "Corrected: what you wrote is shown first from now on, and the old words stay readable.", f"grip/{done['grip_id']}"
-    )
+    note = "Corrected: what you wrote is shown first from now on, and the old words stay readable."
+    return Done(note, f"grip/{done['grip_id']}")
 
 
 async def retract(ask: Ask) -> Done:

@@ -19,8 +19,7 @@ _LISTED = 12
 async def calendar(ask: Ask) -> Response:
     """Show a year of days, of one project or agent where the address names one.
 
-    The year is the address's (InvalidQuery if it is no number); else this year, or the last that holds anything where this
-    one holds nothing.
+    The year is the address's (InvalidQuery if it is no number); else this year, or where it holds nothing the last that does.
     """
     project, agent = ask.given("project"), ask.given("agent")
     now = await ask.memory.ask(GetAgentActivity(agent=agent, days=1, **ask.scoped))
@@ -75,8 +74,7 @@ def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapp
 def _by_month(of: str, totals: Sequence[Mapping[str, Any]], year: int) -> Markup:
     """Return a chart of the months of a year, as stacked columns: the first four totals by name, and all others as one.
 
-    A single fifth one keeps its name. Each of `totals` has name and months (month as 2026-01, events); names of projects
-    are shortened.
+    A single fifth one keeps its name. Each of `totals` has name and months (month as 2026-01, events); projects are shortened.
     """
     series: list[tuple[str, dict[str, int]]] = []
     for one in totals:

@@ -15,10 +15,7 @@ async def form(ask: Ask) -> Response:
 
 
 async def pending(ask: Ask) -> Response:
-    """Show the request to forget `id`: its preview, the seconds left, or its result.
-
-    Raises NotFound if this visit has none such.
-    """
+    """Show the request to forget `id`: preview, seconds left, or result; raises NotFound if this visit has none such."""
     later = ask.visit.later
     found = later.find(ask.visit.name, ask.path("id"))
     if found is None:

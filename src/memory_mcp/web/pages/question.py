@@ -39,15 +39,19 @@ class Question:
         """
         numbers = {name: self.ask.number(name, 0) or None for name in _NUMBERS}
         bounds = {name: numbers[name] for name in BOUNDS}
-        given, filters = self.given, dict[str, Any]()
-        filters |= {name: given[name] for name in (*FILTERS, *_WORDS)}
+        given = self.given
+        filters: dict[str, Any] = {name: given[name] for name in (*FILTERS, *_WORDS)}
+        try:
+            floor = float(given[_FLOOR]) if given[_FLOOR] else None
+        except ValueError:
+            raise InvalidQuery(f"{_FLOOR} must be 0 to 1, not {given[_FLOOR][:40]!r}") from None
         return SearchRequest(
             query=self.query,
             **filters,
             scope="" if given["project"] else ScopeName.ALL,
             limit=numbers["limit"] or (_LOOKED_THROUGH if given[KIND] else _RESULTS),
             token_budget=numbers["token_budget"],
-            bounds=Bounds(**bounds, min_confidence=_share(given[_FLOOR])),
+            bounds=Bounds(**bounds, min_confidence=floor),
             cursor=self.cursor,
             detail=detail,
             why_not=why_not,
@@ -85,11 +89,3 @@ def asked(ask: Ask) -> Question:
     if ask.given("scope") == ScopeName.ALL:
         given["project"] = ""
     return Question(ask, ask.given("q"), given, ask.given("cursor"))
-
-
-def _share(text: str) -> float | None:
-    """Return the argument min_confidence as a number, unchecked, None for ""; raise InvalidQuery for a text that is none."""
-    try:
-        return float(text) if text else None
-    except ValueError:
-        raise InvalidQuery(f"{_FLOOR} must be 0 to 1, not {text[:40]!r}") from None

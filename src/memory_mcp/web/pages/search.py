@@ -30,8 +30,7 @@ _SURE = {
 async def search(ask: Ask) -> Response:
     """Show the form with the results, or one of the parts `how` and `why` that a script unfolds (`show`).
 
-    A search that fails shows its error in the page, with the error's status; without a query there is only the
-    form.
+    A search that fails shows its error in the page, with the error's status; without a query there is only the form.
     """
     question = asked(ask)
     shown = ask.given("show")
@@ -62,9 +61,8 @@ async def search(ask: Ask) -> Response:
 async def _found(ask: Ask, question: Question) -> dict[str, Any]:
     """Return the values of the results for the template; {"told": ""} without a query. Raises what the search raises.
 
-    The values: found (the response), cards (those of the chosen kind, if any), told (how many), sure, missing,
-    why_not, refused. Where the search fails with the item of `why_not`, it is made without, and the error is
-    `refused`, else None.
+    Values: found (the response), cards (those of the chosen kind, if any), told (how many), sure, missing, why_not ({} for
+    none), refused. Where the search fails with `why_not`, it is made without, and the error is `refused`, else None.
     """
     if not question.query:
         return {"told": ""}
@@ -79,13 +77,17 @@ async def _found(ask: Ask, question: Question) -> dict[str, Any]:
     kind, cards = question.given[KIND], _cards(question, found)
     shown = [card for card in cards if not kind or card.get("kind") == kind]
     told = f"{count(len(shown), 'result')}{f' of this kind among {len(cards)}' if kind else ''}"
+    why = found["explanation"].get("why_not") or {}
+    if why:
+        # The arguments of a link to the search that shows the item; none if no search would.
+        why = {**why, "search": question.changed(why["change"]) if why.get("change") else {}}
     return {
         "found": found,
         "cards": shown,
         "told": f"{told}, more follow" if found.get("next_cursor") else told,
         "sure": _SURE[found["confidence"]],
         "missing": missing,
-        "why_not": _why_not(question, found),
+        "why_not": why,
         "refused": refused,
     }
 
@@ -116,17 +118,6 @@ def _cards(question: Question, found: Mapping[str, Any]) -> list[dict[str, Any]]
             }
         )
     return cards
-
-
-def _why_not(question: Question, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return why an item is missing, as the response's `why_not`; {} where that was not asked.
-
-    Added under `search` are the arguments of a link to the search that shows it, {} if no search would.
-    """
-    why = found["explanation"].get("why_not")
-    if not why:
-        return {}
-    return {**why, "search": question.changed(why["change"]) if why.get("change") else {}}
 
 
 def _with(given: str, names: list[str]) -> list[str]:
@@ -160,12 +151,8 @@ async def _why(ask: Ask, question: Question) -> Response:
     found = await ask.memory.ask(question.request(Detail.FULL))
     one: dict[str, Any] = next((one for one in found["results"] if name in (one["id"], *one.get("grip_ids", ()))), {})
     parts = one.get("score_parts", {})
-    values = {
-        "one": one,
-        "parts": [(pictures.part_name(name), value) for name, value in parts.items()],
-        "parts_picture": pictures.parts(parts),
-    }
-    return ask.shown("why", question=question, **values)
+    named = [(pictures.part_name(name), value) for name, value in parts.items()]
+    return ask.shown("why", question=question, one=one, parts=named, parts_picture=pictures.parts(parts))
 
 
 _PARTS = {"how": _how, "why": _why}

@@ -34,9 +34,8 @@ def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) 
 def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, Any]:
     """Return a copy of an event with what a page says of it.
 
-    Added are is_tool, tool (its name or ""), failed, who (speaker, else role), line (at most 110 characters), pieces
-    (as `pieces`, the words of `cited` marked), grips (at most 8 other quotes), left (characters behind the text) and
-    next (offset of the next part).
+    Added: is_tool, tool (its name or ""), failed, who (speaker, else role), line (at most 110 characters), pieces (as `pieces`,
+    the words of `cited` marked), grips (at most 8 other quotes), left (characters behind) and next (its offset).
     """
     metadata: Mapping[str, str] = event.get("metadata", {})
     start, text = event.get("offset", 0), event["text"]

@@ -31,10 +31,5 @@ async def today(ask: Ask) -> Response:
         shown.append(charts.Column(tally.events if tally else 0, charts.said(day, tally), href, str(day.day)))
     days = activity.get("days", ())
     held_on = f"something was recorded on {len(days)} of them" if days else "nothing was recorded"
-    values = {
-        "found": found,
-        "activity": activity,
-        "chart": charts.columns(shown, f"The last {_DAYS} days: {held_on}"),
-        "nameless": NO_NAME,
-    }
-    return ask.shown("today", **values)
+    chart = charts.columns(shown, f"The last {_DAYS} days: {held_on}")
+    return ask.shown("today", found=found, activity=activity, chart=chart, nameless=NO_NAME)

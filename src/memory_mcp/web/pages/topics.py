@@ -60,8 +60,7 @@ def _by_week(weeks: Sequence[int]) -> str:
 def _over_time(ask: Ask, by_week: Sequence[Mapping[str, Any]], latest: Sequence[int]) -> list[charts.Column]:
     """Return a column for each week from the first mention to now, at least 26; for more than 60, one for each month.
 
-    Empty without mentions. `latest` are the mentions of the last weeks, this one last; where they have none, the columns end
-    with the last mention.
+    Empty without mentions. `latest` are those of the last weeks, this one last; columns end with the last mention without.
     """
     counts = {dt.date.fromisoformat(one["week"]): int(one["mentions"]) for one in by_week}
     if not counts:
@@ -101,4 +100,4 @@ def _month_label(monday: dt.date, place: int) -> str:
     """Return the month's name below its first week and the first column, with the year in January and the first; else ""."""
     if place and monday.day > 7:
         return ""
-    return charts.month_name(monday.month) + (f" {monday.year}" if monday.month == 1 or place == 0 else "")
+    return charts.MONTHS[monday.month - 1] + (f" {monday.year}" if monday.month == 1 or place == 0 else "")

@@ -30,7 +30,8 @@ async def node(ask: Ask) -> Response:
 async def _shown(ask: Ask, node_id: str) -> Response:
     """Show a node with its children or its conversation, or the part of it that a script wants.
 
-    A script gets with a cursor more children (or with `of` talk more conversation), else the node with a few statements.
+    A script gets with a cursor more children (or with `of` talk more conversation), else the node with its statements: all of a
+    segment; of a period the first 4 with a kind, else the first 2.
     """
     cursor = ask.given("cursor")
     if cursor and ask.given("of") == "talk":
@@ -42,8 +43,10 @@ async def _shown(ask: Ask, node_id: str) -> Response:
         values |= await _talk(ask, found["node"])
     if not ask.part:
         return ask.page("tree.html", **values)
-    values["statements"] = _telling(found["node"])
-    return ask.page("part_children.html" if cursor else "part_node.html", **values)
+    bullets = found["node"].get("bullets", [])
+    if found["node"]["level"] != "segment":
+        bullets = [one for one in bullets if one.get("kind")][:_FEW] or bullets[:_FEW_OTHERS]
+    return ask.page("part_children.html" if cursor else "part_node.html", **values, statements=bullets)
 
 
 async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str, Any]:
@@ -63,11 +66,3 @@ async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str
         "first": events[0]["event_id"] if events else "",
         "last": events[-1]["event_id"] if events else "",
     }
-
-
-def _telling(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the statements shown in place: all of a segment; of a period the first 4 with a kind, else the first 2."""
-    bullets = node.get("bullets", [])
-    if node["level"] == "segment":
-        return list(bullets)
-    return [one for one in bullets if one.get("kind")][:_FEW] or list(bullets[:_FEW_OTHERS])
