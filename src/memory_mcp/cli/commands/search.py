@@ -54,20 +54,17 @@ def run(args: argparse.Namespace) -> int:
     fields = [f.strip() for f in args.fields.split(",") if f.strip()] if args.fields else None
     if args.node:
         data = ask(args, SearchNode(args.node, query, fields, args.limit, args.token_budget), hint=True)
-        return print_result(args, data, _node_lines(data, query), recalled=True)
+        lines = [data["node_id"], *_match_lines(data["matches"])]
+        if not data["matched"]:
+            lines[1:1] = [
+                f'  Nothing in this node\'s own text matches "{query}".',
+                f"  Below it: memory-mcp search --parent {data['node_id']} --query ...",
+            ]
+        return print_result(args, data, lines, recalled=True)
     level = args.level or ("" if args.parent else TocLevel.SEGMENT.value)
     request = SearchChildren(query, args.parent or "", level, fields, args.limit, args.token_budget, args.cursor)
     data = ask(args, request, hint=True)
     return print_result(args, data, _children_lines(data, query), recalled=True)
-
-
-def _node_lines(data: dict[str, Any], query: str) -> Iterator[str]:
-    """Yield a node's id and the matches in its own text; without any how to search below it."""
-    yield data["node_id"]
-    if not data["matched"]:
-        yield f'  Nothing in this node\'s own text matches "{query}".'
-        yield f"  Below it: memory-mcp search --parent {data['node_id']} --query ..."
-    yield from _match_lines(data["matches"])
 
 
 def _children_lines(data: dict[str, Any], query: str) -> Iterator[str]:
@@ -87,10 +84,7 @@ def _children_lines(data: dict[str, Any], query: str) -> Iterator[str]:
 
 
 def _match_lines(matches: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each match: field, text, score, its first two grips and how many more.
-
-    A match has field, text, score and, where it cites any, grip_ids.
-    """
+    """Yield a line for each match: field, text, score, its first two grips, if it has grip_ids, and how many more."""
     for match in matches:
         grips = "".join(f" [{g}]" for g in match.get("grip_ids", [])[:_GRIPS_SHOWN])
         more = len(match.get("grip_ids", [])) - _GRIPS_SHOWN

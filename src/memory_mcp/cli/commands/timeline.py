@@ -53,10 +53,9 @@ def _lines(data: dict[str, Any], blocks: bool) -> Iterator["Text"]:
     most = max((week["events"] for week in data["weeks"]), default=0)
     shown: dict[str, list[dict[str, Any]]] = {}
     for day in days:
-        shown.setdefault(_week_of(day["day"]), []).append(day)
+        shown.setdefault(f"{dt.date.fromisoformat(day['day']):%G-W%V}", []).append(day)
     for week in data["weeks"]:
-        counts = render.activity(week)
-        drawn = chart.bar(week["events"], most, _BAR, blocks)
+        drawn, counts = chart.bar(week["events"], most, _BAR, blocks), render.activity(week)
         themes = render.safe(week["summary"]) or _head(week["title"])
         yield Text.assemble((week["week"], "bold cyan"), "  ", (drawn, "green"), "  ", (counts, "dim"), "  ", themes)
         if len(days) > _WITH_DAYS:
@@ -66,12 +65,6 @@ def _lines(data: dict[str, Any], blocks: bool) -> Iterator["Text"]:
         yield Text("")
     if len(days) > _WITH_SEGMENTS:
         yield Text(f"{render.plural(len(days), 'day')}; fewer (--days {_WITH_SEGMENTS}) are shown with what lies in them", "dim")
-
-
-def _week_of(day: str) -> str:
-    """Return the ISO week of a date, such as 2026-W05."""
-    year, week, _ = dt.date.fromisoformat(day).isocalendar()
-    return f"{year}-W{week:02}"
 
 
 def _heat_lines(year: dict[str, Any], blocks: bool) -> Iterator["Text"]:
@@ -100,9 +93,8 @@ def _day_lines(day: dict[str, Any], with_segments: bool) -> Iterator["Text"]:
     from rich.text import Text
 
     weekday = dt.date.fromisoformat(day["day"]).strftime("%a")
-    counts = render.activity(day)
-    title = _head(day["title"])
-    yield Text.assemble((f"{day['day']} {weekday}", "bold cyan"), "  ", (title, "bold"), "  ", (counts, "dim"))
+    title = (_head(day["title"]), "bold")
+    yield Text.assemble((f"{day['day']} {weekday}", "bold cyan"), "  ", title, "  ", (render.activity(day), "dim"))
     if not with_segments:
         return
     for segment in day["segments"]:

@@ -19,7 +19,6 @@ from memory_mcp.errors import InvalidQuery, SourceUnreadable, StorageError
 from memory_mcp.install.command import DATA_DIR, claude_line, client_config
 
 if TYPE_CHECKING:
-    from mcp import Client
     from mcp.types import CallToolResult
 
     from memory_mcp.cli.commands.questions import Question
@@ -193,24 +192,19 @@ def _ask(
         except Exception as error:
             log.seek(0)
             said = render.one_line(log.read()[-400:]) or "nothing"
-            raise StorageError(
-                f"the server could not be asked ({_root(error)}); it said: {said}", "Run: memory-mcp doctor"
-            ) from error
+            root: BaseException = error
+            while isinstance(root, BaseExceptionGroup):
+                root = root.exceptions[0]
+            told = f"the server could not be asked ({type(root).__name__}: {root}); it said: {said}"
+            raise StorageError(told, "Run: memory-mcp doctor") from error
         finally:
             stop(link.Wanted(str(directory.absolute())))
-
-
-def _root(error: BaseException) -> str:
-    """Return the type and text of an error; of a group of errors those of the first in it."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
 
 
 async def _session(
     environment: dict[str, str], questions: "Sequence[Question]", indexed: Sequence[str], log: Any
 ) -> list[dict[str, Any]]:
-    """Start a server, ask the questions through an MCP client of it, and return an answer for each, in order.
+    """Start a server, wait up to 30 s for its indexes, ask it the questions as an MCP client, and return the answers in order.
 
     An answer has question, all of the search's response (one result) and, if that has a citation, expanded: the
     response of expand_grip. Raises StorageError when a tool fails, and what the client raises.
@@ -221,7 +215,13 @@ async def _session(
     command = ["-P", "-m", "memory_mcp", "serve"]
     server = StdioServerParameters(command=sys.executable, args=command, env=environment)
     async with Client(stdio_client(server, errlog=log), read_timeout_seconds=_PATIENCE) as client:
-        await _ready(client, indexed)
+        end = time.monotonic() + _READY
+        # Answers are possible without the indexes too.
+        while time.monotonic() < end:
+            layers = _content(await client.call_tool("get_retrieval_status", {}))["layers"]
+            if all(one["healthy"] for one in layers if one["name"] in indexed):
+                break
+            await asyncio.sleep(_LOOK)
         answers = []
         for question in questions:
             arguments = {"query": question.text, "limit": 1, "scope": "all", "detail": "full"}
@@ -235,22 +235,8 @@ async def _session(
         return answers
 
 
-async def _ready(client: "Client", indexed: Sequence[str]) -> None:
-    """Wait up to 30 seconds until these indexes can be used; return then also without them, as answers are possible."""
-    end = time.monotonic() + _READY
-    while time.monotonic() < end:
-        layers = _content(await client.call_tool("get_retrieval_status", {}))["layers"]
-        waiting = [one for one in layers if one["name"] in indexed and not one["healthy"]]
-        if not waiting:
-            return
-        await asyncio.sleep(_LOOK)
-
-
 def _content(result: "CallToolResult") -> dict[str, Any]:
-    """Return a tool's structured result without its field "origin".
-
-    Raises StorageError with the tool's text when it is an error or has no structured result.
-    """
+    """Return a tool's structured result without its field "origin"; raise StorageError for an error, or where it has none."""
     if result.is_error or not isinstance(result.structured_content, dict):
         raise StorageError(" ".join(getattr(c, "text", "") for c in result.content) or "the tool gave no answer")
     return {k: v for k, v in result.structured_content.items() if k != "origin"}
@@ -273,8 +259,7 @@ def _story(data: dict[str, Any]) -> Iterator[str]:
     if done["redacted"]:
         yield f"Secrets redacted before storing: {', '.join(f'{c} {rule}' for rule, c in done['redacted'].items())}."
     for number, answer in enumerate(data["questions"], 1):
-        yield ""
-        yield "=" * render.WIDTH
+        yield from ("", "=" * render.WIDTH)
         yield from render.wrapped(f"Question {number}: {answer['question']}")
         yield from _answer_lines(answer)
 
@@ -296,26 +281,18 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
         return
     result = answer["results"][0]
     place = render.last_part(result.get("project", ""))
-    when = render.minute(result["when"])
-    yield ""
-    yield f"  Answer ({when}{', ' + place if place else ''})"
+    yield from ("", f"  Answer ({render.minute(result['when'])}{', ' + place if place else ''})")
     yield from render.wrapped(render.gist(result.get("title", "")), "    ")
     yield from render.wrapped(f'"{render.one_line(result["quote"], 700)}"', "      ", "    > ")
     yield f"    [{result['grip_ids'][0]}]" if result["grip_ids"] else "    (no grip)"
     if "expanded" in answer:
-        yield from _expanded_lines(answer["expanded"])
-
-
-def _expanded_lines(expanded: dict[str, Any]) -> Iterator[str]:
-    """Yield the events around a citation, its own marked with >, and whether it is verified, of a response to expand_grip."""
-    checked = "verified: stored word for word" if expanded["verified"] else "NOT verified"
-    yield ""
-    yield f"  In its conversation ({checked})"
-    for mark, key in (("   ", "events_before"), (" > ", "excerpt_events"), ("   ", "events_after")):
-        for event in expanded[key]:
-            who = event.get("speaker") or event["role"]
-            lead = f"   {mark}{event['when'][11:16]} {who:<9} "
-            yield from render.wrapped(render.one_line(event.get("text", ""), 230), " " * len(lead), lead)
+        expanded = answer["expanded"]
+        checked = "verified: stored word for word" if expanded["verified"] else "NOT verified"
+        yield from ("", f"  In its conversation ({checked})")
+        for mark, key in (("   ", "events_before"), (" > ", "excerpt_events"), ("   ", "events_after")):
+            for event in expanded[key]:
+                lead = f"   {mark}{event['when'][11:16]} {event.get('speaker') or event['role']:<9} "
+                yield from render.wrapped(render.one_line(event.get("text", ""), 230), " " * len(lead), lead)
 
 
 def _ending(data: dict[str, Any], kept: Path | None) -> Iterator[str]:
@@ -323,16 +300,10 @@ def _ending(data: dict[str, Any], kept: Path | None) -> Iterator[str]:
 
     Where it is not kept, how a lasting one is filled. `data` is what `run` prints as JSON.
     """
-    yield ""
-    yield "=" * render.WIDTH
+    yield from ("", "=" * render.WIDTH)
     yield f"That took {data['seconds_in_all']} seconds. To give your agent this memory, paste into its MCP configuration:"
-    yield ""
-    yield from render.json_lines(data["client_config"])
-    yield ""
-    yield "or, for Claude Code:"
-    yield ""
-    yield f"  {data['claude_code']}"
-    yield ""
+    yield from ("", *render.json_lines(data["client_config"]))
+    yield from ("", "or, for Claude Code:", "", f"  {data['claude_code']}", "")
     if kept is None:
         yield "and fill it from your own history: memory-mcp setup"
     else:
