@@ -125,6 +125,7 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
     """Print a result to stdout: `data` as one JSON document where `as_json`, else the lines.
 
     `recalled`: it holds stored text. Its lines are then fenced where stdout is no terminal, its JSON marked by "origin".
+    Other lines lose what looks like our fence.
     """
     if as_json:
         out_json(data, recalled)
@@ -132,18 +133,13 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
     if recalled and not _out().isatty():
         _fenced(lines)
         return
-    _unfenced(lines)
-
-
-def _unfenced(lines: Iterable[str]) -> None:
-    """Print lines of this program, without what looks like our fence; off a terminal it is looked for in all lines together."""
     from memory_mcp.model.fencing import neutral
 
     if _out().isatty():
         for line in lines:
             out(neutral(line))
-        return
-    if told := list(lines):
+    elif told := list(lines):
+        # Off a terminal our fence is looked for in all lines together.
         out(neutral("\n".join(told)))
 
 
