@@ -313,7 +313,6 @@ class App:
         """Return counts (events, sessions, segments), projects, agents, root (its title) and latest.
 
         The latter is keywords of the last day's newest segment, of a main thread first, at most `_TOPIC`; "" for none.
-
         """
         tally, toc = self.tree.tally(), self.storage.toc
         days = toc.segments_by_day()

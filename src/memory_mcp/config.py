@@ -13,6 +13,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -322,7 +323,4 @@ def without_password(text: str) -> str:
 
 def value_of(settings: Settings, key: str) -> Any:
     """Return the value in force of a dotted name; raise AttributeError for an unknown one."""
-    found: Any = settings
-    for part in key.split("."):
-        found = getattr(found, part)
-    return found
+    return attrgetter(key)(settings)

@@ -179,7 +179,6 @@ def _terms_of(raw: str) -> tuple[str, ...]:
     """Return the terms of a token: none for a stop word, a stem for a plain word, else what `_latin` yields.
 
     Of a token with CJK the bigrams of its runs (a single character alone), then the terms of the rest.
-
     """
     if raw.isalpha() and raw.isascii() and (raw.islower() or raw.istitle()) and len(raw) <= MAX_TOKEN:
         # Most tokens are plain words: `_latin` says the same of them.
@@ -264,7 +263,14 @@ def snippet(text: str, wanted: Iterable[str], width: int = 240) -> str:
     clean = " ".join(text.split())
     if len(clean) <= width:
         return clean
-    start = _best_start(clean, frozenset(wanted), width)
+    terms_wanted = frozenset(wanted)
+    hits = [(m.start(), term) for m in _RAW.finditer(clean) for term in iter_terms(m[0]) if term in terms_wanted]
+    best, best_count = 0, 0
+    for i, (at, _) in enumerate(hits):
+        count = len({term for place, term in hits[i : i + 64] if place < at + width - 40})
+        if count > best_count:
+            best, best_count = at, count
+    start = max(0, best - 40)
     end = min(len(clean), start + width)
     if start > 0:
         gap = clean.find(" ", start, start + 40)
@@ -281,21 +287,6 @@ def densest(text: str, width: int, worth: Callable[[str], float]) -> int:
     Parts overlap by half; `worth` returns the value of the text of one.
     """
     return max(range(0, max(len(text), 1), width // 2), key=lambda at: (worth(text[at : at + width]), -at))
-
-
-def _best_start(text: str, wanted: frozenset[str], width: int) -> int:
-    """Return where a snippet of `width` characters with most distinct wanted terms begins; 0 where none occurs."""
-    hits: list[tuple[int, str]] = []
-    for match in _RAW.finditer(text):
-        for term in iter_terms(match[0]):
-            if term in wanted:
-                hits.append((match.start(), term))
-    best, best_count = 0, 0
-    for i, (at, _) in enumerate(hits):
-        count = len({term for place, term in hits[i : i + 64] if place < at + width - 40})
-        if count > best_count:
-            best, best_count = at, count
-    return max(0, best - 40) if best_count else 0
 
 
 _state = _Terms()

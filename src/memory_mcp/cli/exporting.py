@@ -116,7 +116,6 @@ class Export:
 
         Ends at what was stored when the first page was asked for. Counts in `done` what is yielded, dropped and redacted. Errors
         of `ask` are passed on.
-
         """
         after = to = 0
         while not to or after < to:

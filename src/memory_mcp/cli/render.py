@@ -160,13 +160,6 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
     print(json.dumps(marked, ensure_ascii=not _is_utf8(), indent=2, default=str).translate(_ESCAPES), file=_out())
 
 
-def json_lines(data: Mapping[str, Any]) -> list[str]:
-    """Return the lines of JSON, indented by two, that a person is to copy; nothing is replaced in it, and all of it is ASCII."""
-    import json
-
-    return json.dumps(data, indent=2).splitlines()
-
-
 def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
     """Print lines with colours where the terminal has any, cut to its width; off a terminal as plain text.
 

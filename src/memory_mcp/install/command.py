@@ -54,13 +54,6 @@ def local_server(data_dir: Path | None, config: Path | None = None) -> Server:
     return Server(command, (*first, "serve"), {name: str(path.absolute()) for name, path in told.items() if path is not None})
 
 
-def client_config(data_dir: Path | None) -> dict[str, Any]:
-    """Return the `mcpServers` object that most clients read, with our stdio server `memory`; env only with a directory."""
-    server = local_server(data_dir)
-    shown: dict[str, Any] = {"command": server.command, "args": list(server.args)}
-    return {"mcpServers": {NAME: shown | ({"env": server.env} if server.env else {})}}
-
-
 def claude_line(data_dir: Path | None) -> str:
     """Return the shell line (POSIX quoting) that adds our stdio server to Claude Code under the name `memory`."""
     server = local_server(data_dir)

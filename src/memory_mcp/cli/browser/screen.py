@@ -228,7 +228,6 @@ class Browser(App[None]):
         """Open what the cursor is on, or fold or unfold it; the page that is left can be gone back to.
 
         Of a result the page gets the focus; on the line for more the next results are read.
-
         """
         entries = event.option_list
         if entries is self._results:
@@ -355,7 +354,6 @@ class Browser(App[None]):
         """Put the tree's cursor on the entry under the cursor, for a grip on its segment, else on the page shown; focus the tree.
 
         An error, or that it is not there, is notified. A worker.
-
         """
         entry = self.focused.entry if isinstance(self.focused, Entries) else None
         target = entry.opens if entry is not None and entry.opens is not None else self._shown

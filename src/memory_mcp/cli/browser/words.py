@@ -321,22 +321,15 @@ def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
         yield Entry(text, Target(Kind.GRIP, grip) if grip else node, grip or result["id"])
     if data.get("next_cursor"):
         yield Entry(Content.styled("▸ more results", "$success"), Target(Kind.MORE, "", cursor=data["next_cursor"]))
-    yield Entry(Content.styled(_told(data), _FAINT))
-
-
-def _told(data: Mapping[str, Any]) -> str:
-    """Return how the question was understood and answered, what was skipped where that mattered, and notices, as one line.
-
-    `data` is the response to intelligent_search; "Nothing found." comes first where it has no results and themes.
-    """
     why = data["explanation"]
     nothing = "" if data["results"] or data.get("themes") else "Nothing found. "
-    words = line(why.get("window", {}).get("words", ""))
+    window = line(why.get("window", {}).get("words", ""))
+    understood = f"Understood as {why['intent']}{f', {window}' if window else ''}; answered by {why['method_used']}"
     skipped = [s["layer"] for s in why.get("skipped", ())] if why["fallback_occurred"] else []
     left = f" Without {', '.join(skipped)} (memory-mcp doctor says why)." if skipped else ""
     notices = "".join(f" {line(n)}." for n in (*why.get("notices", ()), *data.get("notices", ())))
-    understood = f"Understood as {why['intent']}{f', {words}' if words else ''}"
-    return f"{nothing}{understood}; answered by {why['method_used']}; confidence {data['confidence']}.{left}{notices}"
+    told = f"{nothing}{understood}; confidence {data['confidence']}.{left}{notices}"
+    yield Entry(Content.styled(told, _FAINT))
 
 
 def projects(found: Iterable[Mapping[str, Any]], yours: str, typed: str) -> Iterator[Entry]:

@@ -16,7 +16,6 @@ def checks(look: Look) -> Iterator[Check]:
 
     WARN where a client's file cannot be read and for doubled hooks, FAIL where its command is not there. One failed line alone
     where the records of install cannot be read.
-
     """
     here = Path.cwd()
     try:

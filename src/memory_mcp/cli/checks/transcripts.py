@@ -34,7 +34,6 @@ def _told(found: Sequence[Fate], followed: Container[str], day_of: Callable[[int
     """Yield a line for each client: how many of its files are imported, how many it deletes soon; one where no client keeps any.
 
     `followed` are names of importers. WARN where files that are not imported are deleted soon and the client is not followed.
-
     """
     if not found:
         yield Check(OK, "transcripts", "no client keeps any in its usual place")

@@ -167,7 +167,7 @@ def named_project(args: argparse.Namespace) -> str:
 
 
 def wanted(args: argparse.Namespace) -> "link.Wanted":
-    """Return what identifies the daemon of this command; raise ConfigError for settings that cannot be used."""
+    """Return the daemon of this command: directory, settings file, profile, project. ConfigError for unusable settings."""
     from memory_mcp.client import link
 
     profile = flags_of(args).get("server.profile")

@@ -45,7 +45,6 @@ def run(args: argparse.Namespace) -> int:
 
     With --json, and where there is no terminal, print the root (JSON), or years with their months, and return 0; an empty memory
     is told on stderr. Raises LayerUnavailable where a daemon is to be used and none can be reached.
-
     """
     where = {"project": args.project or "", "scope": "all" if args.all else ""}
     streams = (sys.stdin, sys.stdout, sys.stderr)

@@ -181,7 +181,6 @@ def print_all(args: argparse.Namespace, outcomes: Sequence[Outcome], state: Stat
     """Print what was done (`verb`) for each client, tokens hidden; return 1 when one of several failed, else 0.
 
     Raises the error of a single client that failed.
-
     """
     failed = [one.error for one in outcomes if one.error is not None]
     if len(outcomes) == 1 and failed:

@@ -61,7 +61,6 @@ def path_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
 
     A step has its node, how many were searched, the best match and what was decided. `verbose`: with counters, bounds and
     quotations of up to 1200 characters, else 300.
-
     """
     window = data.get("window", {})
     span = " ".join(f"{side} {window[side]}" for side in ("since", "until") if side in window) or "all time"

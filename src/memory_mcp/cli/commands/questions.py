@@ -132,7 +132,6 @@ def _topics(node: "TocNode", bullet: "TocBullet", frequency: Frequency) -> list[
     """Return the topics of a statement as (spelling, weight): its best phrase, and that together with the best of other words.
 
     A phrase is a keyword of the segment that the statement contains, as it spells it. Empty where none reads well.
-
     """
     phrases: list[tuple[float, str]] = []
     for place, keyword in enumerate(node.keywords):

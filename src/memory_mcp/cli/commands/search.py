@@ -54,33 +54,22 @@ def run(args: argparse.Namespace) -> int:
     fields = [f.strip() for f in args.fields.split(",") if f.strip()] if args.fields else None
     if args.node:
         data = ask(args, SearchNode(args.node, query, fields, args.limit, args.token_budget), hint=True)
-        lines = [data["node_id"], *_match_lines(data["matches"])]
+        lines = [data["node_id"]]
         if not data["matched"]:
-            lines[1:1] = [
-                f'  Nothing in this node\'s own text matches "{query}".',
-                f"  Below it: memory-mcp search --parent {data['node_id']} --query ...",
-            ]
-        return print_result(args, data, lines, recalled=True)
+            lines.append(f'  Nothing in this node\'s own text matches "{query}".')
+            lines.append(f"  Below it: memory-mcp search --parent {data['node_id']} --query ...")
+        return print_result(args, data, [*lines, *_match_lines(data["matches"])], recalled=True)
     level = args.level or ("" if args.parent else TocLevel.SEGMENT.value)
     request = SearchChildren(query, args.parent or "", level, fields, args.limit, args.token_budget, args.cursor)
     data = ask(args, request, hint=True)
-    return print_result(args, data, _children_lines(data, query), recalled=True)
-
-
-def _children_lines(data: dict[str, Any], query: str) -> Iterator[str]:
-    """Yield each node found with its relevance, title and matches, then notices and the cursor of the next page.
-
-    `data` is the response to SearchChildren. One line more where nothing matches `query`.
-    """
-    if not data["results"]:
-        yield f'Nothing matches "{query}".'
+    lines = [] if data["results"] else [f'Nothing matches "{query}".']
     for result in data["results"]:
-        yield f"{result['node_id']}  (relevance: {result['relevance_score']:.2f})"
-        yield f"  {result['title']}"
-        yield from _match_lines(result["matches"])
-    yield from note_lines(data)
+        lines.append(f"{result['node_id']}  (relevance: {result['relevance_score']:.2f})")
+        lines += [f"  {result['title']}", *_match_lines(result["matches"])]
+    lines += note_lines(data)
     if "next_cursor" in data:
-        yield f"More with --cursor {data['next_cursor']}, or a larger --limit."
+        lines.append(f"More with --cursor {data['next_cursor']}, or a larger --limit.")
+    return print_result(args, data, lines, recalled=True)
 
 
 def _match_lines(matches: list[dict[str, Any]]) -> Iterator[str]:

@@ -31,7 +31,6 @@ def run(args: argparse.Namespace) -> int:
 
     On stdio through a daemon that runs already (not with --held), else in this process; over HTTP through the daemon or, with
     team.auth set, as a team's server in this process. Raises InvalidQuery for arguments that exclude each other, or a terminal.
-
     """
     http = args.http or args.transport != _STDIO
     if not http and (args.host or args.port is not None):

@@ -60,8 +60,14 @@ def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
         return Shown("topic", data, lines, [f"memory-mcp topics nodes {name}", f"memory-mcp topics related {name}"])
     if name.startswith("grip:") or _TAIL.match(name):
         return _quotation(app, name)
-    if (grip := _whole_event(app, name)) is not None:
-        return _quotation(app, grip, "message")
+    from memory_mcp.model.ids import event_id_from, event_key, span_grip_id
+
+    try:
+        event = app.storage.events.find(event_id_from(event_key(name)))
+    except InvalidQuery:
+        event = None
+    if event is not None and event.text:
+        return _quotation(app, span_grip_id(event.event_id, 0, len(event.text)), "message")
     try:
         return _node(app, args, name)
     except InvalidQuery:
@@ -85,17 +91,6 @@ def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
     session = next((one["session_id"] for one in data["excerpt_events"] if one.get("session_id")), "")
     ids = (data["grip"].get("node_id", ""), session)
     return Shown(kind, data, expanded_lines(data), [f"memory-mcp show {one}" for one in ids if one])
-
-
-def _whole_event(app: "App", name: str) -> str | None:
-    """Return the id of a grip of the whole event with this id; None where there is no such event, or it has no text."""
-    from memory_mcp.model.ids import event_id_from, event_key, span_grip_id
-
-    try:
-        event = app.storage.events.find(event_id_from(event_key(name)))
-    except InvalidQuery:
-        return None
-    return span_grip_id(event.event_id, 0, len(event.text)) if event is not None and event.text else None
 
 
 def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import importlib.resources
+import json
 import os
 import shutil
 import sys
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_file
 from memory_mcp.errors import InvalidQuery, SourceUnreadable, StorageError
-from memory_mcp.install.command import DATA_DIR, claude_line, client_config
+from memory_mcp.install.base import local
+from memory_mcp.install.command import DATA_DIR, NAME, claude_line, local_server
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -65,14 +67,26 @@ def run(args: argparse.Namespace) -> int:
         "questions": answers,
         "kept": str(kept) if kept else None,
         "seconds_in_all": round(time.monotonic() - started, 1),
-        "client_config": client_config(kept),
+        "client_config": {"mcpServers": {NAME: local(local_server(kept))}},
         "claude_code": claude_line(kept),
     }
     if as_json(args):
         render.out_json(data, recalled=True)
         return 0
     render.emit(False, {}, list(_story(data)), recalled=True)
-    render.emit(False, {}, _ending(data, kept))
+    lines = ["", "=" * render.WIDTH]
+    lines.append(f"That took {data['seconds_in_all']} seconds. To give your agent this memory, paste into its MCP configuration:")
+    lines += [
+        "",
+        *json.dumps(data["client_config"], indent=2).splitlines(),
+        "",
+        "or, for Claude Code:",
+        "",
+        f"  {data['claude_code']}",
+        "",
+    ]
+    lines.append(f"It uses the memory kept in {kept}." if kept else "and fill it from your own history: memory-mcp setup")
+    render.emit(False, {}, lines)
     return 0
 
 
@@ -293,18 +307,3 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
             for event in expanded[key]:
                 lead = f"   {mark}{event['when'][11:16]} {event.get('speaker') or event['role']:<9} "
                 yield from render.wrapped(render.one_line(event.get("text", ""), 230), " " * len(lead), lead)
-
-
-def _ending(data: dict[str, Any], kept: Path | None) -> Iterator[str]:
-    """Yield how long it took, how clients are given this memory, and where it is kept.
-
-    Where it is not kept, how a lasting one is filled. `data` is what `run` prints as JSON.
-    """
-    yield from ("", "=" * render.WIDTH)
-    yield f"That took {data['seconds_in_all']} seconds. To give your agent this memory, paste into its MCP configuration:"
-    yield from ("", *render.json_lines(data["client_config"]))
-    yield from ("", "or, for Claude Code:", "", f"  {data['claude_code']}", "")
-    if kept is None:
-        yield "and fill it from your own history: memory-mcp setup"
-    else:
-        yield f"It uses the memory kept in {kept}."
