@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
         if not args.dry_run:
             build(memory)
             author = "person" if sys.stdin.isatty() else "command"
-            noted = {"events": counts["new"], "author": author, "subject": other.name}
-            taken |= memory.carry("records", {**{table: found.rows.get(table, []) for table in RECORDS}, **noted})
+            noted: dict[str, Any] = {"events": counts["new"], "author": author, "subject": other.name}
+            taken |= memory.carry("records", noted | {table: found.rows.get(table, []) for table in RECORDS})
     data: dict[str, Any] = {"other": str(other), "dry_run": args.dry_run, **counts, "beside": taken}
     data["missing"] = missing_shape(missing, Calendar("UTC"))
     would = "would come" if args.dry_run else "new"
