@@ -4,7 +4,7 @@ They are apart from the room `team`, which serves and therefore lies above the s
 """
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from memory_mcp.errors import ConfigError
@@ -14,14 +14,15 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _AUTH = ("", "oauth", "keys", "both")
 _JOIN = ("", "claim")
 _ROLES = ("reader", "writer", "curator", "admin")
+_T = TypeVar("_T")
 
 
-def setting(default: Any, text: str) -> Any:
+def setting(default: _T, text: str) -> _T:
     """Return the dataclass field of a setting, with its default and `text` as its help."""
     return field(default=default, metadata={"help": text})
 
 
-def _limit(default: int, text: str) -> Any:
+def _limit(default: int, text: str) -> int:
     """Return the dataclass field of one limit, with the help "`text`; 0: no limit."."""
     return setting(default, f"{text}; 0: no limit.")
 
