@@ -93,31 +93,17 @@ def _quick(argv: "Sequence[str]") -> int | None:
     if not asked.whole or {"-h", "--help", "--version"} & set(asked.rest):
         return None
     serves = asked.rest in ([], ["serve"]) and asked.named["--transport"] == "stdio"
-    if serves and not (sys.stdin and sys.stdin.isatty()):
-        return _pump(asked)
-    if asked.forwarded:
-        return _forward(asked, list(argv))
-    return None
-
-
-def _pump(asked: _Asked) -> int | None:
-    """Serve the client on stdin through the daemon; return the exit status, None when the command line has to do it."""
-    wanted = _wanted(asked)
+    serves = serves and not (sys.stdin and sys.stdin.isatty())
+    wanted = _wanted(asked) if serves or asked.forwarded else None
     if wanted is None:
         return None
-    from memory_mcp.client import pump
+    if serves:
+        from memory_mcp.client import pump
 
-    return pump.run(wanted)
-
-
-def _forward(asked: _Asked, argv: list[str]) -> int | None:
-    """Have the daemon run a command; return its exit status, None when the command line has to do it."""
-    wanted = _wanted(asked)
-    if wanted is None:
-        return None
+        return pump.run(wanted)
     from memory_mcp.client import forward
 
-    return forward.run(wanted, argv)
+    return forward.run(wanted, list(argv))
 
 
 def _daemon(argv: "Sequence[str]") -> int:

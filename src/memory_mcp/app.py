@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.watch import Watch
     from memory_mcp.jobs.improve_summaries import Hands
     from memory_mcp.jobs.scheduler import Scheduler
-    from memory_mcp.layers.agentic.navigate import AgenticLayer
     from memory_mcp.layers.hybrid import HybridLayer
     from memory_mcp.layers.teleport import Switch, TeleportLayer
     from memory_mcp.layers.topics import TopicsLayer
@@ -98,6 +97,7 @@ class App:
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
         from memory_mcp.ingest.pipeline import Pipeline
+        from memory_mcp.layers.agentic.navigate import AgenticLayer
         from memory_mcp.policy.engine import Engine
         from memory_mcp.storage.registry import ENGINES
         from memory_mcp.summarize.registry import SUMMARIZERS
@@ -115,7 +115,7 @@ class App:
         self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
         self.derivation, self.improver = self._derivation()
         self.shown = self._shown()
-        self.agentic = self._agentic()
+        self.agentic = AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
         self.accelerators = self._accelerators(directory)
         self.engine = Engine(self.engine_parts())
         self._watch = self._watched(directory) if callbacks.watches_spool else None
@@ -220,11 +220,6 @@ class App:
 
         return Shown(lambda: self.accelerators.searcher(LayerName.BM25.value), self.storage.outbox, self.storage.events.last_seq)
 
-    def _agentic(self) -> "AgenticLayer":
-        from memory_mcp.layers.agentic.navigate import AgenticLayer
-
-        return AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
-
     def engine_parts(self) -> "Parts":
         """Return what a policy engine of this memory is made of: new layers over the same store and indexes."""
         from memory_mcp.layers.agentic.scan import Scan
@@ -315,8 +310,15 @@ class App:
         return appended
 
     def holdings(self) -> dict[str, Any]:
-        """Return counts (events, sessions, segments), projects, agents, root (its title) and latest (keywords of the tree)."""
-        tally = self.tree.tally()
+        """Return counts (events, sessions, segments), projects, agents, root (its title) and latest.
+
+        The latter is keywords of the last day's newest segment, of a main thread first, at most `_TOPIC`; "" for none.
+        """
+        tally, toc = self.tree.tally(), self.storage.toc
+        days = toc.segments_by_day()
+        cuts = toc.segments_of_days(days[-1][0], f"{days[-1][0]}~", None) if days else []
+        last = max(cuts, key=lambda cut: (not cut.thread, cut.end), default=None)
+        node = toc.nodes([last.node_id]).get(last.node_id) if last else None
         return {
             "events": tally.events,
             "sessions": tally.sessions,
@@ -324,17 +326,8 @@ class App:
             "projects": [p for p in tally.projects if p],
             "agents": list(tally.agents),
             "root": self.tree.root().title,
-            "latest": self._latest(),
+            "latest": " ".join(node.keywords[:_TOPIC]) if node else "",
         }
-
-    def _latest(self) -> str:
-        """Return keywords of the last day's newest segment, of a main thread first, at most `_TOPIC`; "" for none."""
-        toc = self.storage.toc
-        days = toc.segments_by_day()
-        cuts = toc.segments_of_days(days[-1][0], f"{days[-1][0]}~", None) if days else []
-        last = max(cuts, key=lambda cut: (not cut.thread, cut.end), default=None)
-        node = toc.nodes([last.node_id]).get(last.node_id) if last else None
-        return " ".join(node.keywords[:_TOPIC]) if node else ""
 
     def drain(self, limit: int | None = None) -> "DrainReport":
         """Store spooled payloads, `limit` at most, each exactly once, and wake the deriver; nothing without a spool."""

@@ -45,10 +45,7 @@ class Packed(bytes):
 
 
 def send(stream: IO[bytes], value: object) -> None:
-    """Write one frame and flush it: its length in 8 bytes, then its pickle; a Packed value is not pickled again.
-
-    Raises OSError where the other side has gone.
-    """
+    """Write one frame (length in 8 bytes, pickle, a Packed as it is) and flush it; OSError where the other side has gone."""
     data = value if isinstance(value, Packed) else Packed.of(value)
     stream.write(len(data).to_bytes(_LENGTH, "little"))
     stream.write(data)

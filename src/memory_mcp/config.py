@@ -13,6 +13,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from memory_mcp.layers.budget import StopConditions
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.policy.rank import RankingSettings
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.team_settings import TeamSettings
+from memory_mcp.team_settings import TeamSettings, setting
 
 PREFIX = paths.PREFIX
 
@@ -68,7 +69,7 @@ class RetrievalSettings:
     """How far a search goes by default."""
 
     bounds: StopConditions = field(default_factory=StopConditions)
-    token_factor: float = field(default=1.0, metadata={"help": "Multiplies estimated tokens wherever a budget is kept."})
+    token_factor: float = setting(1.0, "Multiplies estimated tokens wherever a budget is kept.")
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a token factor outside 0.1 to 10."""
@@ -80,47 +81,23 @@ class RetrievalSettings:
 class ServerSettings:
     """What clients of the server see."""
 
-    profile: str = field(default="default", metadata={"help": "Tools offered: default (nine) or full."})
-    scope: str = field(
-        default="project", metadata={"help": "Default scope of a search: project (the caller's, when known) or all."}
+    profile: str = setting("default", "Tools offered: default (nine) or full.")
+    scope: str = setting("project", "Default scope of a search: project (the caller's, when known) or all.")
+    scope_lock: bool = setting(
+        False, "Bind each connection to its project: others are refused, and their ids do not exist. Not for commands."
     )
-    scope_lock: bool = field(
-        default=False,
-        metadata={
-            "help": "Bind each connection to its project: others are refused, and their ids do not exist. Not for commands."
-        },
+    project: str = setting("", "Project of callers that nothing else tells one of: its identity or its directory.")
+    forget_by_tool: bool = setting(False, "Whether the tool forget may do it; false: it tries out, a person runs the command.")
+    daemon: bool = setting(True, "One background process serves all clients and commands; false: each opens the store itself.")
+    idle_exit_secs: int = setting(600, "The background process ends after so long without a client and without work.")
+    socket: bool = setting(True, "The local door is a Unix socket; false, or where there is none: loopback TCP with a secret.")
+    http: bool = setting(False, "Also serve streamable HTTP and SSE; see the file token in the data directory.")
+    http_host: str = setting(
+        "127.0.0.1", "Address of the HTTP door; another than loopback needs http_token and http_allowed_hosts."
     )
-    project: str = field(
-        default="", metadata={"help": "Project of callers that nothing else tells one of: its identity or its directory."}
-    )
-    forget_by_tool: bool = field(
-        default=False, metadata={"help": "Whether the tool forget may do it; false: it tries out, a person runs the command."}
-    )
-    daemon: bool = field(
-        default=True,
-        metadata={"help": "One background process serves all clients and commands; false: each opens the store itself."},
-    )
-    idle_exit_secs: int = field(
-        default=600, metadata={"help": "The background process ends after so long without a client and without work."}
-    )
-    socket: bool = field(
-        default=True,
-        metadata={"help": "The local door is a Unix socket; false, or where there is none: loopback TCP with a secret."},
-    )
-    http: bool = field(
-        default=False, metadata={"help": "Also serve streamable HTTP and SSE; see the file token in the data directory."}
-    )
-    http_host: str = field(
-        default="127.0.0.1",
-        metadata={"help": "Address of the HTTP door; another than loopback needs http_token and http_allowed_hosts."},
-    )
-    http_port: int = field(default=8767, metadata={"help": "Port of the HTTP door; 0: any free one."})
-    http_token: str = field(
-        default="", metadata={"help": "Bearer token of the HTTP door; empty: one is made and kept in the data directory."}
-    )
-    http_allowed_hosts: str = field(
-        default="", metadata={"help": "Further values of the Host header that are let in, separated by commas."}
-    )
+    http_port: int = setting(8767, "Port of the HTTP door; 0: any free one.")
+    http_token: str = setting("", "Bearer token of the HTTP door; empty: one is made and kept in the data directory.")
+    http_allowed_hosts: str = setting("", "Further values of the Host header that are let in, separated by commas.")
 
     def __post_init__(self) -> None:
         """Raise ConfigError for an unknown profile or scope, an idle time below 1 s, and a port that is none."""
@@ -264,10 +241,7 @@ def _build(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
     for key in values:
         if key not in known:
             raise _unknown(prefix + key)
-    made = {}
-    for name, value in values.items():
-        made[name] = _convert(hints[name], value, prefix + name)
-    return kind(**made)
+    return kind(**{name: _convert(hints[name], value, prefix + name) for name, value in values.items()})
 
 
 def _convert(kind: Any, value: Any, key: str) -> Any:
@@ -349,7 +323,4 @@ def without_password(text: str) -> str:
 
 def value_of(settings: Settings, key: str) -> Any:
     """Return the value in force of a dotted name; raise AttributeError for an unknown one."""
-    found: Any = settings
-    for part in key.split("."):
-        found = getattr(found, part)
-    return found
+    return attrgetter(key)(settings)

@@ -102,10 +102,7 @@ class DiskFull(StorageError):
 
     @classmethod
     def within(cls, error: BaseException | None) -> "DiskFull | None":
-        """Return the full disk that an error reports, itself or in the chain of its causes and contexts.
-
-        None for an error without one, and for None.
-        """
+        """Return the full disk that an error, one of its causes or contexts reports; None where none does."""
         while error is not None:
             found = error if isinstance(error, cls) else cls.of(error) if isinstance(error, Exception) else None
             if found is not None:
@@ -118,7 +115,6 @@ class ReadOnly(StorageError):
     """The data directory may be read and not written."""
 
     code = "FAILED_PRECONDITION"
-    exit_status = 1
     HINT: ClassVar[str] = "Make it writable for this user (ls -ld shows whose it is), or name another: --data-dir DIR"
 
 

@@ -115,10 +115,7 @@ def sync_names(folder: str | os.PathLike[str]) -> None:
 
 
 def lower(steps: int) -> None:
-    """Lower this process's priority for good.
-
-    On Windows to the class below normal, from 10 `steps` on to idle; elsewhere by `steps` of niceness.
-    """
+    """Lower this process's priority for good: by `steps` of niceness, on Windows to below normal, from 10 on to idle."""
     if sys.platform == "win32":
         import ctypes
 

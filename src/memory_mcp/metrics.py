@@ -115,41 +115,31 @@ def start() -> None:
     """Begin to count in this process; a second call does nothing. Loads prometheus_client."""
     global _live
     with _starting:
-        if _live is None:
-            _live = _begin()
+        if _live is not None:
+            return
+        from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
 
-
-def _begin() -> _Live:
-    """Return a new registry with all counters and histograms; loads prometheus_client."""
-    from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
-
-    disable_created_metrics()  # type: ignore[no-untyped-call]
-    registry = CollectorRegistry()
-    # Resident memory, processor time and open files of this process, where the platform tells them.
-    ProcessCollector(registry=registry)
-    counters = {n: Counter(n, text, labels, registry=registry) for n, (text, labels) in COUNTERS.items()}
-    timed = {n: Histogram(n, text, labels, registry=registry, buckets=_BUCKETS) for n, (text, labels) in HISTOGRAMS.items()}
-    for name, combinations in _BORN.items():
-        for labels in combinations:
-            counters[name].labels(**labels)
-    return _Live(registry, counters, timed)
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        registry = CollectorRegistry()
+        # Resident memory, processor time and open files of this process, where the platform tells them.
+        ProcessCollector(registry=registry)
+        counters = {n: Counter(n, text, labels, registry=registry) for n, (text, labels) in COUNTERS.items()}
+        timed = {n: Histogram(n, text, labels, registry=registry, buckets=_BUCKETS) for n, (text, labels) in HISTOGRAMS.items()}
+        for name, combinations in _BORN.items():
+            for labels in combinations:
+                counters[name].labels(**labels)
+        _live = _Live(registry, counters, timed)
 
 
 def count(name: str, amount: float = 1, **labels: str) -> None:
-    """Add `amount` to a counter; does nothing before `start`.
-
-    Raises KeyError for a name that is not in `COUNTERS`, ValueError for labels other than its own.
-    """
+    """Add to a counter, not before `start`; KeyError for a name not in `COUNTERS`, ValueError for other labels than its own."""
     if _live is not None:
         counter = _live.counters[name]
         (counter.labels(**labels) if labels else counter).inc(amount)
 
 
 def observe(name: str, seconds: float, **labels: str) -> None:
-    """Add a duration to a histogram; does nothing before `start`.
-
-    Raises KeyError for a name that is not in `HISTOGRAMS`, ValueError for labels other than its own.
-    """
+    """Add seconds to a histogram, not before `start`; KeyError for a name not in `HISTOGRAMS`, ValueError for other labels."""
     if _live is not None:
         histogram = _live.histograms[name]
         (histogram.labels(**labels) if labels else histogram).observe(seconds)

@@ -53,10 +53,7 @@ _HARMLESS = frozenset(
 
 
 def config_file(environ: Mapping[str, str] | None = None) -> str:
-    """Return the path of the settings file, existing or not.
-
-    It is MEMORY_MCP_CONFIG with ~ expanded, else config.toml in the platform's configuration directory.
-    """
+    """Return the path of the settings file, existing or not: MEMORY_MCP_CONFIG, else config.toml in the platform's place."""
     env = os.environ if environ is None else environ
     named = env.get(PREFIX + "CONFIG")
     return os.path.expanduser(named) if named else os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "config.toml")
@@ -111,10 +108,7 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
 
 
 def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
-    """Return the name of the first variable with our prefix that is none of ours; "" where there is none.
-
-    Names with "__", as settings have, are not checked.
-    """
+    """Return the first variable with our prefix that is none of ours, "" for none; names with "__", as settings have, pass."""
     for name in os.environ if environ is None else environ:
         if name.startswith(PREFIX) and "__" not in name and name[len(PREFIX) :] not in VARIABLES:
             return name
@@ -256,13 +250,19 @@ def _kind(entry: os.DirEntry[str]) -> str:
 def socket_path(directory: str) -> str:
     """Return the path of a daemon's socket: in the data directory, or in a private runtime directory if that is too long.
 
-    The runtime directory is made. Raises PermissionError when it is not this user's alone, OSError when it
-    cannot be made.
+    The latter is memory-mcp in XDG_RUNTIME_DIR, else /tmp/memory-mcp-UID, and is made (mode 0700). Raises PermissionError when
+    it is no directory, not this user's, or open to others; OSError when it cannot be made.
     """
     usual = os.path.join(directory, "daemon.sock")
     if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
         return usual
-    return os.path.join(_runtime_dir(), f"{name_of(os.path.realpath(directory))}.sock")
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    place = os.path.join(runtime, APP) if runtime else f"/tmp/{APP}-{os.getuid()}"
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    found = os.lstat(place)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{place} must be a directory that only this user can enter")
+    return os.path.join(place, f"{name_of(os.path.realpath(directory))}.sock")
 
 
 def door_file(directory: str) -> str:
@@ -344,18 +344,3 @@ def _platform_dir(environ: Mapping[str, str], variable: str, below_home: str) ->
     else:
         base = os.path.join(home, below_home)
     return os.path.join(base, APP)
-
-
-def _runtime_dir() -> str:
-    """Return a directory for sockets that belongs to this user alone, made (mode 0700) where there is none.
-
-    It is memory-mcp in XDG_RUNTIME_DIR, else /tmp/memory-mcp-UID. Raises PermissionError when it is no
-    directory, not this user's, or open to others; OSError when it cannot be made.
-    """
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    place = os.path.join(runtime, APP) if runtime else f"/tmp/{APP}-{os.getuid()}"
-    os.makedirs(place, mode=0o700, exist_ok=True)
-    found = os.lstat(place)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PermissionError(f"{place} must be a directory that only this user can enter")
-    return place

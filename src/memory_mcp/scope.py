@@ -41,8 +41,10 @@ def caller_project(environ: Mapping[str, str], cwd: str, told: str = "", configu
     folders = environ.get(paths.WINDOW_FOLDERS, "")
     declared = next(filter(None, map(environ.get, paths.DECLARED)), "") or ("" if "," in folders else folders)
     for place in (told, declared, cwd):
+        path = os.path.normpath(place)
         # What a client declares is meant, even where it is the home directory.
-        if place and (place is declared or _tells(place, home)):
+        is_meant = place is declared or (path != os.path.dirname(path) and not (home and path == os.path.normpath(home)))
+        if place and is_meant:
             return project_of(place)
     return _named(configured.strip(), "", home)
 
@@ -57,12 +59,6 @@ def _named(name: str, cwd: str, home: str) -> str:
     if _ABSOLUTE.match(name) or (name.startswith(".") and cwd):
         return project_of(_join(cwd, name))
     return "" if "${" in name or name.startswith(".") else name
-
-
-def _tells(place: str, home: str) -> bool:
-    """Return whether a directory can be a project: neither the root nor `home`, the home directory ("": not known)."""
-    path = os.path.normpath(place)
-    return path != os.path.dirname(path) and not (home and path == os.path.normpath(home))
 
 
 @lru_cache(maxsize=4096)
@@ -174,7 +170,12 @@ def _identity(path: str) -> str:
     named = _read(os.path.join(git_dir, "commondir")).strip()
     common = _join(git_dir, named) if named else git_dir
     entries = list(_entries(_read(os.path.join(common, "config"))))
-    owner = _owning_tree(tree, git_dir, common, entries)
+    # The main working tree, which all worktrees share; a bare repository is its own.
+    owner = common if common != git_dir or tree == git_dir else tree
+    if os.path.basename(common) == ".git":
+        owner = os.path.dirname(common)
+    if declared := next((value for section, name, value in entries if (section, name) == ("core", "worktree")), ""):
+        owner = _join(common, declared)
     # The address of origin, else of the first remote there is.
     remotes = [(section, value) for section, name, value in entries if section.startswith("remote ") and name == "url"]
     remote = next((url for section, url in remotes if section == "remote origin"), remotes[0][1] if remotes else "")
@@ -202,19 +203,6 @@ def _find_git(path: str) -> tuple[str, str] | None:
         place, above = above, os.path.dirname(above)
 
 
-def _owning_tree(tree: str, git_dir: str, common: str, entries: list[tuple[str, str, str]]) -> str:
-    """Return the main working tree of the directory `common`, which all worktrees share; a bare repository is its own.
-
-    `tree` is the working tree at hand, `git_dir` its own git directory, `entries` the configuration as `_entries` yields it.
-    """
-    declared = next((value for section, name, value in entries if (section, name) == ("core", "worktree")), "")
-    if declared:
-        return _join(common, declared)
-    if os.path.basename(common) == ".git":
-        return os.path.dirname(common)
-    return common if common != git_dir or tree == git_dir else tree
-
-
 def _join(base: str, name: str) -> str:
     """Return `name` below `base` as `os.path.normpath` writes it; an absolute name stays. Links are not followed."""
     return os.path.normpath(os.path.join(base, name))
@@ -223,21 +211,16 @@ def _join(base: str, name: str) -> str:
 def _entries(config: str) -> Iterator[tuple[str, str, str]]:
     """Yield (section, name, value) of a git configuration, section and name in lower case; a subsection follows after a space."""
     section = ""
-    for raw in config.splitlines():
-        line = raw.strip()
+    for line in map(str.strip, config.splitlines()):
+        entry = line
         if match := _SECTION.match(line):
             section = match[1].lower() + (f" {match[2]}" if match[2] is not None else "")
-            line = line[match.end() :].strip()
-        if match := _ENTRY.match(line):
-            yield section, match[1].lower(), _value(match[2])
-
-
-def _value(raw: str) -> str:
-    """Return the value of a line of a git configuration, without quotes or a comment behind it."""
-    if raw.startswith('"'):
-        end = raw.find('"', 1)
-        return raw[1:end] if end > 0 else raw[1:]
-    return re.split(r"\s[#;]", raw, maxsplit=1)[0].strip()
+            entry = line[match.end() :].strip()
+        if match := _ENTRY.match(entry):
+            raw = match[2]
+            # Without quotes or a comment behind it.
+            value = raw[1:].partition('"')[0] if raw.startswith('"') else re.split(r"\s[#;]", raw, maxsplit=1)[0].strip()
+            yield section, match[1].lower(), value
 
 
 def _read(path: str) -> str:

@@ -4,6 +4,7 @@ They are apart from the room `team`, which serves and therefore lies above the s
 """
 
 from dataclasses import dataclass, field, fields
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from memory_mcp.errors import ConfigError
@@ -13,19 +14,21 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _AUTH = ("", "oauth", "keys", "both")
 _JOIN = ("", "claim")
 _ROLES = ("reader", "writer", "curator", "admin")
+_T = TypeVar("_T")
+
+
+def setting(default: _T, text: str) -> _T:
+    """Return the dataclass field of a setting, with its default and `text` as its help."""
+    return field(default=default, metadata={"help": text})
 
 
 def _limit(default: int, text: str) -> int:
-    """Return the dataclass field of one limit (typed as int), with the help "`text`; 0: no limit."."""
-    made: int = field(default=default, metadata={"help": f"{text}; 0: no limit."})
-    return made
+    """Return the dataclass field of one limit, with the help "`text`; 0: no limit."."""
+    return setting(default, f"{text}; 0: no limit.")
 
 
-_CALLS, _OWN_CALLS, _SEARCHES = (
-    "Requests a minute of a whole tenant",
-    "Requests a minute of one member",
-    "Searches a minute of a tenant",
-)
+_CALLS, _OWN_CALLS = "Requests a minute of a whole tenant", "Requests a minute of one member"
+_SEARCHES = "Searches a minute of a tenant"
 _EVENTS, _MEGABYTES = "Events that a tenant records a day", "Text that a tenant records a day, in megabytes"
 _STORED = "Events that a tenant has in all its spaces together"
 
@@ -79,28 +82,20 @@ class TeamLimits:
     large: LargeLimits = field(default_factory=LargeLimits)
 
 
-def _count(default: int, text: str) -> int:
-    """Return the dataclass field (typed as int) of a number with its default and the help `text`."""
-    made: int = field(default=default, metadata={"help": text})
-    return made
-
-
 @dataclass(frozen=True, slots=True)
 class TeamServerSettings:
     """How much one team server keeps open, and what it does beside answering."""
 
-    workers: int = _count(
+    workers: int = setting(
         2, "Pieces of work (deriving, rolling up) that this server does at a time; 0: it leaves them to others."
     )
-    open_spaces: int = _count(512, "Spaces that are kept open at most; more are open only while they are in use.")
-    memory_mb: int = _count(1024, "Memory that open spaces and their indexes may take, as estimated, in megabytes.")
-    disk_mb: int = _count(4096, "Disk that indexes below the data directory may take, in megabytes.")
-    idle_secs: int = _count(600, "A space that nobody used for so long is closed.")
-    drain_secs: int = _count(20, "How long calls under way may still take when the server is asked to end.")
-    notice_secs: int = _count(2, "How long the server still takes calls, and says it is not ready, when it is asked to end.")
-    metrics_token: str = field(
-        default="", metadata={"help": "Bearer token of /metrics; empty: only callers on this machine may read them."}
-    )
+    open_spaces: int = setting(512, "Spaces that are kept open at most; more are open only while they are in use.")
+    memory_mb: int = setting(1024, "Memory that open spaces and their indexes may take, as estimated, in megabytes.")
+    disk_mb: int = setting(4096, "Disk that indexes below the data directory may take, in megabytes.")
+    idle_secs: int = setting(600, "A space that nobody used for so long is closed.")
+    drain_secs: int = setting(20, "How long calls under way may still take when the server is asked to end.")
+    notice_secs: int = setting(2, "How long the server still takes calls, and says it is not ready, when it is asked to end.")
+    metrics_token: str = setting("", "Bearer token of /metrics; empty: only callers on this machine may read them.")
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a number below its least value, and for waiting times outside 0 to 600 seconds."""
@@ -119,45 +114,23 @@ CLASSES = tuple(item.name for item in fields(TeamLimits))
 class TeamSettings:
     """Who may use a memory that many people share."""
 
-    auth: str = field(
-        default="",
-        metadata={"help": "How callers of the team server prove who they are: oauth, keys or both; empty: there is no team."},
+    auth: str = setting("", "How callers of the team server prove who they are: oauth, keys or both; empty: there is no team.")
+    issuer: str = setting("", "URL of the OpenID provider whose tokens count, as it calls itself (oauth).")
+    audience: str = setting("", "Public URL of this server's MCP endpoint, which tokens must be made for (oauth).")
+    tenant: str = setting("", "Tenant of every token; empty: the token's claim tells it (oauth).")
+    tenant_claim: str = setting("", "Claim of a token that names the tenant, such as org (oauth).")
+    join: str = setting(
+        "", "Who becomes a member: empty: whom an administrator added; claim: whoever has a token for the tenant (oauth)."
     )
-    issuer: str = field(
-        default="", metadata={"help": "URL of the OpenID provider whose tokens count, as it calls itself (oauth)."}
-    )
-    audience: str = field(
-        default="", metadata={"help": "Public URL of this server's MCP endpoint, which tokens must be made for (oauth)."}
-    )
-    tenant: str = field(default="", metadata={"help": "Tenant of every token; empty: the token's claim tells it (oauth)."})
-    tenant_claim: str = field(default="", metadata={"help": "Claim of a token that names the tenant, such as org (oauth)."})
-    join: str = field(
-        default="",
-        metadata={
-            "help": "Who becomes a member: empty: whom an administrator added; claim: whoever has a token for the tenant (oauth)."
-        },
-    )
-    join_spaces: str = field(
-        default="",
-        metadata={"help": "Spaces that who joins by claim may use, each with a role, such as team:writer, docs:reader."},
-    )
-    algorithms: str = field(
-        default="RS256, ES256, EdDSA",
-        metadata={"help": "Signature algorithms of tokens that count, separated by commas (oauth)."},
-    )
-    leeway_secs: int = field(default=30, metadata={"help": "How far the clocks of provider and server may differ (oauth)."})
-    keys_max_age_secs: int = field(
-        default=86_400, metadata={"help": "How long known signing keys count while the provider cannot be reached (oauth)."}
-    )
-    replica_url: str = field(
-        default="", metadata={"help": "Address of a read replica of the database, which reading goes to; empty: the primary."}
-    )
-    tombstones_dir: str = field(
-        default="",
-        metadata={
-            "help": "Folder outside the database where each server also notes what was forgotten, without a word of it, for the "
-            "restore of an older backup; empty: none."
-        },
+    join_spaces: str = setting("", "Spaces that who joins by claim may use, each with a role, such as team:writer, docs:reader.")
+    algorithms: str = setting("RS256, ES256, EdDSA", "Signature algorithms of tokens that count, separated by commas (oauth).")
+    leeway_secs: int = setting(30, "How far the clocks of provider and server may differ (oauth).")
+    keys_max_age_secs: int = setting(86_400, "How long known signing keys count while the provider cannot be reached (oauth).")
+    replica_url: str = setting("", "Address of a read replica of the database, which reading goes to; empty: the primary.")
+    tombstones_dir: str = setting(
+        "",
+        "Folder outside the database where each server also notes what was forgotten, without a word of it, for the "
+        "restore of an older backup; empty: none.",
     )
     limits: TeamLimits = field(default_factory=TeamLimits)
     server: TeamServerSettings = field(default_factory=TeamServerSettings)

@@ -13,9 +13,11 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from typing import TypeVar
 
 import Stemmer
 
+_T = TypeVar("_T")
 #: Stored term sets were made with this version; a change means `admin rebuild-toc`.
 TOKENIZER_VERSION = 1
 
@@ -53,51 +55,31 @@ STOPWORDS = frozenset(
 )
 
 
+class _Kept(dict[str, _T]):
+    """Values by token, computed by `make` when they are first asked for; one with more than `most` is emptied first."""
+
+    def __init__(self, make: Callable[[str], _T], most: int) -> None:
+        """Begin empty."""
+        self._make, self._most = make, most
+
+    def __missing__(self, token: str) -> _T:
+        """Return and keep the value of a token."""
+        if len(self) > self._most:
+            self.clear()
+        found = self[token] = self._make(token)
+        return found
+
+
 class _Terms(threading.local):
     """Per thread: a stemmer (not thread-safe) and caches of terms by token."""
 
     def __init__(self) -> None:
         """Make this thread's own stemmer and empty caches."""
         self.stem = Stemmer.Stemmer("english", 0).stemWord
-        self.known = _Known()
-        self.hashed = _Hashed()
-        self.placed = _Placed()
-
-
-class _Known(dict[str, tuple[str, ...]]):
-    """Terms by token, computed when they are first asked for."""
-
-    def __missing__(self, raw: str) -> tuple[str, ...]:
-        """Return and keep a token's terms; a cache that is too large is emptied first."""
-        if len(self) > _CACHE_LIMIT:
-            self.clear()
-        found = self[raw] = _terms_of(raw)
-        return found
-
-
-class _Hashed(dict[str, tuple[int, ...]]):
-    """Hashes of terms by token, computed when they are first asked for."""
-
-    def __missing__(self, raw: str) -> tuple[int, ...]:
-        """Return and keep the hashes of a token's terms; a cache that is too large is emptied first."""
-        if len(self) > _CACHE_LIMIT:
-            self.clear()
-        found = self[raw] = tuple(map(term_hash, _state.known.get(raw) or _terms_of(raw)))
-        return found
-
-
-class _Placed(dict[str, tuple[str, ...]]):
-    """Terms by a stretch between two white spaces, computed when they are first asked for."""
-
-    def __missing__(self, piece: str) -> tuple[str, ...]:
-        """Return and keep the terms of a stretch; a cache that is too large is emptied first."""
-        if len(self) > _PLACED_LIMIT:
-            self.clear()
-        found = self[piece] = tuple(iter_terms(piece))
-        return found
-
-
-_state = _Terms()
+        #: Terms and their hashes by token, and terms by a stretch between two white spaces.
+        self.known = _Kept(_terms_of, _CACHE_LIMIT)
+        self.hashed = _Kept(_hashes_of, _CACHE_LIMIT)
+        self.placed = _Kept(lambda piece: tuple(iter_terms(piece)), _PLACED_LIMIT)
 
 
 def iter_terms(text: str) -> Iterator[str]:
@@ -194,26 +176,26 @@ def _is_plain(text: str) -> bool:
 
 
 def _terms_of(raw: str) -> tuple[str, ...]:
-    """Return the terms of a token: none for a stop word, a stem for a plain word, else what `_take_apart` yields."""
+    """Return the terms of a token: none for a stop word, a stem for a plain word, else what `_latin` yields.
+
+    Of a token with CJK the bigrams of its runs (a single character alone), then the terms of the rest.
+    """
     if raw.isalpha() and raw.isascii() and (raw.islower() or raw.istitle()) and len(raw) <= MAX_TOKEN:
         # Most tokens are plain words: `_latin` says the same of them.
         folded = raw.lower()
         return () if folded in STOPWORDS else (_state.stem(folded),)
-    return tuple(_take_apart(raw))
+    runs = [] if raw.isascii() else _CJK_RUN.findall(raw)
+    if not runs:
+        return tuple(_latin(raw))
+    found: list[str] = []
+    for run in runs:
+        found += [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
+    return (*found, *(term for piece in _RAW.findall(_CJK_RUN.sub(" ", raw)) for term in _latin(piece)))
 
 
-def _take_apart(raw: str) -> Iterator[str]:
-    """Yield the terms of a token: bigrams of its CJK runs (a single character alone), then those of the rest."""
-    if not raw.isascii():
-        runs = _CJK_RUN.findall(raw)
-        if runs:
-            for run in runs:
-                yield from [run] if len(run) == 1 else (run[i : i + 2] for i in range(len(run) - 1))
-            rest = _CJK_RUN.sub(" ", raw)
-            for piece in _RAW.findall(rest):
-                yield from _latin(piece)
-            return
-    yield from _latin(raw)
+def _hashes_of(raw: str) -> tuple[int, ...]:
+    """Return the hashes of a token's terms."""
+    return tuple(map(term_hash, _state.known.get(raw) or _terms_of(raw)))
 
 
 def _latin(raw: str) -> Iterator[str]:
@@ -281,7 +263,14 @@ def snippet(text: str, wanted: Iterable[str], width: int = 240) -> str:
     clean = " ".join(text.split())
     if len(clean) <= width:
         return clean
-    start = _best_start(clean, frozenset(wanted), width)
+    terms_wanted = frozenset(wanted)
+    hits = [(m.start(), term) for m in _RAW.finditer(clean) for term in iter_terms(m[0]) if term in terms_wanted]
+    best, best_count = 0, 0
+    for i, (at, _) in enumerate(hits):
+        count = len({term for place, term in hits[i : i + 64] if place < at + width - 40})
+        if count > best_count:
+            best, best_count = at, count
+    start = max(0, best - 40)
     end = min(len(clean), start + width)
     if start > 0:
         gap = clean.find(" ", start, start + 40)
@@ -300,16 +289,4 @@ def densest(text: str, width: int, worth: Callable[[str], float]) -> int:
     return max(range(0, max(len(text), 1), width // 2), key=lambda at: (worth(text[at : at + width]), -at))
 
 
-def _best_start(text: str, wanted: frozenset[str], width: int) -> int:
-    """Return where a snippet of `width` characters with most distinct wanted terms begins; 0 where none occurs."""
-    hits: list[tuple[int, str]] = []
-    for match in _RAW.finditer(text):
-        for term in iter_terms(match[0]):
-            if term in wanted:
-                hits.append((match.start(), term))
-    best, best_count = 0, 0
-    for i, (at, _) in enumerate(hits):
-        count = len({term for place, term in hits[i : i + 64] if place < at + width - 40})
-        if count > best_count:
-            best, best_count = at, count
-    return max(0, best - 40) if best_count else 0
+_state = _Terms()

@@ -263,10 +263,6 @@ class There:
         """Return what the daemon's function of that name returns for `asked`; raises LayerUnavailable or the daemon's error."""
         return self._ask(f"carry/{what}", dict(asked))
 
-    def connect(self) -> None:
-        """Connect to the daemon, starting one where none runs; raise LayerUnavailable where none can be reached."""
-        self.marks("import:")
-
     def close(self) -> None:
         """Close the connection, and delete the handed-over files that the daemon did not store."""
         self._hang_up()
@@ -316,8 +312,8 @@ def there(settings: Settings, wanted: link.Wanted) -> Iterator[There]:
     """
     memory = There(settings, wanted)
     try:
-        # Only now: a daemon that is started inherits the priority of its starter.
-        memory.connect()
+        # Any question starts a daemon where none runs, which inherits the priority of its starter.
+        memory.marks("import:")
         machine.lower(_NICE)
         yield memory
     finally:

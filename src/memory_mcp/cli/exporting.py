@@ -29,6 +29,8 @@ from memory_mcp.model.event import EventDraft
 Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 #: Called with the share that is done (0..1) and the number of events that were written.
 Tell = Callable[[float, int], None]
+#: An event to write, its local day and time, and the project it is shown with.
+_Out = tuple[EventDraft, str, str, str]
 
 
 @dataclass(slots=True)
@@ -40,16 +42,6 @@ class Exported:
     #: Events that the gate drops now, by reason.
     left_out: Counter[str] = field(default_factory=Counter)
     redacted: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(frozen=True, slots=True)
-class _Out:
-    """An event to write, with its local day and time, and the project it is shown with."""
-
-    draft: EventDraft
-    day: str
-    time: str
-    project: str
 
 
 class Export:
@@ -67,7 +59,7 @@ class Export:
         Events are passed through the gate first. Raises what `ask` and the stream raise.
         """
         for events in self._pages():
-            stream.writelines(f"{json.dumps(mapping_of(out.draft), ensure_ascii=False)}\n" for out in events)
+            stream.writelines(f"{json.dumps(mapping_of(draft), ensure_ascii=False)}\n" for draft, *_ in events)
 
     def markdown(self, folder: Path, force: bool) -> None:
         """Write one file a day, DAY.md, linked to the days before and after, into a folder that is made where it is missing.
@@ -95,9 +87,8 @@ class Export:
         days: set[str] = set()
         for events in self._pages():
             lines: dict[str, list[str]] = {}
-            for out in events:
-                told = [mapping_of(out.draft), out.time, out.project]
-                lines.setdefault(out.day, []).append(json.dumps(told, ensure_ascii=False) + "\n")
+            for draft, day, time, project in events:
+                lines.setdefault(day, []).append(json.dumps([mapping_of(draft), time, project], ensure_ascii=False) + "\n")
             for day, several in lines.items():
                 with (aside / day).open("a", encoding="utf-8", newline="\n") as stream:
                     stream.writelines(several)
@@ -121,36 +112,28 @@ class Export:
         return day_page(day, before, after, events, found)
 
     def _pages(self) -> Iterator[list[_Out]]:
-        """Yield the events to write, page by page in order of arrival; a page may be empty. After each progress is reported.
+        """Yield the events that pass the gate, page by page in order of arrival, then report the progress; a page may be empty.
 
-        Ends at what was stored when the first page was asked for. Counts the events in `done`; errors of `ask` are passed on.
+        Ends at what was stored when the first page was asked for. Counts in `done` what is yielded, dropped and redacted. Errors
+        of `ask` are passed on.
         """
         after = to = 0
         while not to or after < to:
             found = self._ask("page", {**self._asked, "after": after, "to": to})
             after, to = int(found["next"]), int(found["to"])
-            clean = self._clean(found)
-            self.done.events += len(clean)
-            yield clean
+            report, kept = ImportReport(), []
+            # Rows are packed drafts.
+            rows = zip(unpack(found["rows"]), found["days"], found["times"], found["projects"], strict=True)
+            for draft, day, at, project in rows:
+                if (clean := self._gate.clean(draft, report)) is not None:
+                    kept.append((clean, day, at, project))
+            self.done.left_out.update(report.dropped)
+            self.done.redacted.update(report.redacted)
+            self.done.events += len(kept)
+            yield kept
             self._tell(after / to if to else 1.0, self.done.events)
             if not to:
                 return
-
-    def _clean(self, found: Mapping[str, Any]) -> list[_Out]:
-        """Return the events of a page that pass the gate, redacted by it; add what it drops and redacts to `done`.
-
-        `found` has rows (packed drafts), and days, times and projects, one for each row.
-        """
-        report = ImportReport()
-        kept = []
-        rows = zip(unpack(found["rows"]), found["days"], found["times"], found["projects"], strict=True)
-        for draft, day, time, project in rows:
-            clean = self._gate.clean(draft, report)
-            if clean is not None:
-                kept.append(_Out(clean, day, time, project))
-        self.done.left_out.update(report.dropped)
-        self.done.redacted.update(report.redacted)
-        return kept
 
 
 @contextmanager

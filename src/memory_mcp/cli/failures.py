@@ -23,10 +23,7 @@ class _Told(MemoryMcpError):
 
 
 def reach(wanted: link.Wanted) -> link.Line:
-    """Return a connection to the daemon, starting one where none runs.
-
-    Raises LayerUnavailable when none can be reached or started, with the hint to run the doctor.
-    """
+    """Return a connection to the daemon, which is started if none runs; raise LayerUnavailable when none can be reached."""
     try:
         return link.reach(wanted, "rpc")
     except link.Unreachable as error:

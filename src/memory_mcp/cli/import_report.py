@@ -46,10 +46,7 @@ def report_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
 
 
 def holdings_line(built: dict[str, Any]) -> str:
-    """Return "The memory now holds 12 events, 3 sessions, 4 segments of 2 projects".
-
-    `built` has the counts events, sessions and segments and the list projects.
-    """
+    """Return "The memory now holds ... of 2 projects" by the counts events, sessions, segments and the list projects."""
     counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
     return f"The memory now holds {', '.join(counts)} of {render.plural(len(built['projects']), 'project')}"
 

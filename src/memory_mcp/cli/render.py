@@ -125,6 +125,7 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
     """Print a result to stdout: `data` as one JSON document where `as_json`, else the lines.
 
     `recalled`: it holds stored text. Its lines are then fenced where stdout is no terminal, its JSON marked by "origin".
+    Other lines lose what looks like our fence.
     """
     if as_json:
         out_json(data, recalled)
@@ -132,18 +133,13 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
     if recalled and not _out().isatty():
         _fenced(lines)
         return
-    _unfenced(lines)
-
-
-def _unfenced(lines: Iterable[str]) -> None:
-    """Print lines of this program, without what looks like our fence; off a terminal it is looked for in all lines together."""
     from memory_mcp.model.fencing import neutral
 
     if _out().isatty():
         for line in lines:
             out(neutral(line))
-        return
-    if told := list(lines):
+    elif told := list(lines):
+        # Off a terminal our fence is looked for in all lines together.
         out(neutral("\n".join(told)))
 
 
@@ -162,13 +158,6 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
 
     marked = {"origin": MARK, **neutral_json(data)} if recalled else neutral_json(data)
     print(json.dumps(marked, ensure_ascii=not _is_utf8(), indent=2, default=str).translate(_ESCAPES), file=_out())
-
-
-def json_lines(data: Mapping[str, Any]) -> list[str]:
-    """Return the lines of JSON, indented by two, that a person is to copy; nothing is replaced in it, and all of it is ASCII."""
-    import json
-
-    return json.dumps(data, indent=2).splitlines()
 
 
 def styled(lines: Iterable["Text"], recalled: bool = False) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, ClassVar
 
 from memory_mcp.errors import InstallRefused
-from memory_mcp.install.command import Server, hook_line
+from memory_mcp.install.command import Server, hook_words, shell_line
 
 
 class Level(StrEnum):
@@ -187,11 +187,8 @@ class Client(ABC):
         return next((file for file in files if Path(file).exists()), files[0])
 
     def hook_line(self, order: Order) -> str:
-        """Return the shell line that its hooks run: `memory-mcp hook CLIENT`.
-
-        The order's data directory and settings file are options in it where they are not None.
-        """
-        return hook_line(self.hook_client, order.data_dir, order.config, order.place.platform)
+        """Return the shell line of its hooks, `memory-mcp hook CLIENT`, with the order's directory and settings file, if any."""
+        return shell_line(hook_words(self.hook_client, order.data_dir, order.config), order.place.platform)
 
 
 def local(server: Server, **more: Any) -> dict[str, Any]:

@@ -37,10 +37,7 @@ class ClaudeCode(Client):
         return [self.keys, ("projects", place.cwd, *self.keys)]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return the entry that `claude mcp add` would write.
-
-        Type http with address and headers if the server has a `url`, else type stdio with a command.
-        """
+        """Return what `claude mcp add` would write: type http with address and headers, or type stdio with a command."""
         del level
         if server.url:
             return {"type": "http", "url": server.url, "headers": server.headers}

@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any
 
-from memory_mcp.install.base import Client, Level, Place, local
-from memory_mcp.install.command import Server
+from memory_mcp.install.base import Client, Level, Place
 
 
 class ClaudeDesktop(Client):
@@ -23,8 +21,3 @@ class ClaudeDesktop(Client):
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
         """Return its configuration file at the user's level; none at a project's."""
         return [place.app_folder("Claude") / "claude_desktop_config.json"] if level is Level.USER else []
-
-    def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return the entry of a command; an address is never asked for, since `edits` refuses it for this client."""
-        del level
-        return local(server)

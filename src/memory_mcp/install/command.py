@@ -54,26 +54,11 @@ def local_server(data_dir: Path | None, config: Path | None = None) -> Server:
     return Server(command, (*first, "serve"), {name: str(path.absolute()) for name, path in told.items() if path is not None})
 
 
-def client_config(data_dir: Path | None) -> dict[str, Any]:
-    """Return the `mcpServers` object that most clients read, with our stdio server under the name `memory`.
-
-    `env` is in it only with a data directory.
-    """
-    server = local_server(data_dir)
-    shown: dict[str, Any] = {"command": server.command, "args": list(server.args)}
-    return {"mcpServers": {NAME: shown | ({"env": server.env} if server.env else {})}}
-
-
 def claude_line(data_dir: Path | None) -> str:
     """Return the shell line (POSIX quoting) that adds our stdio server to Claude Code under the name `memory`."""
     server = local_server(data_dir)
     settings = [part for name, value in server.env.items() for part in ("-e", f"{name}={value}")]
     return shlex.join(["claude", "mcp", "add", NAME, *settings, "--", server.command, *server.args])
-
-
-def hook_line(client: str, data_dir: Path | None, config: Path | None, platform: str) -> str:
-    """Return the line that a client's shell runs for each event: the words of `hook_words`, quoted by `shell_line`."""
-    return shell_line(hook_words(client, data_dir, config), platform)
 
 
 def hook_words(client: str, data_dir: Path | None, config: Path | None) -> list[str]:

@@ -91,7 +91,6 @@ def _as_before(client: Client, order: Order) -> Order:
     try:
         there = (splice if client.format is Format.JSON else toml).value_at(files.read(path).text, (*client.keys, order.name))
     except (Broken, InstallRefused):
-        # The edit that fails for the same reason reports it.
         return order
     known = told_paths(there) if starts_us(there) and order.server.command else {}
     data_dir, config = order.data_dir or known.get(DATA_DIR), order.config or known.get(CONFIG)
@@ -136,8 +135,13 @@ def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], st
     to put in by hand.
     """
     content = files.read(path)
-    known = state.records.get(str(path))
-    record = _taken_up(known, content) if known else Record(digest(content.data))
+    known, now = state.records.get(str(path)), digest(content.data)
+    if known is None or now == known.before != known.after:
+        # As it was at first.
+        record = Record(now)
+    else:
+        # Its first content is not restored over what others wrote since.
+        record = replace(known, exact=known.exact and now == known.after, edits=list(known.edits))
     change = Change(content, content.data, record, again=known is not None)
     for edit in edits:
         try:
@@ -158,18 +162,6 @@ def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], st
             record.folders = [str(one) for one in files.missing_folders(path)]
     record.after = digest(change.after)
     return change
-
-
-def _taken_up(known: Record, content: Content) -> Record:
-    """Return a copy of the known record that takes the present content of the file into account.
-
-    A new one where the file is again what it was at first; else `exact` stays only if nobody else changed the
-    file since, so that its first content is not restored over what others wrote.
-    """
-    if digest(content.data) == known.before and known.before != known.after:
-        return Record(known.before)
-    untouched = digest(content.data) == known.after
-    return replace(known, exact=known.exact and untouched, edits=list(known.edits))
 
 
 def _edited(client: Client, order: Order, edit: Edit, change: Change) -> bytes | None:
@@ -202,12 +194,16 @@ def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Chan
     and noted for the user. Raises InstallRefused for an entry that is not ours.
     """
     is_json = edit.format is Format.JSON
-    there = splice.value_at(text, edit.keys) if is_json else toml.value_at(text, edit.keys)
+    value_at = splice.value_at if is_json else toml.value_at
+    there = value_at(text, edit.keys)
     done = Done(client.name, order.level, "key", edit.format, list(edit.keys), edit.value)
     known = _known(change.record, done)
-    if there is None and edit.is_server and (other := _other_name(edit, text)):
-        change.notes.append(f"it is there already under the name {other}; --name NAME adds another")
-        return text
+    # With another than the default name its user wants another server.
+    if there is None and edit.is_server and edit.keys[-1] == NAME:
+        servers = value_at(text, edit.keys[:-1])
+        if other := next((n for n, entry in servers.items() if starts_us(entry)), "") if isinstance(servers, dict) else "":
+            change.notes.append(f"it is there already under the name {other}; --name NAME adds another")
+            return text
     ours = edit.is_server and starts_us(there)
     if there is not None and not ours and there not in (edit.value, known.value if known else None):
         what = f"a server {edit.keys[-1]}" if edit.is_server else ".".join(edit.keys)
@@ -226,17 +222,6 @@ def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Chan
         text = toml.put(text, edit.keys, done.value)
     _note(change.record, done)
     return text
-
-
-def _other_name(edit: SetKey, text: str) -> str:
-    """Return the name of an existing server of ours beside the entry; "" without one.
-
-    Also "" where the entry is not to have the default name: its user wants another server.
-    """
-    if edit.keys[-1] != NAME:
-        return ""
-    there = (splice if edit.format is Format.JSON else toml).value_at(text, edit.keys[:-1])
-    return next((name for name, entry in there.items() if starts_us(entry)), "") if isinstance(there, dict) else ""
 
 
 def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: Change) -> str:

@@ -11,14 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory_mcp import paths
 from memory_mcp.errors import InstallRefused
 from memory_mcp.install.edit import files
-
-if TYPE_CHECKING:
-    from filelock import FileLock
 
 _VERSION = 1
 
@@ -96,7 +93,12 @@ class State:
         from filelock import FileLock
 
         lock = FileLock(self.directory / "lock", timeout=60)
-        made = self._acquire(lock)
+        made: list[str] = []
+        while not lock.is_locked:
+            made = [*(str(one) for one in files.make_folder(self.directory)), *made]
+            # Another process may have uninstalled everything and removed the directory in between.
+            with contextlib.suppress(FileNotFoundError):
+                lock.acquire()
         try:
             self.records.clear()
             self._folders = []
@@ -118,21 +120,6 @@ class State:
                 with contextlib.suppress(OSError):
                     (self.directory / "backups").rmdir()
                 files.remove_folders([Path(folder) for folder in self._folders])
-
-    def _acquire(self, lock: "FileLock") -> list[str]:
-        """Make the state's directory and acquire the lock; return the folders that were made for it, the innermost first.
-
-        Begins again where another process removed the directory in between.
-        """
-        made: list[str] = []
-        while True:
-            made = [*(str(one) for one in files.make_folder(self.directory)), *made]
-            try:
-                lock.acquire()
-            except FileNotFoundError:
-                # Another process uninstalled everything and removed the directory in between.
-                continue
-            return made
 
     def save(self) -> None:
         """Write all records that have edits and forget the others; remove the file when there are none.

@@ -52,10 +52,7 @@ class ClientStatus:
 
     @property
     def recording(self) -> bool:
-        """Whether at least one of our hooks, or our plugin file, is on at some level.
-
-        Claude Code's plugin, which brings hooks of its own, is not seen.
-        """
+        """Whether one of our hooks or our plugin file is on at some level; Claude Code's own plugin is not seen."""
         return any(on for on, _ in self.hooks.values())
 
 

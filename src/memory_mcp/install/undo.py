@@ -84,7 +84,10 @@ def _without(content: Content, record: Record, mine: Iterable[Done], others: Seq
         for one in gone:
             text = _one_out(text, one)
         for one in gone:
-            text = _pruned(text, one)
+            # Without the containers that were made for it and are now empty; TOML is left as it is.
+            inner = len(one.keys) if one.kind == "item" else len(one.keys) - 1
+            for depth in range(inner, inner - one.made, -1) if one.format != Format.TOML else ():
+                text = splice.prune(text, one.keys[:depth])
     except Broken as error:
         what = ", ".join(".".join(one.keys) for one in gone)
         raise InstallRefused(f"{content.path} cannot be read as its client would: {error}", f"Take out {what} by hand.") from None
@@ -118,10 +121,7 @@ def _still_ours(there: Any, one: Done) -> bool:
 
 
 def _ours(item: Any) -> Callable[[Any], bool]:
-    """Return a test of whether an item is what install added: it equals `item` or has its command.
-
-    An item with hooks inside it passes only if it equals `item`.
-    """
+    """Return a test of whether an item equals `item`, or has its command and no hooks inside it."""
     inner = item.get("hooks") if isinstance(item, dict) else None
     commands = [one.get("command") for one in inner] if isinstance(inner, list) else [item.get("command")]
 
@@ -130,16 +130,6 @@ def _ours(item: Any) -> Callable[[Any], bool]:
         return there == item or (isinstance(there, dict) and there.get("command") in commands and "hooks" not in there)
 
     return is_ours
-
-
-def _pruned(text: str, one: Done) -> str:
-    """Return the text without the containers that were made for the entry and are now empty; TOML is left as it is."""
-    if one.format == Format.TOML:
-        return text
-    inner = len(one.keys) if one.kind == "item" else len(one.keys) - 1
-    for depth in range(inner, inner - one.made, -1):
-        text = splice.prune(text, one.keys[:depth])
-    return text
 
 
 def _recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:

@@ -25,10 +25,7 @@ class Zed(Client):
 
 
 def _home(place: Place) -> PurePath:
-    """Return the folder of the user's settings.
-
-    On Windows Zed below APPDATA, on Linux zed below XDG_CONFIG_HOME or ~/.config; on macOS always ~/.config/zed.
-    """
+    """Return the settings' folder: APPDATA/Zed on Windows, XDG_CONFIG_HOME/zed on Linux, else ~/.config/zed, always on macOS."""
     if place.platform == "win32":
         return place.named("APPDATA", "AppData", "Roaming") / "Zed"
     return place.named("XDG_CONFIG_HOME", ".config") / "zed" if place.platform == "linux" else place.at_home(".config", "zed")

@@ -7,8 +7,7 @@ Invariants
 
 import asyncio
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from memory_mcp.cli.failures import ours
@@ -90,7 +89,11 @@ class _Request:
         """
         for left in reversed(range(_TRIES)):
             try:
-                with self._connected() as line:
+                with closing(link.reach(self._wanted, "rpc")) as line:
+                    # For `cancel`, which may have come meanwhile.
+                    self._line = line
+                    if self._is_cancelled:
+                        raise ConnectionAbortedError("nobody waits for the answer")
                     return link.converse(line, "request/ask", self._params, lambda _: None)
             except link.Refused as error:
                 raise ours(error) from None
@@ -99,20 +102,6 @@ class _Request:
                     hint = "memory-mcp daemon status says how it is."
                     raise LayerUnavailable(f"the daemon cannot be reached: {error}", hint) from None
         raise AssertionError
-
-    @contextmanager
-    def _connected(self) -> Iterator[link.Line]:
-        """Yield a connection to the daemon, started if none runs, which `cancel` can close; close it at the end.
-
-        Raises OSError when the request was cancelled or no daemon can be reached.
-        """
-        line = self._line = link.reach(self._wanted, "rpc")
-        try:
-            if self._is_cancelled:
-                raise ConnectionAbortedError("nobody waits for the answer")
-            yield line
-        finally:
-            line.close()
 
     def cancel(self) -> None:
         """Shut the connection, from any thread, so that the daemon cancels the request and the waiting thread goes on."""

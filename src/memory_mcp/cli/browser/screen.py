@@ -165,16 +165,6 @@ class Browser(App[None]):
             self._open(Target(Kind.WORDS, node.data.node_id))
 
     @work(group="reveal", exclusive=True)
-    async def _reveal(self, node_id: str) -> None:
-        """Put the tree's cursor on a node and focus the tree; an error, or that it is not there, is notified. A worker."""
-        try:
-            if not await self._tree.reveal(words.path_to(node_id)):
-                self.notify("it is not in this part of the tree", markup=False)
-        except MemoryMcpError as error:
-            self._tell(error)
-        self._focus(self._tree)
-
-    @work(group="reveal", exclusive=True)
     async def action_today(self) -> None:
         """Put the tree's cursor on the newest day there is (today or an earlier one) and focus the tree. A worker."""
         try:
@@ -235,10 +225,22 @@ class Browser(App[None]):
         return told[1:] if target.kind is Kind.MORE else told
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Open what the cursor is on, or fold or unfold it; the page that is left can be gone back to."""
+        """Open what the cursor is on, or fold or unfold it; the page that is left can be gone back to.
+
+        Of a result the page gets the focus; on the line for more the next results are read.
+        """
         entries = event.option_list
         if entries is self._results:
-            self._take_result()
+            entry = self._results.entry
+            if entry is None or entry.opens is None:
+                return
+            if entry.opens.kind is Kind.MORE:
+                self._find(self._search.value.strip(), 0, entry.opens.cursor)
+                return
+            self._opener = "#results"
+            self._before.clear()
+            self._focus(self._page)
+            self._open(entry.opens)
         elif entries is self._page and not self._page.toggle():
             entry = self._page.entry
             if entry is not None and entry.opens is not None:
@@ -304,19 +306,6 @@ class Browser(App[None]):
             if entry.opens.kind is not Kind.MORE:
                 self._open(entry.opens, _PASSED)
 
-    def _take_result(self) -> None:
-        """Open the result under the cursor and focus its page; on the line for more, read the next results."""
-        entry = self._results.entry
-        if entry is None or entry.opens is None:
-            return
-        if entry.opens.kind is Kind.MORE:
-            self._find(self._search.value.strip(), 0, entry.opens.cursor)
-            return
-        self._opener = "#results"
-        self._before.clear()
-        self._focus(self._page)
-        self._open(entry.opens)
-
     # keys
 
     def action_search(self) -> None:
@@ -362,7 +351,10 @@ class Browser(App[None]):
 
     @work(group="reveal", exclusive=True)
     async def action_reveal(self) -> None:
-        """Put the tree's cursor on the entry under the cursor, for a grip on its segment; else on the page shown. A worker."""
+        """Put the tree's cursor on the entry under the cursor, for a grip on its segment, else on the page shown; focus the tree.
+
+        An error, or that it is not there, is notified. A worker.
+        """
         entry = self.focused.entry if isinstance(self.focused, Entries) else None
         target = entry.opens if entry is not None and entry.opens is not None else self._shown
         if target is None:
@@ -374,8 +366,14 @@ class Browser(App[None]):
         except MemoryMcpError as error:
             self._tell(error)
             return
-        if name:
-            self._reveal(name)
+        if not name:
+            return
+        try:
+            if not await self._tree.reveal(words.path_to(name)):
+                self.notify("it is not in this part of the tree", markup=False)
+        except MemoryMcpError as error:
+            self._tell(error)
+        self._focus(self._tree)
 
     def action_keys(self) -> None:
         """Open the window that explains the keys."""

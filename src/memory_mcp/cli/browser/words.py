@@ -25,6 +25,8 @@ from memory_mcp.model.ids import ROOT, NodeId, month_id
 _LONGEST, _LINES, _CARD = 480, 8, 140
 #: Characters of the line that stands for what is folded, and lines of a tool call that need no folding.
 _FOLDED, _SHORT = 100, 2
+#: Events before and after a quotation that can be asked for.
+_MOST_AROUND = 48
 _MARKED = "bold"
 _FAINT = "dim"
 _TOOLS = ("tool_call", "tool_result")
@@ -217,23 +219,18 @@ def grip_page(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
     for event in data["events_before"]:
         yield from _event(event, name=grip["grip_id"])
     yield Entry(_heading("The quoted words"), name=grip["grip_id"], is_start=True)
-    shown = list(_quoted(data))
-    yield from shown
+    quote, events = clean(grip["quote"]), data["excerpt_events"]
+    parts = quote.split(JOINT) if len(events) > 1 else [quote]
+    if not any(part and part in clean(e.get("text", "")) for part in parts for e in events):
+        # None of the events contains it.
+        yield from (Entry(text, name=grip["grip_id"]) for text in _pieces(Content.styled(quote, _MARKED)))
+    for event in events:
+        yield from _event(event, parts, grip["grip_id"])
     if data["events_after"]:
         yield Entry(_heading("After it"), name=grip["grip_id"])
     for event in data["events_after"]:
         yield from _event(event, name=grip["grip_id"])
     yield from _ways_on(data, target)
-
-
-def _quoted(data: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield the quoted events with the quoted words marked; first the quotation itself, where none of the events contains it."""
-    grip, events = data["grip"], data["excerpt_events"]
-    parts = clean(grip["quote"]).split(JOINT) if len(events) > 1 else [clean(grip["quote"])]
-    if not any(part and part in clean(e.get("text", "")) for part in parts for e in events):
-        yield from (Entry(text, name=grip["grip_id"]) for text in _pieces(Content.styled(clean(grip["quote"]), _MARKED)))
-    for event in events:
-        yield from _event(event, parts, grip["grip_id"])
 
 
 def _ways_on(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
@@ -251,10 +248,6 @@ def _ways_on(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
     if data["grip"].get("node_id"):
         node = data["grip"]["node_id"]
         yield Entry(Content.styled("▸ the segment it lies in", "$success"), Target(Kind.NODE, node), node)
-
-
-#: Events before and after a quotation that can be asked for.
-_MOST_AROUND = 48
 
 
 def _event(event: Mapping[str, Any], quotes: Sequence[str] = (), name: str = "") -> Iterator[Entry]:
@@ -286,7 +279,7 @@ def _pieces(text: Content) -> Iterator[Content]:
     plain, start = text.plain.rstrip(), 0
     while start < len(plain):
         end = min(start + _LONGEST, len(plain))
-        breaks = list(_line_ends(plain, start, end))
+        breaks = [at for at in range(start + 1, end) if plain[at] == "\n"]
         if len(breaks) >= _LINES:
             end = breaks[_LINES - 1]
         elif end < len(plain):
@@ -294,14 +287,6 @@ def _pieces(text: Content) -> Iterator[Content]:
             end = cut if cut > start + _LONGEST // 2 else end
         yield text[start:end]
         start = end + (end < len(plain) and plain[end] in "\n ")
-
-
-def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield the offsets of the line breaks after `start` and before `end`, ascending."""
-    at = text.find("\n", start + 1, end)
-    while at >= 0:
-        yield at
-        at = text.find("\n", at + 1, end)
 
 
 def _heading(text: str) -> Content:
@@ -324,43 +309,27 @@ def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
         grip = theme.get("grip", "")
         yield Entry(Content.assemble(*head, quote), Target(Kind.GRIP, grip) if grip else None, grip or theme["topic"])
     for result in data["results"]:
-        yield _card(result)
+        who = line(result.get("speaker") or result.get("role") or result.get("level", ""))
+        when, project = render.minute(result["when"]), place(result.get("project", ""))
+        said = line(result.get("quote") or result.get("title", ""), _CARD)
+        marks = [mark for key, mark in (("superseded_by", "superseded"), ("flag", "gives orders")) if result.get(key)]
+        marks += ["outside that time"] if result.get("outside_window") else []
+        card = ((when, "$secondary"), " ", (who, _MARKED), (f" · {project}" if project else "", "$primary"))
+        text = Content.assemble(*card, "\n", said, (f"\n({', '.join(marks)})" if marks else "", "$warning"))
+        grip = next(iter(result.get("grip_ids", ())), "")
+        node = Target(Kind.NODE, result["id"]) if result.get("level") else None
+        yield Entry(text, Target(Kind.GRIP, grip) if grip else node, grip or result["id"])
     if data.get("next_cursor"):
         yield Entry(Content.styled("▸ more results", "$success"), Target(Kind.MORE, "", cursor=data["next_cursor"]))
-    yield Entry(Content.styled(_told(data), _FAINT))
-
-
-def _card(result: Mapping[str, Any]) -> Entry:
-    """Return the entry of a result: when, who and where, its words (at most 140 characters), and marks such as superseded.
-
-    It opens the first citation, else the node; a result that is neither opens nothing.
-    """
-    who = line(result.get("speaker") or result.get("role") or result.get("level", ""))
-    when, project = render.minute(result["when"]), place(result.get("project", ""))
-    said = line(result.get("quote") or result.get("title", ""), _CARD)
-    marks = [mark for key, mark in (("superseded_by", "superseded"), ("flag", "gives orders")) if result.get(key)]
-    marks += ["outside that time"] if result.get("outside_window") else []
-    head = ((when, "$secondary"), " ", (who, _MARKED), (f" · {project}" if project else "", "$primary"))
-    text = Content.assemble(*head, "\n", said, (f"\n({', '.join(marks)})" if marks else "", "$warning"))
-    grip = next(iter(result.get("grip_ids", ())), "")
-    if grip:
-        return Entry(text, Target(Kind.GRIP, grip), grip)
-    return Entry(text, Target(Kind.NODE, result["id"]) if result.get("level") else None, result["id"])
-
-
-def _told(data: Mapping[str, Any]) -> str:
-    """Return how the question was understood and answered, what was skipped where that mattered, and notices, as one line.
-
-    `data` is the response to intelligent_search; "Nothing found." comes first where it has no results and themes.
-    """
     why = data["explanation"]
     nothing = "" if data["results"] or data.get("themes") else "Nothing found. "
-    words = line(why.get("window", {}).get("words", ""))
+    window = line(why.get("window", {}).get("words", ""))
+    understood = f"Understood as {why['intent']}{f', {window}' if window else ''}; answered by {why['method_used']}"
     skipped = [s["layer"] for s in why.get("skipped", ())] if why["fallback_occurred"] else []
     left = f" Without {', '.join(skipped)} (memory-mcp doctor says why)." if skipped else ""
     notices = "".join(f" {line(n)}." for n in (*why.get("notices", ()), *data.get("notices", ())))
-    understood = f"Understood as {why['intent']}{f', {words}' if words else ''}"
-    return f"{nothing}{understood}; answered by {why['method_used']}; confidence {data['confidence']}.{left}{notices}"
+    told = f"{nothing}{understood}; confidence {data['confidence']}.{left}{notices}"
+    yield Entry(Content.styled(told, _FAINT))
 
 
 def projects(found: Iterable[Mapping[str, Any]], yours: str, typed: str) -> Iterator[Entry]:

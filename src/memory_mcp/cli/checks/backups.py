@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from memory_mcp.archive.keeper import held
 from memory_mcp.archive.reading import damaged
@@ -23,19 +22,11 @@ def checks(look: Look) -> Iterator[Check]:
         return
     found = held(look.settings.backup.folder(look.directory))
     if found.newest_ms is None:
-        told = "there is none yet" if look.settings.backup.enabled else "there is none, and none is made (backup.enabled = false)"
-        yield Check(OK if look.settings.backup.enabled else WARN, "backups", told, "memory-mcp backup")
+        enabled = look.settings.backup.enabled
+        told = "there is none yet" if enabled else "there is none, and none is made (backup.enabled = false)"
+        yield Check(OK if enabled else WARN, "backups", told, "memory-mcp backup")
         return
-    yield from _damaged(found.folder)
-    old = time.time_ns() // 1_000_000 - found.newest_ms > _OLD
-    size = f"{render.plural(found.count, 'backup')}, {render.size(found.size_bytes)}"
-    text = f"{size} in {found.folder}, the newest of {Calendar('UTC').iso(found.newest_ms)}"
-    yield Check(WARN if old else OK, "backups", text, "memory-mcp backup" if old else "")
-
-
-def _damaged(folder: Path) -> Iterator[Check]:
-    """Yield a failed line for each file of the backups that cannot be read to its end, with what is lost by it."""
-    for name, missing in damaged(folder):
+    for name, missing in damaged(found.folder):
         span = " to ".join(Calendar("UTC").iso(ms) for ms in (missing.from_ms, missing.to_ms)) if missing.to_ms else ""
         sources = ", ".join(f"{count:,} of {source or 'no source'}" for source, count in missing.sources.items())
         told = (f" ({sources})" if sources else "") + (f", {span}" if span else "")
@@ -44,3 +35,7 @@ def _damaged(folder: Path) -> Iterator[Check]:
             rows = f"rows of {missing.table or 'several tables'}"
         text = f"{name} is damaged ({missing.what}): {rows}{told} cannot be read"
         yield Check(FAIL, "backups", text, "memory-mcp backup makes one anew that builds on nothing damaged")
+    old = time.time_ns() // 1_000_000 - found.newest_ms > _OLD
+    size = f"{render.plural(found.count, 'backup')}, {render.size(found.size_bytes)}"
+    text = f"{size} in {found.folder}, the newest of {Calendar('UTC').iso(found.newest_ms)}"
+    yield Check(WARN if old else OK, "backups", text, "memory-mcp backup" if old else "")

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from memory_mcp import __version__
 from memory_mcp.cli.checks.base import OK, WARN, Check, Look
 from memory_mcp.cli.checks.inside import RESTART, running
-from memory_mcp.client import link
 
 
 def checks(look: Look) -> Iterator[Check]:
@@ -13,7 +12,7 @@ def checks(look: Look) -> Iterator[Check]:
 
     WARN for another version, for settings that changed since its start, and for what it notes of itself.
     """
-    line = running(look, "rpc") if link.usable() else None
+    line = running(look)
     if line is None:
         yield Check(OK, "daemon", "none runs; the next client or command starts one")
         return

@@ -16,10 +16,12 @@ RESTART = "memory-mcp daemon restart"
 _PATIENCE = 60.0
 
 
-def running(look: Look, kind: str) -> link.Line | None:
-    """Return a connection of the given kind to the daemon of the data directory; None where none runs. None is started."""
+def running(look: Look) -> link.Line | None:
+    """Return a connection to the daemon of the data directory; None where none runs or can run. None is started."""
+    if not link.usable():
+        return None
     try:
-        return link.reach(link.Wanted(str(look.directory.absolute()), look.config), kind, start=False)
+        return link.reach(link.Wanted(str(look.directory.absolute()), look.config), "rpc", start=False)
     except (OSError, ValueError):
         return None
 
@@ -30,8 +32,7 @@ def checks(look: Look, secrets: bool = False) -> Iterator[Check]:
     Asked of the daemon where one runs, else read here. Without a database file: FAIL if events were acknowledged
     once, else that there is no store yet, and what clients' transcripts there are.
     """
-    line = running(look, "rpc") if link.usable() else None
-    if line is not None:
+    if (line := running(look)) is not None:
         yield from _told(line, secrets)
     elif (look.directory / "memory.duckdb").is_file():
         yield from _read(look, secrets)
@@ -96,8 +97,7 @@ def _read(look: Look, secrets: bool) -> Iterator[Check]:
         return
     try:
         yield Check(OK, "lock", "free")
-        now_ms = time.time_ns() // 1_000_000
-        opened = Opened(storage, Calendar(storage.timezone), look.settings, now_ms)
-        yield from registry.secrets(opened) if secrets else registry.inside(opened)
+        opened = Opened(storage, Calendar(storage.timezone), look.settings, time.time_ns() // 1_000_000)
+        yield from registry.run(("secrets",) if secrets else registry.INSIDE, opened)
     finally:
         storage.close()

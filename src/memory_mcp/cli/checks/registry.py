@@ -4,7 +4,7 @@ A module of `OUTSIDE` is given a Look and runs in the caller's process; one of `
 store is open: in the daemon, or in the caller's process.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 
 from memory_mcp.cli.checks.base import Check, Look, Opened
@@ -16,23 +16,11 @@ OUTSIDE = (
 INSIDE = ("store", "arrivals", "transcripts", "summarizer")
 
 
-def outside(look: Look) -> Iterator[Check]:
-    """Yield the results of all checks of the caller's side, in the order of `OUTSIDE`; each module is loaded as it comes."""
-    for name in OUTSIDE:
-        yield from import_module(f"memory_mcp.cli.checks.{name}").checks(look)
+def run(names: Iterable[str], given: Look | Opened) -> Iterator[Check]:
+    """Yield the results of the checks of these modules, in order; each module is loaded as it comes.
 
-
-def inside(opened: Opened) -> Iterator[Check]:
-    """Yield the results of all checks of the store's inside, in the order of `INSIDE`; each module is loaded as it comes."""
-    for name in INSIDE:
-        yield from import_module(f"memory_mcp.cli.checks.{name}").checks(opened)
-
-
-def secrets(opened: Opened) -> Iterator[Check]:
-    """Yield the results of the check `secrets`, apart from `inside`, since every stored text is read."""
-    yield from import_module("memory_mcp.cli.checks.secrets").checks(opened)
-
-
-def left(look: Look) -> Iterator[Check]:
-    """Yield the results of the check `left_secrets`: secrets in the payloads of hooks that are not stored yet."""
-    yield from import_module("memory_mcp.cli.checks.left_secrets").checks(look)
+    `given` is an Opened for those of `INSIDE` and for `secrets`, which reads every stored text; a Look for those of `OUTSIDE`
+    and for `left_secrets`, about payloads of hooks that are not stored yet.
+    """
+    for name in names:
+        yield from import_module(f"memory_mcp.cli.checks.{name}").checks(given)

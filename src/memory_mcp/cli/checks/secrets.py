@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import OK, WARN, Check, Opened
 from memory_mcp.ingest.redact import redactor
-from memory_mcp.model.event import Event
 
 #: More acts than anybody does to a memory.
 _ALL = 1_000_000
@@ -43,7 +42,10 @@ def checks(opened: Opened) -> Iterator[Check]:
     events, nodes, acts = _Found(), _Found(), _Found()
     for batch in opened.storage.events.iter_all():
         for stored in batch:
-            events.look(stored.event.event_id, _texts(stored.event))
+            event = stored.event
+            names = [event.session_id, event.source_id, event.agent, event.project, event.thread, event.speaker]
+            metadata = [f'{key}: "{value}"' for key, value in event.metadata.items()]
+            events.look(event.event_id, [event.text, *names, *metadata])
     for node in opened.storage.toc.all_nodes():
         nodes.look(node.node_id, [node.title, node.summary, *(bullet.text for bullet in node.bullets), *node.keywords])
     for topic in opened.storage.topics.labels():
@@ -63,12 +65,6 @@ def checks(opened: Opened) -> Iterator[Check]:
         yield Check(WARN, "secrets", text, "renew the secret: the log is kept for good")
     if not events.times and not nodes.times and not acts.times:
         yield Check(OK, "secrets", "no stored text holds one that a rule knows")
-
-
-def _texts(event: Event) -> list[str]:
-    """Return all stored texts of an event: the text, its names, and each piece of metadata as `key: "value"`."""
-    fields = [event.session_id, event.source_id, event.agent, event.project, event.thread, event.speaker]
-    return [event.text, *fields, *(f'{key}: "{value}"' for key, value in event.metadata.items())]
 
 
 def _some(ids: list[str]) -> str:

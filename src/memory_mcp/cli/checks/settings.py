@@ -26,21 +26,15 @@ def checks(look: Look) -> Iterator[Check]:
     else:
         text = f"read from {file}" if file.is_file() else f"defaults: there is no settings file {file}"
         yield Check(OK, "settings", text)
-    names = sorted(name for name in look.environ if name.startswith(paths.PREFIX))
-    shown = []
-    for name in names:
-        is_secret = any(part in name for part in _SECRET)
-        shown.append(f"{name}={'***' if is_secret else without_password(look.environ[name])}")
-    yield from _zone(look.environ.get("TZ", "").removeprefix(":"))
-    yield Check(OK, "environment", ", ".join(shown) or f"no variable {paths.PREFIX}... is set")
-
-
-def _zone(named: str) -> Iterator[Check]:
-    """Yield a warning where the variable TZ names no zone, since a new store takes its zone from it; else nothing."""
-    if not named or named.startswith("/"):
-        return
+    zone = look.environ.get("TZ", "").removeprefix(":")
     try:
-        Calendar(named).day_of(0)
+        if zone and not zone.startswith("/"):
+            Calendar(zone).day_of(0)
     except MemoryMcpError as error:
         step = f"{error.hint} A store that there is keeps its own zone; a new one needs TZ mended, or storage.timezone."
         yield Check(WARN, "TZ", error.message, step)
+    shown = []
+    for name in sorted(name for name in look.environ if name.startswith(paths.PREFIX)):
+        is_secret = any(part in name for part in _SECRET)
+        shown.append(f"{name}={'***' if is_secret else without_password(look.environ[name])}")
+    yield Check(OK, "environment", ", ".join(shown) or f"no variable {paths.PREFIX}... is set")

@@ -31,29 +31,24 @@ def before_a_store(settings: Settings, now_ms: int) -> Iterator[Check]:
 
 
 def _told(found: Sequence[Fate], followed: Container[str], day_of: Callable[[int], str]) -> Iterator[Check]:
-    """Yield a line for each client, one that no client keeps any where there is none; `followed` are names of importers."""
+    """Yield a line for each client: how many of its files are imported, how many it deletes soon; one where no client keeps any.
+
+    `followed` are names of importers. WARN where files that are not imported are deleted soon and the client is not followed.
+    """
     if not found:
         yield Check(OK, "transcripts", "no client keeps any in its usual place")
     for fate in found:
-        yield _check(fate, fate.importer in followed, day_of)
-
-
-def _check(fate: Fate, followed: bool, day_of: Callable[[int], str]) -> Check:
-    """Return how many files of a client are imported, and how many it deletes soon.
-
-    WARN where files that are not imported are deleted soon and the client is not followed.
-    """
-    files = render.plural(fate.files, "file")
-    kept = f"{files}, {f'{fate.new_files:,} not' if fate.new_files else 'all'} imported"
-    words = [f"{fate.title}: {kept}"]
-    if fate.going:
-        day = day_of(fate.first_ms)
-        words.append(f"it deletes them after {fate.days} days, {fate.going:,} in the next days ({day} the first)")
-        words.append(f"{fate.going_new:,} of those are not imported")
-    elif fate.days:
-        words.append(f"it deletes them after {fate.days} days")
-    words += ["followed"] if followed else []
-    step = ""
-    if fate.new_files and not followed:
+        is_followed = fate.importer in followed
+        kept = f"{render.plural(fate.files, 'file')}, {f'{fate.new_files:,} not' if fate.new_files else 'all'} imported"
+        words = [f"{fate.title}: {kept}"]
+        if fate.going:
+            soon = f"{fate.going:,} in the next days ({day_of(fate.first_ms)} the first)"
+            words.append(f"it deletes them after {fate.days} days, {soon}")
+            words.append(f"{fate.going_new:,} of those are not imported")
+        elif fate.days:
+            words.append(f"it deletes them after {fate.days} days")
+        words += ["followed"] if is_followed else []
         step = f"memory-mcp import {fate.importer}, or from now on: memory-mcp watch on {fate.importer}"
-    return Check(WARN if fate.going_new and not followed else OK, "transcripts", "; ".join(words), step)
+        is_lost = fate.going_new and not is_followed
+        told = "; ".join(words)
+        yield Check(WARN if is_lost else OK, "transcripts", told, step if fate.new_files and not is_followed else "")

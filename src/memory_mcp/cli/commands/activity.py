@@ -22,10 +22,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print how much was recorded on each day of --days, --since and --until, with projects and agents; return 0.
-
-    Without any of the three it is a year.
-    """
+    """Print what was recorded on each day of --days, --since and --until (none: a year), with projects and agents; return 0."""
     from memory_mcp.requests.activity import GetAgentActivity
 
     data = ask(args, GetAgentActivity(args.days, args.since or "", args.until or "", args.agent), hint=True)
@@ -43,34 +40,24 @@ def _lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:
         yield f"Nothing was recorded in that time{f'; years that hold anything: {years}' if years else ''}."
         return
     counts = {day["day"]: day["events"] for day in data["days"]}
-    for year in sorted({day[:4] for day in counts}):
-        yield from _year_lines(int(year), counts, blocks)
-    total = render.activity(data)
-    yield f"{total} on {render.plural(len(counts), 'day')}; most on a day: {max(counts.values()):,}"
-    for title, listed in (("Projects", data["projects"]), ("Agents", data["agents"])):
+    for year in sorted({int(day[:4]) for day in counts}):
+        # A row for each weekday from Monday, a column for each week; days of other years are blank.
+        first = dt.date(year, 1, 1)
+        monday = first - dt.timedelta(days=first.weekday())
+        days = [monday + dt.timedelta(days=n) for n in range(7 * 54)]
+        cells = chart.heat([counts.get(day.isoformat(), 0) if day.year == year else 0 for day in days], blocks)
+        months = [(n, f"{day:%b}") for n, day in enumerate(days[6::7]) if day.day <= 7 and day.year == year]
+        yield f"{year}  {chart.ruler(months, 54)}"
+        for weekday in range(7):
+            row = "".join(cell if days[n].year == year else " " for n, cell in enumerate(cells) if n % 7 == weekday)
+            yield f"{days[weekday]:%a}   {row}".rstrip()
         yield ""
-        yield title
+    yield f"{render.activity(data)} on {render.plural(len(counts), 'day')}; most on a day: {max(counts.values()):,}"
+    for title, listed in (("Projects", data["projects"]), ("Agents", data["agents"])):
+        yield from ("", title)
         most = max(one["events"] for one in listed)
         for one in listed[:_NAMED]:
             drawn = chart.bar(one["events"], most, _BAR, blocks)
-            said = render.activity(one)
-            yield f"  {drawn}  {render.one_line(one['name'])}  {said}"
+            yield f"  {drawn}  {render.one_line(one['name'])}  {render.activity(one)}"
         if len(listed) > _NAMED:
             yield f"  and {len(listed) - _NAMED} more"
-
-
-def _year_lines(year: int, counts: Mapping[str, int], blocks: bool) -> Iterator[str]:
-    """Yield for a year a line of months, seven lines of cells and an empty one; `counts` are events by ISO date.
-
-    A row for each weekday from Monday, a column for each week; days of other years are blank.
-    """
-    first = dt.date(year, 1, 1)
-    monday = first - dt.timedelta(days=first.weekday())
-    days = [monday + dt.timedelta(days=n) for n in range(7 * 54)]
-    cells = chart.heat([counts.get(day.isoformat(), 0) if day.year == year else 0 for day in days], blocks)
-    months = [(n, f"{day:%b}") for n, day in enumerate(days[6::7]) if day.day <= 7 and day.year == year]
-    yield f"{year}  {chart.ruler(months, 54)}"
-    for weekday in range(7):
-        row = "".join(cell if days[n].year == year else " " for n, cell in enumerate(cells) if n % 7 == weekday)
-        yield f"{days[weekday]:%a}   {row}".rstrip()
-    yield ""

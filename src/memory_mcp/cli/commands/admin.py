@@ -133,7 +133,7 @@ def run_stats(args: argparse.Namespace) -> int:
     with opened(args, catch_up=False) as app:
         stats = app.storage.stats()
         iso = app.calendar.iso
-        held_backups = held(app.backups.folder) if app.backups.folder else None
+        backups = held(app.backups.folder) if app.backups.folder else None
         data: dict[str, Any] = {
             "rows": dict(stats.rows),
             "size_bytes": stats.size_bytes,
@@ -145,10 +145,7 @@ def run_stats(args: argparse.Namespace) -> int:
             "schema_version": stats.schema_version,
             "store_id": stats.store_id,
             "data_dir": str(app.settings.storage.directory),
-            "backups": {
-                "count": held_backups.count if held_backups else 0,
-                "size_bytes": held_backups.size_bytes if held_backups else 0,
-            },
+            "backups": {"count": backups.count if backups else 0, "size_bytes": backups.size_bytes if backups else 0},
             "lost_events": stats.loss.events if stats.loss else None,
             "months": _months(app, stats),
             "levels": {level.value: len(app.storage.toc.ids_at(level)) for level in TocLevel if level is not TocLevel.ROOT},
@@ -263,25 +260,28 @@ def run_rebuild_index(args: argparse.Namespace) -> int:
     if args.type not in (*_INDEXES, _TOPICS, "all"):
         raise InvalidQuery(f"unknown index: {args.type!r}", f"Indexes are {', '.join(_INDEXES)}, {_TOPICS} and all.")
     with opened(args) as app:
-        names = _possible(app) if args.type == "all" else [args.type]
-        made = {name: _rebuilt(app, name) for name in names}
-    return print_result(args, {"rebuilt": made}, _rebuilt_lines(made))
-
-
-def _possible(app: "App") -> list[str]:
-    """Return the indexes that can be built, topics last; ["bm25"] when none can, so that building it reports why."""
-    found = [n for n in _INDEXES if app.accelerators.searcher(n) is not None]
-    # Last, because segments are compared by what the others hold.
-    keeper = app.accelerators.topics()
-    there = keeper is not None and (keeper.status().healthy or keeper.due())
-    return [*found, *([_TOPICS] if there else [])] or [_INDEXES[0]]
+        names = [args.type]
+        if args.type == "all":
+            names = [n for n in _INDEXES if app.accelerators.searcher(n) is not None]
+            # Last, because segments are compared by what the others hold.
+            keeper = app.accelerators.topics()
+            names += [_TOPICS] if keeper is not None and (keeper.status().healthy or keeper.due()) else []
+        # Where none can be built, building one reports why.
+        made = {name: _rebuilt(app, name) for name in names or [_INDEXES[0]]}
+    lines = []
+    for name, found in made.items():
+        took = f"{found['seconds']:.2f} s"
+        if "topics" in found:
+            of = render.plural(found["documents"], "segment")
+            lines.append(f"{name}: {render.plural(found['topics'], 'topic')} in {of}, in {took}")
+        else:
+            rate = f", {found['documents'] / found['seconds']:,.0f} a second" if found["seconds"] else ""
+            lines.append(f"{name}: {render.plural(found['documents'], 'document')} in {took}{rate}")
+    return print_result(args, {"rebuilt": made}, lines)
 
 
 def _rebuilt(app: "App", name: str) -> dict[str, Any]:
-    """Build one index anew with progress on stderr; return {"documents", "seconds"}, for topics also "topics", their number.
-
-    Raises what the building raises.
-    """
+    """Build one index anew with progress on stderr; return {"documents", "seconds"}, for topics also their number, "topics"."""
     if name == _TOPICS:
         with render.Progress("grouping topics"):
             grouped = app.topics().rebuild()
@@ -293,20 +293,6 @@ def _rebuilt(app: "App", name: str) -> dict[str, Any]:
     with render.Progress(f"building {name}") as bar:
         made = app.accelerators.rebuild(name, lambda done: bar.at(min(done / expected, 1.0), f"{done:,} documents"))
     return {"documents": made.documents, "seconds": round(made.duration_ms / 1000, 3)}
-
-
-def _rebuilt_lines(made: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each index built: its documents or topics, seconds and, of documents, how many a second.
-
-    `made` has what `_rebuilt` returns by the index's name.
-    """
-    for name, found in made.items():
-        if "topics" in found:
-            of = render.plural(found["documents"], "segment")
-            yield f"{name}: {render.plural(found['topics'], 'topic')} in {of}, in {found['seconds']:.2f} s"
-            continue
-        rate = f", {found['documents'] / found['seconds']:,.0f} a second" if found["seconds"] else ""
-        yield f"{name}: {render.plural(found['documents'], 'document')} in {found['seconds']:.2f} s{rate}"
 
 
 def run_prune(args: argparse.Namespace) -> int:
@@ -340,17 +326,11 @@ def run_index_stats(args: argparse.Namespace) -> int:
         health = {name: status.health.value for name, status in app.accelerators.statuses().items()}
         layers = {s.name.value: s for s in app.engine.statuses()}
     data: dict[str, Any] = {}
+    lines: list[str] = []
     for name in _INDEXES:
         layer = layers[name]
-        data[name] = {"enabled": layer.enabled, "healthy": layer.healthy, "health": health.get(name, "unavailable")}
-        data[name] |= ({"reason": layer.reason} if layer.reason else {}) | shown.get(name, {})
-    lines = (*_index_lines(data), *status_lines(topics))
-    return print_result(args, {"indexes": data | {_TOPICS: topics}}, lines)
-
-
-def _index_lines(data: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """Yield for each index, by its name in `data`, its state, and its details where it has any ("size_bytes" among its keys)."""
-    for name, found in data.items():
-        yield f"{name}: {teleport.state(found['enabled'], found['healthy'], found.get('reason', ''))}"
-        if "size_bytes" in found:
-            yield from teleport.detail_lines(found)
+        found = {"enabled": layer.enabled, "healthy": layer.healthy, "health": health.get(name, "unavailable")}
+        data[name] = found = found | ({"reason": layer.reason} if layer.reason else {}) | shown.get(name, {})
+        lines.append(f"{name}: {teleport.state(found['enabled'], found['healthy'], found.get('reason', ''))}")
+        lines += teleport.detail_lines(found) if "size_bytes" in found else ()
+    return print_result(args, {"indexes": data | {_TOPICS: topics}}, [*lines, *status_lines(topics)])

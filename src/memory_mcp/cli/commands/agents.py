@@ -1,8 +1,6 @@
 """`agents`: every agent whose sessions the memory holds, with its activity."""
 
 import argparse
-from collections.abc import Iterator
-from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, ask, leaf, print_result
@@ -21,17 +19,10 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.requests.projects import ListAgents
 
     data = ask(args, ListAgents(), hint=True)
-    return print_result(args, data, _lines(data))
-
-
-def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield for each agent a line of counts and days, and one with its first four projects, if it has any.
-
-    `data` is the response to ListAgents.
-    """
+    lines = []
     for one in data["agents"]:
-        counts = render.activity(one)
-        yield f"{render.one_line(one['agent'])}: {counts}, {render.days(one['first'], one['last'])}"
+        lines.append(f"{render.one_line(one['agent'])}: {render.activity(one)}, {render.days(one['first'], one['last'])}")
         if projects := one.get("projects", ()):
             more = f" and {len(projects) - _NAMED} more" if len(projects) > _NAMED else ""
-            yield f"  {render.one_line(', '.join(projects[:_NAMED]))}{more}"
+            lines.append(f"  {render.one_line(', '.join(projects[:_NAMED]))}{more}")
+    return print_result(args, data, lines)

@@ -5,16 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import (
-    Subparsers,
-    add_scope,
-    add_times,
-    add_who,
-    as_json,
-    ask,
-    leaf,
-    words_of,
-)
+from memory_mcp.cli.commands.base import Subparsers, add_scope, add_times, add_who, as_json, ask, leaf, words_of
 from memory_mcp.cli.commands.navigate import BOUNDS, add_bounds
 from memory_mcp.requests.limits import SEARCHED
 
@@ -67,24 +58,10 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.search import SearchRequest
 
-    request = SearchRequest(
-        query=words_of(args),
-        intent=args.intent or "",
-        mode=args.mode or "",
-        limit=args.limit,
-        token_budget=args.token_budget,
-        since=args.since or "",
-        until=args.until or "",
-        as_of=args.as_of or "",
-        tz=args.tz or "",
-        agent=args.agent or "",
-        role=args.role,
-        speaker=args.speaker,
-        detail="full" if args.explain else args.detail,
-        why_not=args.why_not or "",
-        cursor=args.cursor or "",
-        bounds=Bounds(**bounds_of(args)),
-    )
+    texts = ("intent", "mode", "since", "until", "as_of", "tz", "agent", "role", "speaker", "why_not", "cursor")
+    given: dict[str, Any] = {name: getattr(args, name) or "" for name in texts}
+    given |= {"limit": args.limit, "token_budget": args.token_budget, "detail": "full" if args.explain else args.detail}
+    request = SearchRequest(query=words_of(args), **given, bounds=Bounds(**bounds_of(args)))
     data = ask(args, request, hint=True)
     if as_json(args):
         render.out_json(data, recalled=True)
@@ -126,10 +103,7 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
 
 
 def _theme_lines(themes: Sequence[dict[str, Any]]) -> Iterator["Text"]:
-    """Yield each theme of a search's results with its time, what else it is about and a statement, then an empty line.
-
-    Nothing at all without themes.
-    """
+    """Yield each theme of a search with its time, what else it is about and a statement, then an empty line; nothing for none."""
     from rich.text import Text
 
     for theme in themes:
@@ -200,10 +174,7 @@ def _told(data: dict[str, Any]) -> str:
 
 
 def _explained_lines(why: dict[str, Any]) -> Iterator["Text"]:
-    """Yield intent and mode with their reasons, layers tried and skipped, merging, scan and bounds.
-
-    `why` is the explanation of a search's response in full detail.
-    """
+    """Yield intent, mode, layers tried and skipped, merging, scan and bounds of `why`, the explanation in full detail."""
     from rich.text import Text
 
     signals = "; ".join(why.get("signals", ())) or "no signal"

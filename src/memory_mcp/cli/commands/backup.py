@@ -96,13 +96,13 @@ def verified_shape(found: "Verified") -> dict[str, Any]:
     made (ISO time), why, last_seq (number of the last event), rows (counts by table), missing (as `missing_shape`) and
     harmless (texts on damage by which nothing is lost).
     """
-    iso = Calendar(found.about["timezone"]).iso
+    calendar = Calendar(found.about["timezone"])
     return {
-        "made": iso(found.about["at_ms"]),
+        "made": calendar.iso(found.about["at_ms"]),
         "why": found.about["why"],
         "last_seq": found.about["last_seq"],
         "rows": found.rows,
-        "missing": missing_shape(found.missing, Calendar(found.about["timezone"])),
+        "missing": missing_shape(found.missing, calendar),
         "harmless": found.harmless,
     }
 

@@ -167,10 +167,7 @@ def named_project(args: argparse.Namespace) -> str:
 
 
 def wanted(args: argparse.Namespace) -> "link.Wanted":
-    """Return what identifies the daemon of this command: data directory, settings file, profile and project.
-
-    Raises ConfigError for settings that cannot be used.
-    """
+    """Return the daemon of this command: directory, settings file, profile, project. ConfigError for unusable settings."""
     from memory_mcp.client import link
 
     profile = flags_of(args).get("server.profile")
@@ -283,10 +280,7 @@ def ask(
 
 
 def answered(app: "App", request: Any) -> dict[str, Any]:
-    """Return the response of a request to an open memory as JSON values, asked by the project of `project_here`.
-
-    Raises what its handler raises.
-    """
+    """Return the response of a request as JSON values, asked by the project of `project_here`; raise what its handler raises."""
     from memory_mcp.requests.registry import answer
     from memory_mcp.requests.scope import Caller
 

@@ -43,18 +43,28 @@ def add(parsers: Subparsers, about: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Open the browser on the terminal and return its exit status.
 
-    With --json, and where there is no terminal, print years and months, and return 0. Raises LayerUnavailable
-    where a daemon is to be used and none can be reached.
+    With --json, and where there is no terminal, print the root (JSON), or years with their months, and return 0; an empty memory
+    is told on stderr. Raises LayerUnavailable where a daemon is to be used and none can be reached.
     """
     where = {"project": args.project or "", "scope": "all" if args.all else ""}
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    can_draw = os.environ.get("TERM") != "dumb" and all(stream is not None and stream.isatty() for stream in streams)
     with _asking(args) as asking:
-        if as_json(args) or not _is_screen():
-            return _print(args, asking, where)
-        from memory_mcp.cli.browser.screen import Browser
+        if can_draw and not as_json(args):
+            from memory_mcp.cli.browser.screen import Browser
 
-        browser = Browser(asking, **where, empty=EMPTY_HINT)
-        browser.run()
-        return browser.return_code or 0
+            browser = Browser(asking, **where, empty=EMPTY_HINT)
+            browser.run()
+            return browser.return_code or 0
+        root = asyncio.run(asking.ask("get_node", **where))
+        lines = [f"{render.one_line(root['node']['title'])} ({root['scope']})"]
+        for year in root["children"] if not as_json(args) else ():
+            below = asyncio.run(asking.ask("browse_toc", node_id=year["node_id"], **where))
+            lines += [_line(year), *(f"  {_line(month)}" for month in below["children"])]
+        render.emit(as_json(args), root, [*lines, _WAYS], recalled=True)
+        if not root["children"]:
+            render.err(EMPTY_HINT)
+        return 0
 
 
 @contextmanager
@@ -70,36 +80,6 @@ def _asking(args: argparse.Namespace) -> "Iterator[Asking]":
 
     with opened(args) as app:
         yield Here(app, Caller(project_here(app)))
-
-
-def _is_screen() -> bool:
-    """Whether all three standard streams are a terminal that can be drawn on; it is drawn on standard error."""
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    return os.environ.get("TERM") != "dumb" and all(stream is not None and stream.isatty() for stream in streams)
-
-
-def _print(args: argparse.Namespace, asking: "Asking", where: dict[str, str]) -> int:
-    """Print the root with its newest years, and as text the months below each; return 0. An empty memory is told on stderr."""
-    root = asyncio.run(asking.ask("get_node", **where))
-    years = []
-    if not as_json(args):
-        years = [asyncio.run(asking.ask("browse_toc", node_id=child["node_id"], **where)) for child in root["children"]]
-    render.emit(as_json(args), root, _lines(root, years), recalled=True)
-    if not root["children"]:
-        render.err(EMPTY_HINT)
-    return 0
-
-
-def _lines(root: dict[str, Any], years: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the root, each year with its months below it, and what else can be asked.
-
-    `root` is the response to get_node, `years` those to browse_toc, one for each child of the root in its order.
-    """
-    yield f"{render.one_line(root['node']['title'])} ({root['scope']})"
-    for year, below in zip(root["children"], years, strict=True):
-        yield _line(year)
-        yield from (f"  {_line(month)}" for month in below["children"])
-    yield _WAYS
 
 
 def _line(child: dict[str, Any]) -> str:

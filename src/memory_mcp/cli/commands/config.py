@@ -27,16 +27,14 @@ def run_show(args: argparse.Namespace) -> int:
 
     settings = settings_of(args)
     origins = _origins(args)
-    rows = [
-        {
-            "key": key,
-            "value": shown_value(settings, key),
-            "from": origins.get(key, "default"),
-            "help": item.metadata.get("help", ""),
-        }
-        for key, item in iter_keys()
-    ]
-    return print_result(args, {"settings": rows, "data_dir": str(settings.storage.directory)}, _lines(rows))
+    rows, shown = [], {}
+    for key, item in iter_keys():
+        value = shown_value(settings, key)
+        rows.append({"key": key, "value": value, "from": origins.get(key, "default"), "help": item.metadata.get("help", "")})
+        shown[key] = f"{key} = {_shown(value)}"
+    width = max(map(len, shown.values()))
+    lines = [f"{shown[row['key']]:<{width}}  [{row['from']}]  {row['help']}".rstrip() for row in rows]
+    return print_result(args, {"settings": rows, "data_dir": str(settings.storage.directory)}, lines)
 
 
 def run_path(args: argparse.Namespace) -> int:
@@ -86,13 +84,6 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield prefix + key
-
-
-def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each setting: its value, where it comes from, and its help, in columns."""
-    width = max(len(f"{r['key']} = {_shown(r['value'])}") for r in rows)
-    for row in rows:
-        yield f"{row['key'] + ' = ' + _shown(row['value']):<{width}}  [{row['from']}]  {row['help']}".rstrip()
 
 
 def _shown(value: Any) -> str:

@@ -3,9 +3,9 @@
 import argparse
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memory_mcp import paths
 from memory_mcp.cli import render
@@ -13,9 +13,6 @@ from memory_mcp.cli.checks import inside, registry
 from memory_mcp.cli.checks.base import FAIL, Check, Look, Opened
 from memory_mcp.cli.commands.base import SESSION, Subparsers, as_json, flags_of, leaf, settings_file, settings_of
 from memory_mcp.errors import MemoryMcpError
-
-if TYPE_CHECKING:
-    from memory_mcp.app import App
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -31,32 +28,21 @@ def run(args: argparse.Namespace) -> int:
     --store leaves out those around the store, --secrets runs only those of secrets.
     """
     session = SESSION.get()
-    checks = list(_inside_the_daemon(session.app, args.secrets) if session else _all(args))
+    if session is None:
+        checks = list(_all(args))
+    else:
+        app = session.app
+        opened = Opened(app.storage, app.calendar, app.settings, app.clock.now_ms())
+        # Writers of the tree wait, but not for the check of secrets: it reads every text, which may take minutes.
+        with nullcontext() if args.secrets else app.derivation.publishing:
+            checks = list(registry.run(("secrets",) if args.secrets else registry.INSIDE, opened))
     failed = any(c.state == FAIL for c in checks)
-    render.emit(as_json(args), {"ok": not failed, "checks": [asdict(check) for check in checks]}, _lines(checks))
-    return 1 if failed else 0
-
-
-def _lines(checks: list[Check]) -> Iterator[str]:
-    """Yield for each check its state (ok, warn or fail), name and text, and a line for its next step if it has one."""
+    lines = []
     for check in checks:
-        yield f"{check.state:<4}  {check.name}: {check.text}"
-        if check.next_step:
-            yield f"      next: {check.next_step}"
-
-
-def _inside_the_daemon(app: "App", secrets: bool) -> Iterator[Check]:
-    """Yield the checks of the store, run in the daemon that has it open; `secrets`: those of secrets alone.
-
-    Writers of the tree wait meanwhile, but not for the checks of secrets, which may take minutes.
-    """
-    opened = Opened(app.storage, app.calendar, app.settings, app.clock.now_ms())
-    if secrets:
-        # It reads every text, which may take minutes; other callers do not wait for it.
-        yield from registry.secrets(opened)
-        return
-    with app.derivation.publishing:
-        yield from registry.inside(opened)
+        lines.append(f"{check.state:<4}  {check.name}: {check.text}")
+        lines += [f"      next: {check.next_step}"] if check.next_step else []
+    render.emit(as_json(args), {"ok": not failed, "checks": [asdict(check) for check in checks]}, lines)
+    return 1 if failed else 0
 
 
 def _all(args: argparse.Namespace) -> Iterator[Check]:
@@ -74,9 +60,9 @@ def _all(args: argparse.Namespace) -> Iterator[Check]:
     directory = Path(paths.data_dir(named, file=config))
     look = Look(config, directory, settings, os.environ, Path.home())
     if args.secrets:
-        yield from registry.left(look)
+        yield from registry.run(("left_secrets",), look)
         yield from inside.checks(look, secrets=True)
         return
     if not args.store:
-        yield from registry.outside(look)
+        yield from registry.run(registry.OUTSIDE, look)
     yield from inside.checks(look)

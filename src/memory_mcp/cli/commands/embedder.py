@@ -4,16 +4,13 @@ import argparse
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, family, leaf, opened, print_result, settings_file, settings_of, wanted
 from memory_mcp.cli.commands.teleport import settle, state
 from memory_mcp.embed.models import BUNDLED, FILES, PRETRAINED, Model, fetched, located, named
 from memory_mcp.errors import ConfigError, InvalidQuery, LayerUnavailable, MemoryMcpError
-
-if TYPE_CHECKING:
-    from memory_mcp.config import Settings
 
 _KEY = "embedder.model"
 _VARIABLE = "MEMORY_MCP_EMBEDDER__MODEL"
@@ -99,22 +96,15 @@ def run_list(args: argparse.Namespace) -> int:
     models = [_shape(m) | {"here": m.here, "in_use": m == used} for m in here.values()]
     known = [p for p in PRETRAINED if p.name not in here or not here[p.name].here]
     others = [{"name": p.name, "dimensions": p.dimensions, "megabytes": p.megabytes, "good_for": p.good_for} for p in known]
-    return print_result(args, {"models": models, "fetchable": others}, _list_lines(models, others))
-
-
-def _list_lines(models: list[dict[str, Any]], others: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each model here, * for the one in use, then one for each that can be fetched.
-
-    `models` have name, size_bytes, folder, here and in_use; `others` name, megabytes, dimensions and good_for.
-    """
+    lines = []
     for model in models:
         where = model["folder"] if model["here"] else "not on this machine"
-        yield f"{'*' if model['in_use'] else ' '} {model['name']:<36} {render.size(model['size_bytes']):>9}  {where}"
+        lines.append(f"{'*' if model['in_use'] else ' '} {model['name']:<36} {render.size(model['size_bytes']):>9}  {where}")
     if others:
-        yield "Others can be fetched (memory-mcp embedder fetch NAME) and then used (memory-mcp embedder use NAME):"
-    for other in others:
-        size = f"{other['megabytes']} MB"
-        yield f"  {other['name']:<36} {size:>9}  {other['dimensions']} dimensions; {other['good_for']}"
+        lines.append("Others can be fetched (memory-mcp embedder fetch NAME) and then used (memory-mcp embedder use NAME):")
+    for p in known:
+        lines.append(f"  {p.name:<36} {f'{p.megabytes} MB':>9}  {p.dimensions} dimensions; {p.good_for}")
+    return print_result(args, {"models": models, "fetchable": others}, lines)
 
 
 def run_fetch(args: argparse.Namespace) -> int:
@@ -161,21 +151,13 @@ def run_use(args: argparse.Namespace) -> int:
     # A fetched model by its folder, so that other data directories find it too.
     value = model.name if model.kind == BUNDLED else str(model.folder)
     store(path, _KEY, value)
-    data["daemon_restarted"] = _restart(args)
-    return print_result(args, data, [f"{_KEY} = {value!r} in {path}.", _what_follows(settings, data["daemon_restarted"])])
-
-
-def _what_follows(settings: "Settings", restarted: bool) -> str:
-    """Return a line on when the memory is embedded by the chosen model: now in the background where a daemon was `restarted`.
-
-    Else when it is next opened; or which setting, being off, keeps the model from being used.
-    """
-    teleport = settings.teleport
-    for key, on in (("teleport.enabled", teleport.enabled), ("teleport.vector.enabled", teleport.vector.enabled)):
-        if not on:
-            return f"It is used once {key} = true."
+    data["daemon_restarted"] = restarted = _restart(args)
     then = "in the background, and the old index serves meanwhile" if restarted else "when the memory is next opened"
-    return f"The memory is embedded anew {then}. How far it is: memory-mcp embedder status"
+    follows = f"The memory is embedded anew {then}. How far it is: memory-mcp embedder status"
+    if not (settings.teleport.enabled and settings.teleport.vector.enabled):
+        off = "teleport.vector.enabled" if settings.teleport.enabled else "teleport.enabled"
+        follows = f"It is used once {off} = true."
+    return print_result(args, data, [f"{_KEY} = {value!r} in {path}.", follows])
 
 
 def _restart(args: argparse.Namespace) -> bool:

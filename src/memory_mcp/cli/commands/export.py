@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, add_times, as_json, filling, leaf, print_result
+from memory_mcp.cli.commands.base import Subparsers, add_times, filling, leaf, print_result
 from memory_mcp.errors import InvalidQuery
 
 _ASIDE = (
@@ -47,23 +47,14 @@ def run(args: argparse.Namespace) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as stream:
                 export.jsonl(stream)
-            export.done.files = 0
     done = export.done
-    data: dict[str, Any] = {
-        "format": args.format,
-        "path": str(path or "-"),
-        "events": done.events,
-        "files": done.files,
-        "left_out": dict(done.left_out),
-        "redacted": dict(done.redacted),
-    }
+    data: dict[str, Any] = {"format": args.format, "path": str(path or "-"), "events": done.events, "files": done.files}
+    data |= {"left_out": dict(done.left_out), "redacted": dict(done.redacted)}
     lines = [f"Wrote {render.plural(done.events, 'event')} to {path}" + (f", {done.files:,} days" if done.files else "")]
-    lines += _taken_out(data)
-    if path is None:
-        for line in lines[1:]:
-            render.err(line)
-    else:
-        render.emit(as_json(args), data, lines)
+    if path is not None:
+        return print_result(args, data, [*lines, *_taken_out(data)])
+    for line in _taken_out(data):
+        render.err(line)
     return 0
 
 

@@ -46,7 +46,10 @@ def run(args: argparse.Namespace) -> int:
     if args.value == _ASK:
         if SESSION.get() is not None:
             raise InvalidQuery("the value is not given", "Give it on standard input or at the prompt.")
-        args.value = _asked()
+        # A shell keeps what is typed on its command line.
+        args.value = (getpass.getpass("what is to be forgotten: ") if sys.stdin.isatty() else sys.stdin.read()).strip()
+        if not args.value:
+            raise InvalidQuery("the value is empty")
     argv = ["forget", *(["--yes"] if args.yes else [])]
     for name in ("event", "session", "project", "topic", "value", "since", "until"):
         if given := getattr(args, name):
@@ -65,14 +68,3 @@ def run(args: argparse.Namespace) -> int:
     lines += [f"  {one['when']}  {one['event_id']}" for one in data["events"]]
     lines.append(data["note"] if data["forgotten"] else "Nothing was changed. Run it again with --yes to forget.")
     return print_result(args, data, lines)
-
-
-def _asked() -> str:
-    """Return the value from a prompt that does not show it, or from all of standard input, without blanks around it.
-
-    It is asked for because a shell keeps what was typed on its command line. Raises InvalidQuery when it is empty.
-    """
-    given = getpass.getpass("what is to be forgotten: ") if sys.stdin.isatty() else sys.stdin.read()
-    if not given.strip():
-        raise InvalidQuery("the value is empty")
-    return given.strip()

@@ -51,14 +51,8 @@ class Share:
 def add(parsers: Subparsers, about: str) -> None:
     """Add the command `import`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "import", run, about, "Importing twice changes nothing. Without SOURCE: auto.")
-    parser.add_argument(
-        "source",
-        nargs="?",
-        default=AUTO,
-        choices=(AUTO, *SOURCES),
-        metavar="SOURCE",
-        help=f"{', '.join(SOURCES)}; or {AUTO}: whatever lies at PATH, without PATH whatever is found on this machine",
-    )
+    text = f"{', '.join(SOURCES)}; or {AUTO}: whatever lies at PATH, without PATH whatever is found on this machine"
+    parser.add_argument("source", nargs="?", default=AUTO, choices=(AUTO, *SOURCES), metavar="SOURCE", help=text)
     parser.add_argument(
         "path", nargs="?", type=Path, metavar="PATH", help="file or folder; without it, where the client keeps its own"
     )

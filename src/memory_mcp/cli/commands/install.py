@@ -88,7 +88,6 @@ def run(args: argparse.Namespace) -> int:
     clients = chosen(args.client, fits, "no client that this fits was found here; name the one to prepare for")
     state = State()
     absent = [client for client in clients if not is_here(client, place)]
-
     work = work_for(order, state, args.dry_run, absent)
     return print_all(args, [tried(client, work) for client in clients], state, INSTALLED, notes)
 
@@ -158,10 +157,7 @@ def _path(value: str | None) -> Path | None:
 
 
 def _remote(args: argparse.Namespace) -> tuple[Server, list[str]]:
-    """Return the HTTP server with its token, and notes; a missing token is made, except for --dry-run.
-
-    Raises ConfigError where the HTTP port changes with every start.
-    """
+    """Return the HTTP server with its token, made where missing but for --dry-run, and notes; ConfigError for port 0."""
     from memory_mcp.daemon.token import token_of
 
     settings = settings_of(args)
@@ -182,14 +178,13 @@ def _remote(args: argparse.Namespace) -> tuple[Server, list[str]]:
 
 
 def print_all(args: argparse.Namespace, outcomes: Sequence[Outcome], state: State, verb: str, notes: Iterable[str] = ()) -> int:
-    """Print what was done (`verb`) for each client, tokens hidden; return 1 when any of several failed, else 0.
+    """Print what was done (`verb`) for each client, tokens hidden; return 1 when one of several failed, else 0.
 
     Raises the error of a single client that failed.
     """
     failed = [one.error for one in outcomes if one.error is not None]
     if len(outcomes) == 1 and failed:
-        error = type(failed[0])(_hidden(failed[0].message), _hidden(failed[0].hint))
-        raise error
+        raise type(failed[0])(_hidden(failed[0].message), _hidden(failed[0].hint))
     notes = list(notes)
     data = {"dry_run": bool(args.dry_run), "clients": [_shape(one, state) for one in outcomes], "notes": notes}
     lines = (_hidden(line) for one in outcomes for line in _lines(one, state, verb, args.dry_run))
@@ -235,9 +230,8 @@ def _lines(one: Outcome, state: State, verb: str, dry_run: bool) -> Iterator[str
         return
     yield f"{title}: {f'would be {verb}' if dry_run else verb}" if one.changed else f"{title}: nothing to change"
     for change in one.changes:
-        kept = ""
-        if change.action != "unchanged" and state.backup(change.path).exists():
-            kept = f" (as it was: {state.backup(change.path)})"
+        backup = state.backup(change.path)
+        kept = f" (as it was: {backup})" if change.action != "unchanged" and backup.exists() else ""
         yield f"  {change.path}: {change.action}{kept}"
         yield from (f"    {note}" for note in change.notes)
         if dry_run:
@@ -254,16 +248,13 @@ def run_status(args: argparse.Namespace) -> int:
     """
     found = statuses(here())
     data = {"clients": [{**asdict(one), "configured": one.configured, "recording": one.recording} for one in found]}
-    return print_result(args, data, _status_lines(found))
-
-
-def _status_lines(found: Iterable[Any]) -> Iterator[str]:
-    """Yield for each client its state, its servers, its hooks by level, and files that could not be read."""
+    lines: list[str] = []
     for one in found:
         state = "configured" if one.configured else "not configured" if one.found else "not found"
-        yield f"{one.title} ({one.client}): {state}"
+        lines.append(f"{one.title} ({one.client}): {state}")
         for server in one.servers:
-            broken = "" if server.runs else "; this command is not there: memory-mcp install " + one.client
-            yield f"  {server.level}: {server.name} in {server.path}: {server.command}{broken}"
-        yield from (f"  {level}: {on} of {of} hooks on" for level, (on, of) in one.hooks.items())
-        yield from (f"  {line}" for line in one.unreadable)
+            broken = "" if server.runs else f"; this command is not there: memory-mcp install {one.client}"
+            lines.append(f"  {server.level}: {server.name} in {server.path}: {server.command}{broken}")
+        lines += [f"  {level}: {on} of {of} hooks on" for level, (on, of) in one.hooks.items()]
+        lines += [f"  {line}" for line in one.unreadable]
+    return print_result(args, data, lines)

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
     With --dry-run nothing is changed. The other memory is only read. Raises InvalidQuery where it is this one.
     """
-    from memory_mcp.archive.others import Records
+    from memory_mcp.archive.others import RECORDS, Records
     from memory_mcp.model.calendar import Calendar
 
     other = args.other.expanduser().absolute()
@@ -54,7 +54,9 @@ def run(args: argparse.Namespace) -> int:
         taken = memory.carry("rules", {**names, "dry_run": args.dry_run})
         if not args.dry_run:
             build(memory)
-            taken |= _records(memory, found, counts["new"], other)
+            author = "person" if sys.stdin.isatty() else "command"
+            noted: dict[str, Any] = {"events": counts["new"], "author": author, "subject": other.name}
+            taken |= memory.carry("records", noted | {table: found.rows.get(table, []) for table in RECORDS})
     data: dict[str, Any] = {"other": str(other), "dry_run": args.dry_run, **counts, "beside": taken}
     data["missing"] = missing_shape(missing, Calendar("UTC"))
     would = "would come" if args.dry_run else "new"
@@ -102,29 +104,12 @@ def _fresh(memory: "Memory", drafts: "list[EventDraft]") -> "list[EventDraft]":
         part.append(draft)
         size += len(draft.text)
         if size > _ASKED or number == len(drafts) - 1:
+            names = ("session_id", "timestamp", "role", "text")
             asked = [
-                {
-                    "event_id": one.carried.event_id if one.carried else "",
-                    "session_id": one.session_id,
-                    "timestamp": one.timestamp,
-                    "role": one.role,
-                    "text": one.text,
-                }
+                {"event_id": one.carried.event_id if one.carried else "", **{name: getattr(one, name) for name in names}}
                 for one in part
             ]
             known = set(memory.carry("known", {"events": asked})["known"])
             found += [one for n, one in enumerate(part) if n not in known]
             part, size = [], 0
     return found
-
-
-def _records(memory: "Memory", found: "Records", events: int, other: Path) -> dict[str, int]:
-    """Store the rows of the small tables, and record the merge of `events` new events in the audit log.
-
-    Returns how many rows were taken, by table.
-    """
-    from memory_mcp.archive.others import RECORDS
-
-    rows = {table: found.rows.get(table, []) for table in RECORDS}
-    author = "person" if sys.stdin.isatty() else "command"
-    return memory.carry("records", {**rows, "events": events, "author": author, "subject": other.name})

@@ -5,17 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import (
-    Subparsers,
-    add_scope,
-    add_times,
-    add_who,
-    ask,
-    leaf,
-    note_lines,
-    print_result,
-    words_of,
-)
+from memory_mcp.cli.commands.base import Subparsers, add_scope, add_times, add_who, ask, leaf, note_lines, print_result, words_of
 from memory_mcp.requests.limits import EVIDENCE
 
 #: The six bounds (agent-retrieval-policy-prd.md, section 5.5), by their names in the settings.
@@ -67,73 +57,38 @@ def run(args: argparse.Namespace) -> int:
 
 
 def path_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Yield the path and the evidence as Markdown; `data` is the response to Navigate.
+    """Yield the path as a numbered list, and the evidence, as Markdown; `data` is the response to Navigate.
 
-    `verbose`: with counters, bounds and quotations of up to 1200 characters, else 300.
+    A step has its node, how many were searched, the best match and what was decided. `verbose`: with counters, bounds and
+    quotations of up to 1200 characters, else 300.
     """
-    yield "## Search Path"
-    yield ""
-    yield f'Query: "{data["query"]}"'
-    yield ""
-    yield from step_lines(data["path"])
-    yield from _notice_lines(data)
-    if verbose:
-        yield from _counter_lines(data)
-    yield "## Evidence"
-    yield ""
-    yield from _evidence_lines(data["results"], _QUOTE_VERBOSE if verbose else _QUOTE)
-
-
-def step_lines(path: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the steps of a path as a numbered list: the node, how many were searched, the best match, and what was decided.
-
-    `path` is that of the response to Navigate. After each step comes an empty line.
-    """
-    for number, step in enumerate(path, 1):
+    window = data.get("window", {})
+    span = " ".join(f"{side} {window[side]}" for side in ("since", "until") if side in window) or "all time"
+    yield from ("## Search Path", "", f'Query: "{data["query"]}"', "")
+    for number, step in enumerate(data["path"], 1):
         searched = render.plural(step["searched"], f"{step.get('searched_level', '')} node".strip())
-        yield f"{number}. **{_place(step, path[number:])}** - Searched {searched}"
+        after = data["path"][number] if number < len(data["path"]) else {}
+        # A step over the years is called by the year that it chose.
+        chose = step.get("searched_level") == "year" and after.get("node_id", "").startswith("toc:year:")
+        yield f"{number}. **{after['label'] if chose else step['label']}** - Searched {searched}"
         if "matched" in step:
             yield f'   - Matched: "{render.one_line(step["matched"])}" (score: {step["score"]:.2f})'
-        yield f"   - {step['decision']}"
-        yield ""
-
-
-def _place(step: dict[str, Any], later: Sequence[dict[str, Any]]) -> str:
-    """Return the label of a step's node; for a step over the years, of the year it chose.
-
-    `later` are the steps behind it, of which the first may be that year.
-    """
-    if step.get("searched_level") == "year" and later and later[0]["node_id"].startswith("toc:year:"):
-        return str(later[0]["label"])
-    return str(step["label"])
-
-
-def _notice_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the time that the question names, if any, and the notices of the response; then an empty line if there was one."""
-    window, notices = data.get("window", {}), data.get("notices", ())
+        yield from (f"   - {step['decision']}", "")
     if "words" in window:
-        yield f'Time: "{window["words"]}" is {_span(window)}'
+        yield f'Time: "{window["words"]}" is {span}'
     yield from note_lines(data)
-    if "words" in window or notices:
+    if "words" in window or data.get("notices"):
         yield ""
-
-
-def _counter_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield scope, window and each bound with how much of it was used, and whether it was reached."""
-    bounds = data["bounds"]
-    yield "## Bounds"
-    yield ""
-    yield f"- scope: {data['scope']}, beam_width: {bounds['beam_width']['limit']}"
-    yield f"- window: {_span(data.get('window', {}))}"
-    for name, bound in bounds.items():
-        if "used" in bound:
-            yield f"- {name}: {bound['used']} of {bound['limit']}{' (reached)' if name in data['bounds_hit'] else ''}"
-    yield ""
-
-
-def _span(window: dict[str, str]) -> str:
-    """Return a window as "since A until B", with the sides that it has; "all time" without any."""
-    return " ".join(f"{side} {window[side]}" for side in ("since", "until") if side in window) or "all time"
+    if verbose:
+        bounds = data["bounds"]
+        yield from ("## Bounds", "", f"- scope: {data['scope']}, beam_width: {bounds['beam_width']['limit']}")
+        yield f"- window: {span}"
+        for name, bound in bounds.items():
+            if "used" in bound:
+                yield f"- {name}: {bound['used']} of {bound['limit']}{' (reached)' if name in data['bounds_hit'] else ''}"
+        yield ""
+    yield from ("## Evidence", "")
+    yield from _evidence_lines(data["results"], _QUOTE_VERBOSE if verbose else _QUOTE)
 
 
 def _evidence_lines(results: Sequence[dict[str, Any]], width: int) -> Iterator[str]:

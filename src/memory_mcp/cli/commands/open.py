@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from contextlib import suppress
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
@@ -35,7 +36,14 @@ def run(args: argparse.Namespace) -> int:
     """
     is_person = bool(args.own_words) and render.is_persons(["open"])
     url = _address(args, is_person)
-    started = _can_show() and not args.print_only and not as_json(args) and _start(url)
+    at_terminal = sys.stdin and sys.stdin.isatty() and render.is_terminal()
+    has_screen = sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in _SCREENS)
+    started = False
+    if at_terminal and has_screen and not args.print_only and not as_json(args):
+        import webbrowser
+
+        with suppress(webbrowser.Error):
+            started = webbrowser.open(url)
     lines = [f"Opened in the browser: {url}" if started else url]
     render.emit(as_json(args), {"url": url, "opened": started}, lines)
     if not started and render.is_terminal():
@@ -68,20 +76,3 @@ def _address(args: argparse.Namespace, is_person: bool) -> str:
         raise ours(error) from None
     finally:
         line.close()
-
-
-def _can_show() -> bool:
-    """Whether stdin and stdout are a terminal on a machine that can show a browser window."""
-    if not (sys.stdin and sys.stdin.isatty() and render.is_terminal()):
-        return False
-    return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in _SCREENS)
-
-
-def _start(url: str) -> bool:
-    """Open a URL in the browser; return whether one was started, False for any error of finding one."""
-    import webbrowser
-
-    try:
-        return webbrowser.open(url)
-    except webbrowser.Error:
-        return False

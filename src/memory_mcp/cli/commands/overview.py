@@ -9,7 +9,6 @@ from memory_mcp.cli.commands.base import ask, print_result
 
 #: Rules of redaction that are named.
 _NAMED = 6
-_WHAT = {"projects": "project", "paths": "path", "tools": "tool"}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,9 +29,8 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     since = f" in what was said since {redacted['since'][:10]}" if redacted.get("since") else ""
     yield f"secrets redacted: {redacted['total']:,}{since}" + (f" ({rules})" if rules else "")
     if disk := data.get("disk"):
-        parts = {
-            name: disk[name] for name in ("database", "database_log", "backups", "spool", "damaged", "models", "log", "other")
-        }
+        names = ("database", "database_log", "backups", "spool", "damaged", "models", "log", "other")
+        parts = {name: disk[name] for name in names}
         parts |= {f"index {name}": count for name, count in disk.get("indexes", {}).items()}
         told = ", ".join(f"{name.replace('_', ' ')} {render.size(count)}" for name, count in parts.items() if count)
         yield f"on disk: {render.size(disk['total'])} ({told}); free {render.size(disk['free'])}"
@@ -40,25 +38,16 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"may leave this machine: {one['what']}, {one['where']} ({one['setting']})"
     if not data["outgoing"]:
         yield "may leave this machine: nothing"
-    yield from _kept_out(data)
-    backups = data["backups"]
-    last = f", the last of {render.minute(backups['last'])}" if backups.get("last") else ""
-    daily = "every day" if backups["enabled"] else "only when asked for"
-    yield f"backups: {backups.get('count', 0):,}{last}, made {daily}"
-    lost = data.get("lost")
-    yield f"lost: {lost['told']}; to get them back: {lost['way_back']}" if lost else "lost: no acknowledged event is missing"
-
-
-def _kept_out(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each paused project and each pattern of what is never recorded, and one if pauses cannot be read.
-
-    `data` is the response to GetOverview; nothing where there is none of these.
-    """
     for one in data["paused"]:
         name = "all projects" if one["project"] == "*" else one["project"]
         yield f"paused: {name}" + (f" until {render.minute(one['until'])}" if one.get("until") else "")
     if data.get("pauses_error"):
         yield f"paused: nothing, for {data['pauses_error']}"
     for kind, values in data["excluded"].items():
-        for value in values:
-            yield f"never recorded: {_WHAT[kind]} {value}"
+        yield from (f"never recorded: {kind.removesuffix('s')} {value}" for value in values)
+    backups = data["backups"]
+    last = f", the last of {render.minute(backups['last'])}" if backups.get("last") else ""
+    daily = "every day" if backups["enabled"] else "only when asked for"
+    yield f"backups: {backups.get('count', 0):,}{last}, made {daily}"
+    lost = data.get("lost")
+    yield f"lost: {lost['told']}; to get them back: {lost['way_back']}" if lost else "lost: no acknowledged event is missing"

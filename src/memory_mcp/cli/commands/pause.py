@@ -37,10 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_state(args: argparse.Namespace, data: dict[str, Any]) -> int:
-    """Print whether the project is recorded now, and which others are paused; return the exit status 0.
-
-    `data` is the response to PauseCapture or ResumeCapture.
-    """
+    """Print whether the project of the response is recorded now, and which others are paused; return the exit status 0."""
     name = "all projects" if data["project"] == "*" else data["project"]
     lines = [f"{name}: recorded again"]
     if data["paused"]:

@@ -1,8 +1,6 @@
 """`projects`: every project of the memory with its activity and its other names."""
 
 import argparse
-from collections.abc import Iterator
-from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, ask, leaf, print_result
@@ -23,24 +21,14 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.requests.projects import ListProjects
 
     data = ask(args, ListProjects(args.limit, args.cursor), hint=True)
-    return print_result(args, data, _lines(data))
-
-
-def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield for each project its name, counts, days and agents, its other names and what it was split from.
-
-    `data` is the response to ListProjects. Last, where more follow, how many of all are shown and the next cursor.
-    """
+    lines = []
     for one in data["projects"]:
-        here = "  (here)" if one["project"] == data.get("yours") else ""
-        yield f"{render.one_line(one['project'])}{here}"
+        lines.append(f"{render.one_line(one['project'])}{'  (here)' if one['project'] == data.get('yours') else ''}")
         agents = f", {render.one_line(', '.join(one['agents']))}" if one.get("agents") else ""
-        counts = render.activity(one)
-        yield f"  {counts}, {render.days(one['first'], one['last'])}{agents}"
+        lines.append(f"  {render.activity(one)}, {render.days(one['first'], one['last'])}{agents}")
         for other in one.get("aliases", ()):
-            guessed = " (a guess)" if other["by"] == "guess" else ""
-            yield f"  also {render.one_line(other['name'])}{guessed}"
-        if one.get("split_from"):
-            yield f"  split from {render.one_line(one['split_from'])}"
+            lines.append(f"  also {render.one_line(other['name'])}{' (a guess)' if other['by'] == 'guess' else ''}")
+        lines += [f"  split from {render.one_line(one['split_from'])}"] if one.get("split_from") else []
     if data.get("next_cursor"):
-        yield f"{len(data['projects'])} of {data['total']:,}; more: --cursor {data['next_cursor']}"
+        lines.append(f"{len(data['projects'])} of {data['total']:,}; more: --cursor {data['next_cursor']}")
+    return print_result(args, data, lines)

@@ -66,10 +66,7 @@ def run_browse(args: argparse.Namespace) -> int:
 
 
 def run_node(args: argparse.Namespace) -> int:
-    """Print a node with its statements, one page of its children and what surrounds it; return 0.
-
-    Raises NotFound or InvalidQuery for an id of no node.
-    """
+    """Print a node, one page of its children and what surrounds it; return 0. NotFound or InvalidQuery for an id of no node."""
     from memory_mcp.requests.nodes import GetNode
 
     data = ask(args, GetNode(args.id, limit=args.limit, cursor=args.cursor, detail=args.detail))
@@ -83,21 +80,9 @@ def run_events(args: argparse.Namespace) -> int:
     """
     from memory_mcp.requests.events import GetEvents
 
-    request = GetEvents(
-        since=args.since or "",
-        until=args.until or "",
-        session_id=args.session,
-        node_id=args.node,
-        event_id=args.event,
-        before=args.before,
-        after=args.after,
-        offset=args.offset,
-        text_limit=args.text_limit,
-        detail=args.detail,
-        limit=args.limit,
-        cursor=args.cursor,
-        token_budget=args.token_budget,
-    )
+    same = ("before", "after", "offset", "text_limit", "detail", "limit", "cursor", "token_budget")
+    given = {"since": args.since or "", "until": args.until or "", **{name: getattr(args, name) for name in same}}
+    request = GetEvents(session_id=args.session, node_id=args.node, event_id=args.event, **given)
     data = ask(args, request, catch_up=False, hint=True)
     return print_result(args, data, events_lines(data), recalled=True)
 
@@ -143,20 +128,14 @@ def _child_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _counts(node: dict[str, Any]) -> str:
-    """Return a node's events, sessions and children as one text, without those that are 0 or absent; "" for none.
-
-    Children by the name of the level below it.
-    """
+    """Return a node's events, sessions and children (called by level) as one text, without those that are 0; "" for none."""
     below = {"year": "month", "month": "week", "week": "day", "day": "segment"}.get(node.get("level", ""), "child")
     told = [("events", "event"), ("sessions", "session"), ("children", below)]
     return ", ".join(render.plural(node[key], noun) for key, noun in told if node.get(key))
 
 
 def node_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines that show a node: its text and counts, then its statements, parents, children and neighbours.
-
-    `data` is the response to GetNode.
-    """
+    """Yield a node's text and counts, then its statements, parents, children and neighbours, of the response to GetNode."""
     node, context = data["node"], data.get("context", {})
     yield f"{node['node_id']}  {node['title']}"
     if "start" in node:

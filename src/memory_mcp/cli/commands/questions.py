@@ -1,9 +1,7 @@
-"""Derives questions that a store can answer from the statements of its own segments.
-
-The same store gives the same questions.
-"""
+"""Derives questions that a store can answer from the statements of its own segments; the same store gives the same ones."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -64,11 +62,17 @@ class _Candidate:
 def derive_questions(app: "App", count: int = 3) -> list[Question]:
     """Return up to `count` questions, of different sessions and, where possible, projects and kinds of statement.
 
-    The 40 best candidates are put to the store; those that it answers from the right segment come first, others
-    fill up. Writes nothing.
+    The 40 best candidates, at most four of a segment, are put to the store; those that it answers from the right segment come
+    first, others fill up. Writes nothing.
     """
     ranked = sorted(_candidates(app), key=lambda c: (-c.weight, -c.start_ms, c.question.text))
-    tried = [(c, _answered(app, c)) for c in _one_per_statement(ranked, _TRIED)]
+    taken: Counter[NodeId] = Counter()
+    tried: list[tuple[_Candidate, int]] = []
+    for candidate in ranked:
+        # At most four of a segment.
+        if taken[candidate.question.node_id] < 4 and len(tried) < _TRIED:
+            taken[candidate.question.node_id] += 1
+            tried.append((candidate, _answered(app, candidate)))
     tried.sort(key=lambda t: -(t[0].weight + t[1]))
     good = [c for c, answered in tried if answered]
     chosen: list[_Candidate] = []
@@ -77,18 +81,6 @@ def derive_questions(app: "App", count: int = 3) -> list[Question]:
             if len(chosen) < count and _is_new(candidate, chosen, strictness):
                 chosen.append(candidate)
     return [c.question for c in chosen]
-
-
-def _one_per_statement(ranked: Sequence[_Candidate], count: int) -> list[_Candidate]:
-    """Return the first `count` candidates, at most four per segment, in their order."""
-    taken: dict[NodeId, int] = {}
-    kept: list[_Candidate] = []
-    for candidate in ranked:
-        node_id = candidate.question.node_id
-        if taken.get(node_id, 0) < 4 and len(kept) < count:
-            taken[node_id] = taken.get(node_id, 0) + 1
-            kept.append(candidate)
-    return kept
 
 
 def _is_new(candidate: _Candidate, chosen: Sequence[_Candidate], strictness: int) -> bool:
@@ -137,37 +129,23 @@ def _candidates(app: "App") -> Iterator[_Candidate]:
 
 
 def _topics(node: "TocNode", bullet: "TocBullet", frequency: Frequency) -> list[tuple[str, float]]:
-    """Return the topics of a statement with their weights: its best phrase, and that together with the best one of other words.
+    """Return the topics of a statement as (spelling, weight): its best phrase, and that together with the best of other words.
 
-    Empty where the statement holds no keyword that reads well.
+    A phrase is a keyword of the segment that the statement contains, as it spells it. Empty where none reads well.
     """
-    phrases = _phrases(node, bullet, frequency)
-    if not phrases:
-        return []
-    worth, first = phrases[0]
-    second = next((p for p in phrases[1:] if not set(p[1].lower().split()) & set(first.lower().split())), None)
-    return [(first, worth)] + ([(f"{first} and {second[1]}", worth + second[0] / 2)] if second else [])
-
-
-def _phrases(node: "TocNode", bullet: "TocBullet", frequency: Frequency) -> list[tuple[float, str]]:
-    """Return (weight, spelling) of the segment's keywords that a statement contains, by descending weight.
-
-    Keywords that do not read well are left out; the spelling is the statement's.
-    """
-    found = []
+    phrases: list[tuple[float, str]] = []
     for place, keyword in enumerate(node.keywords):
         written = re.search(rf"(?<!\w){re.escape(keyword)}(?!\w)", bullet.text, re.I)
         if written and _reads_well(keyword):
-            found.append((round(_worth(keyword, place, frequency(keyword)), 6), written.group()))
-    return sorted(found, key=lambda f: (-f[0], f[1]))
-
-
-def _worth(word: str, place: int, segments: int) -> float:
-    """Return the weight of the keyword at `place` of its segment, of which `segments` segments hold its most frequent term.
-
-    Higher for an early place, for names and phrases, and for words in at most three segments.
-    """
-    return (0.6 if _NAMED.search(word) or " " in word else 0.0) + 0.8 / (1 + place) + (0.4 if 0 < segments <= 3 else 0.0)
+            # More for names and phrases, for an early place, and for words in at most three segments.
+            weight = (0.6 if _NAMED.search(keyword) or " " in keyword else 0.0) + 0.8 / (1 + place)
+            weight += 0.4 if 0 < frequency(keyword) <= 3 else 0.0
+            phrases.append((round(weight, 6), written.group()))
+    if not phrases:
+        return []
+    (worth, first), *others = sorted(phrases, key=lambda f: (-f[0], f[1]))
+    second = next((p for p in others if not set(p[1].lower().split()) & set(first.lower().split())), None)
+    return [(first, worth)] + ([(f"{first} and {second[1]}", worth + second[0] / 2)] if second else [])
 
 
 def _reads_well(phrase: str) -> bool:

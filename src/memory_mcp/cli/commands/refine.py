@@ -58,7 +58,14 @@ def run_due(args: argparse.Namespace) -> int:
     from memory_mcp.requests.refine import RefineDue
 
     data = ask(args, RefineDue(args.day, args.limit), hint=True)
-    return print_result(args, data, _due_lines(data), recalled=True)
+    lines = []
+    for node in data["due"]:
+        where = f", {node['project']}" if node.get("project") else ""
+        counts = f"{render.plural(node['events'], 'event')}, {node['tokens']:,} tokens{where}"
+        lines.append(f"- {node['node_id']}  {node['title']} ({counts})")
+    lines += note_lines(data)
+    lines += ["There are more: give a larger --limit, or a --day."] if data.get("more") else []
+    return print_result(args, data, lines, recalled=True)
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -69,7 +76,15 @@ def run_show(args: argparse.Namespace) -> int:
     from memory_mcp.requests.refine_show import RefineShow
 
     data = ask(args, RefineShow(args.id, args.token_budget))
-    return print_result(args, data, _show_lines(data), recalled=True)
+    lines = [f"{data['node_id']}  {data['title']}", *_bullet_lines(data)]
+    lines += _said("Before (context only)", data.get("context", {}).get("before", ()))
+    lines += _said("Events", data.get("events", ()))
+    for child in data.get("children", ()):
+        head = f"{child['node_id']}  {child['title']} ({render.plural(child['events'], 'event')})"
+        lines += ["", head, *_bullet_lines(child)]
+    if left := data.get("left_out"):
+        lines.append(f"({left:,} left out; a larger --token-budget shows more)")
+    return print_result(args, data, lines, recalled=True)
 
 
 def run_write(args: argparse.Namespace) -> int:
@@ -113,31 +128,6 @@ def _read(file: str) -> str:
     if len(data) > _MOST:
         raise InvalidQuery(f"more than {_MOST:,} bytes", f"Nothing was changed. {_FORM}")
     return text
-
-
-def _due_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each node that is due, the notices, and whether there are more; `data` is the response to RefineDue."""
-    for node in data["due"]:
-        counts = f"{render.plural(node['events'], 'event')}, {node['tokens']:,} tokens"
-        where = f", {node['project']}" if node.get("project") else ""
-        yield f"- {node['node_id']}  {node['title']} ({counts}{where})"
-    yield from note_lines(data)
-    if data.get("more"):
-        yield "There are more: give a larger --limit, or a --day."
-
-
-def _show_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield a node with its statements, the events before and in it, its children with theirs, and how many were left out."""
-    yield f"{data['node_id']}  {data['title']}"
-    yield from _bullet_lines(data)
-    yield from _said("Before (context only)", data.get("context", {}).get("before", ()))
-    yield from _said("Events", data.get("events", ()))
-    for child in data.get("children", ()):
-        yield ""
-        yield f"{child['node_id']}  {child['title']} ({render.plural(child['events'], 'event')})"
-        yield from _bullet_lines(child)
-    if left := data.get("left_out"):
-        yield f"({left:,} left out; a larger --token-budget shows more)"
 
 
 def _bullet_lines(node: dict[str, Any]) -> Iterator[str]:

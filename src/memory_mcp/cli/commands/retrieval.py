@@ -29,11 +29,21 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tier and every layer, with why one cannot be used; return 0."""
+    """Print the tier, the layers that can be used with their counts, and the others with the reason; return 0."""
     from memory_mcp.requests.status import GetStatus
 
     data = ask(args, GetStatus(args.detail), catch_up=False)
-    return print_result(args, data, _lines(data))
+    layers = sorted((x for x in data["layers"] if x["name"] in _ORDER), key=lambda x: _ORDER.index(x["name"]))
+    usable = [x for x in layers if x["enabled"] and x["healthy"]]
+    lines = ["Retrieval Capabilities", "-" * 40, f"Current Tier:    {data['tier']} ({data['name']})"]
+    if not data.get("healthy", True):
+        lines.append("Store:           not healthy: acknowledged events are missing")
+    lines.append("Available Layers:")
+    for layer in usable:
+        what = f"{layer['count']} {_UNITS[layer['name']]}" if layer["name"] in _UNITS else "TOC available"
+        lines.append(f"  - {layer['name'] + ':':<8} healthy ({what})")
+    others = [f"  - {x['name'] + ':':<8} {x.get('reason', 'unhealthy')}" for x in layers if x not in usable]
+    return print_result(args, data, [*lines, "Unavailable:", *(others or ["  (none)"]), *note_lines(data)])
 
 
 def run_plan(args: argparse.Namespace) -> int:
@@ -45,7 +55,17 @@ def run_plan(args: argparse.Namespace) -> int:
     without = [name.strip() for name in args.without.split(",") if name.strip()]
     request = PlanQuery(query, without, args.intent or "", args.mode or "", as_of=args.as_of, tz=args.tz, bounds=bounds)
     data = ask(args, request, catch_up=False)
-    return print_result(args, data, _plan_lines(data))
+    limits = f"{', '.join(f'{k} {v}' for k, v in data['bounds'].items())} ({'hard' if data['strict'] else 'soft'})"
+    lines = [
+        *_understood_lines(data),
+        f"Tier:       {data['tier']} ({data['name']})",
+        f"Mode:       {data['mode']} ({data['why_mode']})",
+        f"Order:      {(' > ' if data['mode'] == 'sequential' else ' | ').join(data['order'])}",
+        *(f"Skipped:    {skipped['layer']}: {skipped['reason']}" for skipped in data["skipped"]),
+        f"Bounds:     {limits}",
+        f"Then:       {'a scan of time slices, if ' + data['escalates_when'] if 'escalates_when' in data else 'stop'}",
+    ]
+    return print_result(args, data, lines)
 
 
 def run_classify(args: argparse.Namespace) -> int:
@@ -77,41 +97,3 @@ def _understood_lines(data: dict[str, Any]) -> Iterator[str]:
         span = " ".join(f"{k} {data['window'][k]}" for k in ("since", "until") if k in data["window"])
         yield f'Time:       "{data["window"].get("words", "")}" {span}'
     yield f"Looks for:  {data.get('text') or '(everything in that time)'}"
-
-
-def _plan_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield how the question is understood, then tier, mode, order of layers, those skipped, bounds, and what follows."""
-    yield from _understood_lines(data)
-    yield f"Tier:       {data['tier']} ({data['name']})"
-    yield f"Mode:       {data['mode']} ({data['why_mode']})"
-    joint = " > " if data["mode"] == "sequential" else " | "
-    yield f"Order:      {joint.join(data['order'])}"
-    for skipped in data["skipped"]:
-        yield f"Skipped:    {skipped['layer']}: {skipped['reason']}"
-    yield f"Bounds:     {', '.join(f'{k} {v}' for k, v in data['bounds'].items())} ({'hard' if data['strict'] else 'soft'})"
-    yield f"Then:       {'a scan of time slices, if ' + data['escalates_when'] if 'escalates_when' in data else 'stop'}"
-
-
-def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the tier, the layers that can be used with their counts, the others with the reason, and notices.
-
-    `data` is the response to GetStatus. Lost events are reported as a store that is not healthy.
-    """
-    layers = sorted((x for x in data["layers"] if x["name"] in _ORDER), key=lambda x: _ORDER.index(x["name"]))
-    usable = [x for x in layers if x["enabled"] and x["healthy"]]
-    yield "Retrieval Capabilities"
-    yield "-" * 40
-    yield f"Current Tier:    {data['tier']} ({data['name']})"
-    if not data.get("healthy", True):
-        yield "Store:           not healthy: acknowledged events are missing"
-    yield "Available Layers:"
-    for layer in usable:
-        what = f"{layer['count']} {_UNITS[layer['name']]}" if layer["name"] in _UNITS else "TOC available"
-        yield f"  - {layer['name'] + ':':<8} healthy ({what})"
-    yield "Unavailable:"
-    others = [x for x in layers if x not in usable]
-    for layer in others:
-        yield f"  - {layer['name'] + ':':<8} {layer.get('reason', 'unhealthy')}"
-    if not others:
-        yield "  (none)"
-    yield from note_lines(data)

@@ -1,8 +1,6 @@
 """`scheduler`: what is done while nobody waits, when it was done and how it went; run, pause and resume a job."""
 
 import argparse
-from collections.abc import Iterator
-from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, ask, family, leaf, print_result
@@ -21,18 +19,25 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print every job with its schedule, its last run and its next; return 0."""
+    """Print every job with its schedule, its last run with the result, and its next; return 0."""
     from memory_mcp.requests.jobs import ListJobs
 
     data = ask(args, ListJobs(), catch_up=False)
-    return print_result(args, data, _lines(data["jobs"]))
+    lines = []
+    for job in data["jobs"]:
+        state = "running" if job["running"] else "paused" if job["paused"] else f"next {render.second(job['next_run'])}"
+        lines += [f"{job['name']:<17} {job['schedule']:<17} {state}", f"    {job['help']}"]
+        if job["last_started"]:
+            runs = f"{render.plural(job['runs'], 'run')}, {job['failures']:,} failed"
+            result = render.one_line(job["last_result"], render.WIDTH)
+            lines.append(f"    last {render.second(job['last_started'])}, {job['last_seconds']:.2f} s: {result} ({runs})")
+        else:
+            lines.append("    never run")
+    return print_result(args, data, lines)
 
 
 def run_job(args: argparse.Namespace) -> int:
-    """Run one job at once, paused or not, wait for it, print its report, and return 0; raises what the job raises.
-
-    InvalidQuery for an unknown name.
-    """
+    """Run one job at once, paused or not, print its report, and return 0; raises what it raises, InvalidQuery for no job."""
     from memory_mcp.requests.jobs import RunJob
 
     data = ask(args, RunJob(args.name), catch_up=False)
@@ -54,20 +59,3 @@ def run_resume(args: argparse.Namespace) -> int:
 
     data = ask(args, ResumeJob(args.name), catch_up=False)
     return print_result(args, data, [f"{args.name} is resumed; next run {render.second(data['next_run'])}"])
-
-
-def _lines(jobs: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield three lines for each job: name, schedule and state; its help; its last run with its result, or "never run".
-
-    `jobs` are those of the response to ListJobs.
-    """
-    for job in jobs:
-        state = "running" if job["running"] else "paused" if job["paused"] else f"next {render.second(job['next_run'])}"
-        yield f"{job['name']:<17} {job['schedule']:<17} {state}"
-        yield f"    {job['help']}"
-        if job["last_started"]:
-            runs = f"{render.plural(job['runs'], 'run')}, {job['failures']:,} failed"
-            result = render.one_line(job["last_result"], render.WIDTH)
-            yield f"    last {render.second(job['last_started'])}, {job['last_seconds']:.2f} s: {result} ({runs})"
-        else:
-            yield "    never run"

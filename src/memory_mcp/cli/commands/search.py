@@ -54,43 +54,26 @@ def run(args: argparse.Namespace) -> int:
     fields = [f.strip() for f in args.fields.split(",") if f.strip()] if args.fields else None
     if args.node:
         data = ask(args, SearchNode(args.node, query, fields, args.limit, args.token_budget), hint=True)
-        return print_result(args, data, _node_lines(data, query), recalled=True)
+        lines = [data["node_id"]]
+        if not data["matched"]:
+            lines.append(f'  Nothing in this node\'s own text matches "{query}".')
+            lines.append(f"  Below it: memory-mcp search --parent {data['node_id']} --query ...")
+        return print_result(args, data, [*lines, *_match_lines(data["matches"])], recalled=True)
     level = args.level or ("" if args.parent else TocLevel.SEGMENT.value)
     request = SearchChildren(query, args.parent or "", level, fields, args.limit, args.token_budget, args.cursor)
     data = ask(args, request, hint=True)
-    return print_result(args, data, _children_lines(data, query), recalled=True)
-
-
-def _node_lines(data: dict[str, Any], query: str) -> Iterator[str]:
-    """Yield a node's id and the matches in its own text; without any how to search below it."""
-    yield data["node_id"]
-    if not data["matched"]:
-        yield f'  Nothing in this node\'s own text matches "{query}".'
-        yield f"  Below it: memory-mcp search --parent {data['node_id']} --query ..."
-    yield from _match_lines(data["matches"])
-
-
-def _children_lines(data: dict[str, Any], query: str) -> Iterator[str]:
-    """Yield each node found with its relevance, title and matches, then notices and the cursor of the next page.
-
-    `data` is the response to SearchChildren. One line more where nothing matches `query`.
-    """
-    if not data["results"]:
-        yield f'Nothing matches "{query}".'
+    lines = [] if data["results"] else [f'Nothing matches "{query}".']
     for result in data["results"]:
-        yield f"{result['node_id']}  (relevance: {result['relevance_score']:.2f})"
-        yield f"  {result['title']}"
-        yield from _match_lines(result["matches"])
-    yield from note_lines(data)
+        lines.append(f"{result['node_id']}  (relevance: {result['relevance_score']:.2f})")
+        lines += [f"  {result['title']}", *_match_lines(result["matches"])]
+    lines += note_lines(data)
     if "next_cursor" in data:
-        yield f"More with --cursor {data['next_cursor']}, or a larger --limit."
+        lines.append(f"More with --cursor {data['next_cursor']}, or a larger --limit.")
+    return print_result(args, data, lines, recalled=True)
 
 
 def _match_lines(matches: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each match: field, text, score, its first two grips and how many more.
-
-    A match has field, text, score and, where it cites any, grip_ids.
-    """
+    """Yield a line for each match: field, text, score, its first two grips, if it has grip_ids, and how many more."""
     for match in matches:
         grips = "".join(f" [{g}]" for g in match.get("grip_ids", [])[:_GRIPS_SHOWN])
         more = len(match.get("grip_ids", [])) - _GRIPS_SHOWN

@@ -17,13 +17,8 @@ def add(parsers: Subparsers, about: str) -> None:
     parser.add_argument("--http", action="store_true", help="the same as --transport streamable-http; SSE is served beside it")
     parser.add_argument("--host", metavar="HOST", help="address of the HTTP door (setting server.http_host)")
     parser.add_argument("--port", metavar="PORT", type=int, help="port of the HTTP door (setting server.http_port)")
-    parser.add_argument(
-        "--project",
-        dest="serve_project",
-        default="",
-        metavar="P",
-        help="project of the client: its identity or its directory (MEMORY_MCP_PROJECT comes first)",
-    )
+    text = "project of the client: its identity or its directory (MEMORY_MCP_PROJECT comes first)"
+    parser.add_argument("--project", dest="serve_project", default="", metavar="P", help=text)
     parser.add_argument(
         "--in-process", action="store_true", help="open the store in this process, unless a background process has it open"
     )
@@ -34,8 +29,8 @@ def add(parsers: Subparsers, about: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until the client disconnects, or until stopped; return the exit status.
 
-    On stdio, or over HTTP through the daemon or, with team.auth set, as a team's server in this process. Raises
-    InvalidQuery for arguments that do not go together.
+    On stdio through a daemon that runs already (not with --held), else in this process; over HTTP through the daemon or, with
+    team.auth set, as a team's server in this process. Raises InvalidQuery for arguments that exclude each other, or a terminal.
     """
     http = args.http or args.transport != _STDIO
     if not http and (args.host or args.port is not None):
@@ -45,28 +40,18 @@ def run(args: argparse.Namespace) -> int:
     if http:
         from memory_mcp.cli.http import serve_http, serve_team
 
-        if (settings := settings_of(args)).team.auth:
-            return serve_team(args, settings)
-        return serve_http(args, wanted(args))
-    return _serve_here(args)
-
-
-def _serve_here(args: argparse.Namespace) -> int:
-    """Serve stdio through a daemon that runs already and has the store open, else in this process; return the exit status.
-
-    With --held no daemon is looked for. Raises InvalidQuery on a terminal.
-    """
+        return serve_team(args, settings) if (settings := settings_of(args)).team.auth else serve_http(args, wanted(args))
     if sys.stdin is not None and sys.stdin.isatty():
         hint = "memory-mcp try shows what to put into a client's configuration; memory-mcp serve --http serves many over HTTP."
         raise InvalidQuery("a client starts this and talks to it on a pipe; in a terminal nobody does", hint)
     from memory_mcp.client import link
 
     settings = settings_of(args)
+    # A daemon that runs already has the store open.
     if link.usable() and not args.held:
         from memory_mcp.client import pump
 
-        status = pump.run(wanted(args), start=False)
-        if status is not None:
+        if (status := pump.run(wanted(args), start=False)) is not None:
             return status
     from memory_mcp.children import few_collections
 

@@ -127,10 +127,8 @@ def _follow(args: argparse.Namespace, found: "Sequence[Finding]") -> list[str]:
 def _run(args: argparse.Namespace, *words: str, quiet: bool = False) -> None:
     """Run another command of this program on the same memory in another process, its status ignored; `quiet`: no results."""
     command, first = executable()
-    same = [
-        part
-        for name in ("data_dir", "config")
-        if (value := getattr(args, name, None))
-        for part in (f"--{name.replace('_', '-')}", value)
-    ]
+    same: list[str] = []
+    for name in ("data_dir", "config"):
+        if value := getattr(args, name, None):
+            same += [f"--{name.replace('_', '-')}", value]
     subprocess.run([command, *first, *words, *same], check=False, stdout=subprocess.DEVNULL if quiet else None)

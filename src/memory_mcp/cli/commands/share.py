@@ -108,10 +108,7 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def _changed(args: argparse.Namespace, data: dict[str, Any]) -> int:
-    """Print the projects that are published now, "none" where there are none; return the exit status 0.
-
-    `data` is the response to ShareProject or UnshareProject.
-    """
+    """Print the projects published now, "none" for none, of the response to (Un)ShareProject; return the exit status 0."""
     shared = ", ".join(map(render.one_line, data["projects"])) or "none"
     return print_result(args, data, [f"Projects published to {data['url']}: {shared}", *_notes(data)])
 
@@ -141,7 +138,14 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         yield f"came: {render.one_line(one['project'])}: {render.plural(one['came'], 'event')}, last {one['last']}"
     for name, count in data["people"].items():
         yield f"  from {render.one_line(name)}: {count:,}"
-    yield from _upkeep_lines(data)
+    for why, count in data["kept_back"].items():
+        yield f"kept back: {render.plural(count, 'event')} ({why})"
+    if data.get("forgotten_there") or data.get("forgotten_here"):
+        yield f"forgotten there for you: {data['forgotten_there']:,}; here because others forgot: {data['forgotten_here']:,}"
+    if data.get("held"):
+        yield f"{data['held']:,} events of yours were forgotten by others and are still here: memory-mcp share now --forget"
+    for one in data["refused"]:
+        yield f"refused: {one['what']} {one['event']}: that takes the role {one['needs']} in the space; ask who has it"
 
 
 def _project_line(one: dict[str, Any]) -> str:
@@ -158,15 +162,3 @@ def _project_line(one: dict[str, Any]) -> str:
     if one.get("needs"):
         return f"published: {name} to {one['space']}: {left} left{last}; nothing leaves without the role {one['needs']}{waits}"
     return f"published: {name} to {one['space']}: {left} left{last}; {one['would_leave']:,} would leave next{waits}"
-
-
-def _upkeep_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield what was kept back and why, what was forgotten there and here, and what was refused; nothing for what is 0."""
-    for why, count in data["kept_back"].items():
-        yield f"kept back: {render.plural(count, 'event')} ({why})"
-    if data.get("forgotten_there") or data.get("forgotten_here"):
-        yield f"forgotten there for you: {data['forgotten_there']:,}; here because others forgot: {data['forgotten_here']:,}"
-    if data.get("held"):
-        yield f"{data['held']:,} events of yours were forgotten by others and are still here: memory-mcp share now --forget"
-    for one in data["refused"]:
-        yield f"refused: {one['what']} {one['event']}: that takes the role {one['needs']} in the space; ask who has it"

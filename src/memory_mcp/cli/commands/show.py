@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memory_mcp.cli.commands.base import Subparsers, add_scope, answered, hint_when_empty, leaf, opened, print_result, whose
@@ -42,17 +42,10 @@ def run(args: argparse.Namespace) -> int:
         hint_when_empty(app)
         shown = _find(app, args, name)
     data = {"kind": shown.kind, **shown.data, "next_commands": shown.next_commands}
-    return print_result(args, data, _lines(shown), recalled=True)
-
-
-def _lines(shown: Shown) -> Iterator[str]:
-    """Yield the kind, the lines of what was found, and the commands for the next step."""
-    yield f"{shown.kind[0].upper()}{shown.kind[1:]}"
-    yield from shown.lines
+    lines = [f"{shown.kind[0].upper()}{shown.kind[1:]}", *shown.lines]
     if shown.next_commands:
-        yield ""
-        yield "Go on with:"
-        yield from (f"  {command}" for command in shown.next_commands)
+        lines += ["", "Go on with:", *(f"  {command}" for command in shown.next_commands)]
+    return print_result(args, data, lines, recalled=True)
 
 
 def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
@@ -67,14 +60,26 @@ def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
         return Shown("topic", data, lines, [f"memory-mcp topics nodes {name}", f"memory-mcp topics related {name}"])
     if name.startswith("grip:") or _TAIL.match(name):
         return _quotation(app, name)
-    if (grip := _whole_event(app, name)) is not None:
-        return _quotation(app, grip, "message")
+    from memory_mcp.model.ids import event_id_from, event_key, span_grip_id
+
+    try:
+        event = app.storage.events.find(event_id_from(event_key(name)))
+    except InvalidQuery:
+        event = None
+    if event is not None and event.text:
+        return _quotation(app, span_grip_id(event.event_id, 0, len(event.text)), "message")
     try:
         return _node(app, args, name)
     except InvalidQuery:
         # No node is called so; a session may be called anything.
-        if (session := _session(app, name)) is not None:
-            return session
+        from memory_mcp.requests.events import GetEvents
+
+        data = answered(app, GetEvents(session_id=name))
+        if data["events"]:
+            commands = [f"memory-mcp show {data['events'][0]['event_id']}"]
+            if "next_cursor" in data:
+                commands.append(f"memory-mcp query events --session {name} --cursor {data['next_cursor']}")
+            return Shown("session", data, events_lines(data), commands)
     raise NotFound(f"nothing has the id {name[:80]!r}", _WHERE)
 
 
@@ -86,17 +91,6 @@ def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
     session = next((one["session_id"] for one in data["excerpt_events"] if one.get("session_id")), "")
     ids = (data["grip"].get("node_id", ""), session)
     return Shown(kind, data, expanded_lines(data), [f"memory-mcp show {one}" for one in ids if one])
-
-
-def _whole_event(app: "App", name: str) -> str | None:
-    """Return the id of a grip of the whole event with this id; None where there is no such event, or it has no text."""
-    from memory_mcp.model.ids import event_id_from, event_key, span_grip_id
-
-    try:
-        event = app.storage.events.find(event_id_from(event_key(name)))
-    except InvalidQuery:
-        return None
-    return span_grip_id(event.event_id, 0, len(event.text)) if event is not None and event.text else None
 
 
 def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
@@ -111,16 +105,3 @@ def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
     grips = [grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]]
     ids = [*grips[:1], *(child["node_id"] for child in data["children"][:1]), context.get("session_id", "")]
     return Shown(node["level"], data, node_lines(data), [f"memory-mcp show {one}" for one in ids if one])
-
-
-def _session(app: "App", name: str) -> Shown | None:
-    """Return the first page of a session's events, the kind "session"; None where it has none or is not known."""
-    from memory_mcp.requests.events import GetEvents
-
-    data = answered(app, GetEvents(session_id=name))
-    if not data["events"]:
-        return None
-    commands = [f"memory-mcp show {data['events'][0]['event_id']}"]
-    if "next_cursor" in data:
-        commands.append(f"memory-mcp query events --session {name} --cursor {data['next_cursor']}")
-    return Shown("session", data, events_lines(data), commands)

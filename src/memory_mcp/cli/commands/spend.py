@@ -1,8 +1,6 @@
 """`spend`: what the summarizer's language model was asked, what that cost, and what it is still to be asked."""
 
 import argparse
-from collections.abc import Iterator
-from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, ask, leaf, print_result
@@ -23,25 +21,18 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.requests.spend import GetSpend
 
     data = ask(args, GetSpend(args.days), catch_up=False)
-    return print_result(args, data, _lines(data))
-
-
-def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the model with today's tokens and what is still due (or that it is off), a line per day and model, one per failure.
-
-    `data` is the response to GetSpend.
-    """
-    if data["provider"] == "extractive":
-        yield _OFF
-    else:
-        yield f"{data['provider']} {data['model']}: {data['spent_today']:,} of {data['daily_tokens']:,} tokens spent today"
+    lines = [_OFF]
+    if data["provider"] != "extractive":
         due = ", ".join(f"{one['count']:,} {one['level']}{'s' if one['count'] != 1 else ''}" for one in data["due"])
-        yield f"Still due:  {due or 'nothing'}"
-        yield f"Last run:   {data['last_run'] or 'none yet'}"
+        lines = [
+            f"{data['provider']} {data['model']}: {data['spent_today']:,} of {data['daily_tokens']:,} tokens spent today",
+            f"Still due:  {due or 'nothing'}",
+            f"Last run:   {data['last_run'] or 'none yet'}",
+        ]
     for day in data["days"]:
         told = f" ({day['estimated']:,} of them estimated)" if day["estimated"] else ""
         spent = f"{day['tokens_in']:,} tokens in, {day['tokens_out']:,} out{told}"
         labels = f" ({day['labels']:,} for labels of topics)" if day["labels"] else ""
-        yield f"{day['day']}  {day['model']:<24} {render.plural(day['asked'], 'question')}{labels}, {spent}"
-    for failure in data["failures"]:
-        yield f"{failure['outcome']:<9} {failure['count']:>5}  {failure['reason']}"
+        lines.append(f"{day['day']}  {day['model']:<24} {render.plural(day['asked'], 'question')}{labels}, {spent}")
+    lines += [f"{failure['outcome']:<9} {failure['count']:>5}  {failure['reason']}" for failure in data["failures"]]
+    return print_result(args, data, lines)

@@ -67,12 +67,11 @@ def _add_members(inner: Subparsers) -> None:
     gone = _leaf(members, "remove", run_member_remove, "take a member's grants and keys away; what was recorded stays")
     gone.add_argument("name", metavar="NAME", help="the member's name or subject")
     grant = _leaf(inner, "grant", run_grant, "give a member a role in a space, in place of the one before")
-    for name, text in (("member", "the member's name or subject"), ("space", "the space's name")):
-        grant.add_argument(name, metavar=name.upper(), help=text)
-    grant.add_argument("role", metavar="ROLE", choices=_ROLES, help="reader, writer, curator or admin")
     revoke = _leaf(inner, "revoke", run_revoke, "take a member's role in a space away")
-    revoke.add_argument("member", metavar="MEMBER", help="the member's name or subject")
-    revoke.add_argument("space", metavar="SPACE", help="the space's name")
+    for parser in (grant, revoke):
+        parser.add_argument("member", metavar="MEMBER", help="the member's name or subject")
+        parser.add_argument("space", metavar="SPACE", help="the space's name")
+    grant.add_argument("role", metavar="ROLE", choices=_ROLES, help="reader, writer, curator or admin")
 
 
 def _add_keys(inner: Subparsers) -> None:
@@ -81,13 +80,8 @@ def _add_keys(inner: Subparsers) -> None:
     made = _leaf(keys, "make", run_key_make, "make a key that acts as a member; its text is shown once")
     made.add_argument("name", metavar="NAME", help="what the key is for")
     made.add_argument("--member", required=True, metavar="MEMBER", help="as whom it acts: name or subject")
-    made.add_argument(
-        "--scope",
-        action="append",
-        default=[],
-        metavar="SCOPE",
-        help="memory:read, memory:write, memory:curate or memory:admin (read)",
-    )
+    text = "memory:read, memory:write, memory:curate or memory:admin (read)"
+    made.add_argument("--scope", action="append", default=[], metavar="SCOPE", help=text)
     made.add_argument("--space", action="append", default=[], metavar="SPACE", help="in this space alone; may be repeated")
     made.add_argument("--days", type=int, default=_DAYS, metavar="N", help=f"until it expires ({_DAYS}); 0: never")
     _leaf(keys, "list", run_key_list, "list the keys, without their texts")
@@ -179,10 +173,7 @@ def run_space_list(args: argparse.Namespace) -> int:
 
 
 def run_member_add(args: argparse.Namespace) -> int:
-    """Add a member or change one, print it, and return 0; raise InvalidQuery for a subject without a provider.
-
-    Without --sub the member has API keys alone.
-    """
+    """Add a member (API keys alone without --sub) or change one, and return 0; InvalidQuery for a subject without a provider."""
     with _acting(args) as (acts, settings):
         issuer = args.issuer or settings.team.issuer
         if args.sub and not issuer:
@@ -221,10 +212,7 @@ def run_member_remove(args: argparse.Namespace) -> int:
 
 
 def run_grant(args: argparse.Namespace) -> int:
-    """Give a member a role in a space, in place of the one before, print whether that changed anything, and return 0.
-
-    Raises NotFound for an unknown member or space.
-    """
+    """Give a member a role in a space, in place of the one before, and return 0; NotFound for an unknown member or space."""
     from memory_mcp.team.who import Role
 
     with _of_tenant(args) as (acts, tenant):
@@ -285,14 +273,12 @@ def run_audit(args: argparse.Namespace) -> int:
         raise InvalidQuery(f"--limit must be at least 1, not {args.limit}")
     with _of_tenant(args) as (acts, tenant):
         found = acts.directory.acts(tenant, args.limit)
-    lines = [
-        f"{_moment(act.at_ms)}  {act.what:<14} {render.one_line(act.author)}  {render.one_line(act.subject)}  "
-        + ", ".join(f"{name} {value}" for name, value in act.detail.items())
-        for act in found
-    ]
-    return print_result(
-        args, {"acts": [asdict(act) for act in found]}, [line.rstrip() for line in lines] or ["nothing was done yet"]
-    )
+    lines = []
+    for act in found:
+        what = f"{act.what:<14} {render.one_line(act.author)}  {render.one_line(act.subject)}"
+        detail = ", ".join(f"{name} {value}" for name, value in act.detail.items())
+        lines.append(f"{_moment(act.at_ms)}  {what}  {detail}".rstrip())
+    return print_result(args, {"acts": [asdict(act) for act in found]}, lines or ["nothing was done yet"])
 
 
 def run_export(args: argparse.Namespace) -> int:

@@ -107,33 +107,27 @@ def settle(app: "App", *names: str) -> None:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the number of results and the time, each result with its lines, and the notices of the response."""
+    """Yield the number of results and the time, the lines of each result, and the notices of the response."""
     shown, took = len(data["results"]), data["search_time_ms"]
     of = f" of {data['total_hits']:,}" if "total_hits" in data else ""
     yield f"Results ({shown:,}{of} found, {took:.1f} ms)"
     for place, result in enumerate(data["results"], start=1):
         name = result.get("id") or result.get("grip") or result.get("node", "")
         yield f"  {place}. {name} (score: {result['score']:.2f})"
-        yield from _block(result, name)
+        raw = next((f" ({score.replace('_', ' ')}: {result[score]:.2f})" for score in _RAW if score in result), "")
+        yield f"     Type: {'grip' if name.startswith('grip:') else 'toc_node'}{raw}"
+        if "level" in result and result.get("kind") != "grip":
+            yield f"     Level: {result['level']}"
+        if "keywords" in result:
+            yield f"     Keywords: {', '.join(result['keywords'])}"
+        said = [result[k] for k in ("who", "speaker", "role", "project") if k in result]
+        yield f"     Date: {', '.join([render.minute(result['when']), *said])}"
+        yield f"     Title: {render.one_line(result.get('title', ''), render.WIDTH)}"
+        if "quote" in result:
+            yield f'     > "{render.one_line(result["quote"], _QUOTED)}"'
+        if grips := [f"[{g}]" for g in result.get("grip_ids", ()) if g != name]:
+            yield f"     {' '.join(grips)}"
     yield from note_lines(data)
-
-
-def _block(result: dict[str, Any], name: str) -> Iterator[str]:
-    """Yield the lines of one result: type, level, keywords, date and place, title, quotation, and its other grips."""
-    raw = next((f" ({score.replace('_', ' ')}: {result[score]:.2f})" for score in _RAW if score in result), "")
-    yield f"     Type: {'grip' if name.startswith('grip:') else 'toc_node'}{raw}"
-    if "level" in result and result.get("kind") != "grip":
-        yield f"     Level: {result['level']}"
-    if "keywords" in result:
-        yield f"     Keywords: {', '.join(result['keywords'])}"
-    said = [result[k] for k in ("who", "speaker", "role", "project") if k in result]
-    yield f"     Date: {', '.join([render.minute(result['when']), *said])}"
-    yield f"     Title: {render.one_line(result.get('title', ''), render.WIDTH)}"
-    if "quote" in result:
-        yield f'     > "{render.one_line(result["quote"], _QUOTED)}"'
-    grips = [g for g in result.get("grip_ids", ()) if g != name]
-    if grips:
-        yield f"     {' '.join(f'[{g}]' for g in grips)}"
 
 
 def run_status(args: argparse.Namespace) -> int:
@@ -145,16 +139,12 @@ def run_status(args: argparse.Namespace) -> int:
         settle(app, _BM25, _VECTOR)
         data = answered(app, GetTeleportStatus())
         reasons = {layer["name"]: layer.get("reason", "") for layer in answered(app, GetStatus())["layers"]}
-    return print_result(args, data, _status_lines(data, reasons))
-
-
-def _status_lines(data: dict[str, Any], reasons: dict[str, str]) -> Iterator[str]:
-    """Yield for each of the two indexes its state, with the reason from `reasons`, and its details."""
+    lines: list[str] = []
     for name in (_BM25, _VECTOR):
-        yield f"{name}: {state(data[f'{name}_enabled'], data[f'{name}_healthy'], reasons[name])}"
+        lines.append(f"{name}: {state(data[f'{name}_enabled'], data[f'{name}_healthy'], reasons[name])}")
         detail = data.get("indexes", {}).get(name)
-        if detail is not None:
-            yield from detail_lines(detail)
+        lines += detail_lines(detail) if detail is not None else ()
+    return print_result(args, data, lines)
 
 
 def state(enabled: bool, healthy: bool, reason: str) -> str:
@@ -165,7 +155,7 @@ def state(enabled: bool, healthy: bool, reason: str) -> str:
 
 
 def detail_lines(detail: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each number of an index that is not empty; nothing for {}.
+    """Yield a line for each number of an index that is not empty; the size always.
 
     `detail` is one of the `indexes` of GetTeleportStatus's response. The numbers are documents, size, generation, times of
     commits and pruning, changes and documents that wait, and the last error.

@@ -49,16 +49,23 @@ def _lines(data: dict[str, Any], blocks: bool) -> Iterator["Text"]:
         yield Text("Nothing was recorded in that time.")
         return
     for year in data["years"]:
-        yield from _heat_lines(year, blocks)
+        weeks = year["weeks"]
+        # A week belongs to the month of its Thursday, as it does to the year.
+        months = [f"{dt.date.fromisoformat(w['monday']) + dt.timedelta(days=3):%b}" for w in weeks]
+        first = [(place, name) for place, name in enumerate(months) if place == 0 or name != months[place - 1]]
+        yield Text(f"      {chart.ruler(first, len(weeks))}", "dim")
+        counts = [week["events"] for week in weeks]
+        top = (f"  most in a week: {max(counts):,}", "dim")
+        yield Text.assemble((f"{year['year']}  ", "bold"), (chart.heat(counts, blocks), "green"), top)
+        yield Text("")
     most = max((week["events"] for week in data["weeks"]), default=0)
     shown: dict[str, list[dict[str, Any]]] = {}
     for day in days:
-        shown.setdefault(_week_of(day["day"]), []).append(day)
+        shown.setdefault(f"{dt.date.fromisoformat(day['day']):%G-W%V}", []).append(day)
     for week in data["weeks"]:
-        counts = render.activity(week)
-        drawn = chart.bar(week["events"], most, _BAR, blocks)
+        drawn, said = chart.bar(week["events"], most, _BAR, blocks), (render.activity(week), "dim")
         themes = render.safe(week["summary"]) or _head(week["title"])
-        yield Text.assemble((week["week"], "bold cyan"), "  ", (drawn, "green"), "  ", (counts, "dim"), "  ", themes)
+        yield Text.assemble((week["week"], "bold cyan"), "  ", (drawn, "green"), "  ", said, "  ", themes)
         if len(days) > _WITH_DAYS:
             continue
         for day in shown.get(week["week"], []):
@@ -66,30 +73,6 @@ def _lines(data: dict[str, Any], blocks: bool) -> Iterator["Text"]:
         yield Text("")
     if len(days) > _WITH_SEGMENTS:
         yield Text(f"{render.plural(len(days), 'day')}; fewer (--days {_WITH_SEGMENTS}) are shown with what lies in them", "dim")
-
-
-def _week_of(day: str) -> str:
-    """Return the ISO week of a date, such as 2026-W05."""
-    year, week, _ = dt.date.fromisoformat(day).isocalendar()
-    return f"{year}-W{week:02}"
-
-
-def _heat_lines(year: dict[str, Any], blocks: bool) -> Iterator["Text"]:
-    """Yield for a year a line of months, a line of cells, one for each week, and an empty one.
-
-    `year` has year and weeks (each with monday as ISO date and events), at least one.
-    """
-    from rich.text import Text
-
-    weeks = year["weeks"]
-    # A week belongs to the month of its Thursday, as it does to the year.
-    months = [f"{dt.date.fromisoformat(w['monday']) + dt.timedelta(days=3):%b}" for w in weeks]
-    first = [(place, name) for place, name in enumerate(months) if place == 0 or name != months[place - 1]]
-    yield Text(f"      {chart.ruler(first, len(weeks))}", "dim")
-    most = max(week["events"] for week in weeks)
-    cells = chart.heat([week["events"] for week in weeks], blocks)
-    yield Text.assemble((f"{year['year']}  ", "bold"), (cells, "green"), (f"  most in a week: {most:,}", "dim"))
-    yield Text("")
 
 
 def _day_lines(day: dict[str, Any], with_segments: bool) -> Iterator["Text"]:
@@ -100,9 +83,8 @@ def _day_lines(day: dict[str, Any], with_segments: bool) -> Iterator["Text"]:
     from rich.text import Text
 
     weekday = dt.date.fromisoformat(day["day"]).strftime("%a")
-    counts = render.activity(day)
-    title = _head(day["title"])
-    yield Text.assemble((f"{day['day']} {weekday}", "bold cyan"), "  ", (title, "bold"), "  ", (counts, "dim"))
+    title = (_head(day["title"]), "bold")
+    yield Text.assemble((f"{day['day']} {weekday}", "bold cyan"), "  ", title, "  ", (render.activity(day), "dim"))
     if not with_segments:
         return
     for segment in day["segments"]:

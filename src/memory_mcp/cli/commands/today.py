@@ -1,7 +1,7 @@
 """`today`: where each project was left off and how to go on, and what each client recorded in the last 24 hours."""
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
@@ -25,10 +25,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print --limit projects with where each was left off, and each client's last 24 hours, the latest first; return 0.
-
-    All projects unless --project names one.
-    """
+    """Print --limit projects (or --project) with where each was left off, and each client's last 24 hours; return 0."""
     from memory_mcp.requests.scope import ScopeName
     from memory_mcp.requests.today import GetToday
 
@@ -44,56 +41,39 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
-    """Yield the lines of each project, then one for each client of the last 24 hours; one line where nothing is recorded.
+    """Yield the lines of each project, then one for each client, of the response to GetToday; one where nothing is recorded.
 
-    `data` is the response to GetToday.
+    Of a project: its name, where it was left off, what was asked, came of it, was decided, is open and is next, and facts.
     """
     from rich.text import Text
 
     if not data["projects"]:
         yield Text("Nothing is recorded yet.")
     for one in data["projects"]:
-        yield from _project_lines(one)
+        left = one.get("left_off")
+        yield Text.assemble((_flat(one["project"]), "bold magenta"), "  ", (render.minute(one["last"]), "dim"))
+        if left:
+            by = f" ({_flat(left['agent'])})" if left["agent"] else ""
+            yield Text.assemble(
+                "  ", (render.minute(left["end"]), "green"), "  ", _flat(left["title"]), (f"{by}  {left['node_id']}", "dim")
+            )
+        named = [("asked", [one["asked"]] if "asked" in one else [])]
+        named += [(title, one.get(name, ())) for title, name in _PARTS]
+        named += [("next", [one["next_step"]] if "next_step" in one else [])]
+        for title, statements in named:
+            for place, said in enumerate(statements):
+                over = f"  (a later statement says otherwise: {said['superseded_by']})" if said.get("superseded_by") else ""
+                cited = (f"  {said.get('grip', '')}{over}".rstrip(), "dim")
+                yield Text.assemble(f"  {title if place == 0 else '':<11}", render.one_line(_flat(said["text"]), _WIDTH), cited)
+        if facts := one.get("facts"):
+            yield Text(f"  {_flat(facts)}", "dim")
+        yield Text("")
     if data["clients"]:
         yield Text("In the last 24 hours", "bold")
     for client in data["clients"]:
-        counts = render.activity(client)
         places = ", ".join(render.last_part(_flat(project)) for project in client.get("projects", ()))
-        yield Text(f"  {_flat(client['agent'])}  {counts}, last {render.minute(client['last'])}{f'  {places}' if places else ''}")
-
-
-def _project_lines(one: Mapping[str, Any]) -> Iterator["Text"]:
-    """Yield a project's name, where it was left off, what was asked, came of it, was decided, is open and is next, and facts."""
-    from rich.text import Text
-
-    left = one.get("left_off")
-    yield Text.assemble((_flat(one["project"]), "bold magenta"), "  ", (render.minute(one["last"]), "dim"))
-    if left:
-        by = f" ({_flat(left['agent'])})" if left["agent"] else ""
-        yield Text.assemble(
-            "  ", (render.minute(left["end"]), "green"), "  ", _flat(left["title"]), (f"{by}  {left['node_id']}", "dim")
-        )
-    named = [("asked", [one["asked"]] if "asked" in one else [])]
-    named += [(title, one.get(name, ())) for title, name in _PARTS]
-    named += [("next", [one["next_step"]] if "next_step" in one else [])]
-    for title, statements in named:
-        yield from _statement_lines(title, statements)
-    if facts := one.get("facts"):
-        yield Text(f"  {_flat(facts)}", "dim")
-    yield Text("")
-
-
-def _statement_lines(title: str, statements: Iterable[Mapping[str, Any]]) -> Iterator["Text"]:
-    """Yield a line for each statement with its citation and whether a later one says otherwise, `title` before the first.
-
-    A statement has text and, where it has them, grip and superseded_by; its text is cut to 110 characters.
-    """
-    from rich.text import Text
-
-    for place, one in enumerate(statements):
-        over = f"  (a later statement says otherwise: {one['superseded_by']})" if one.get("superseded_by") else ""
-        said = render.one_line(_flat(one["text"]), _WIDTH)
-        yield Text.assemble(f"  {title if place == 0 else '':<11}", said, (f"  {one.get('grip', '')}{over}".rstrip(), "dim"))
+        last = f"last {render.minute(client['last'])}{f'  {places}' if places else ''}"
+        yield Text(f"  {_flat(client['agent'])}  {render.activity(client)}, {last}")
 
 
 def _flat(text: str) -> str:

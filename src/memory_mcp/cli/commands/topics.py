@@ -23,8 +23,6 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.limits import RESULTS
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from memory_mcp.app import App
 
 #: A line of output: its pieces, each with the style it has on a terminal.
@@ -42,10 +40,7 @@ _NO_TOPICS = "No topics."
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `topics` with the subcommands status, top, map, explore, nodes, related, label and pin, each with its own function.
-
-    `about` is its help text.
-    """
+    """Add `topics` with status, top, map, explore, nodes, related, label and pin, each run by its own; `about` is its help."""
     inner = family(parsers, "topics", about)
     leaf(inner, "status", run_status, "show whether topics can be used, and what they are made of")
     top = leaf(inner, "top", run_top, "list areas by importance, or topics, with their mentions week by week")
@@ -112,15 +107,33 @@ def run_top(args: argparse.Namespace) -> int:
 
     request = TopTopics(args.fine, args.limit, args.cursor, args.since or "", args.until or "", args.agent)
     data = ask(args, request, prepare=settle, hint=True)
-    return emit(args, data, _drawn(data) if render.is_terminal() else _listed(data))
+    if render.is_terminal():
+        return emit(args, data, _drawn(data))
+    lines = [_heading(data)]
+    for place, topic in enumerate(data["topics"], 1):
+        lines.append(f"{place:>3}. {topic['label']} (importance {topic['importance']:.3g})  {topic['topic_id']}")
+        lines += [f"     {_when(topic)}", f"     {_about(topic)}", f"     By week: {' '.join(map(str, topic['weeks']))}"]
+    return emit(args, data, [[(line, "")] for line in lines])
 
 
 def run_map(args: argparse.Namespace) -> int:
-    """Print one page of topics by area, with their relations; return 0."""
+    """Print one page of topics below their areas, each with its related topics of the page; return 0."""
     from memory_mcp.requests.topic_map import GetTopicMap
 
     data = ask(args, GetTopicMap(args.limit, args.cursor), prepare=settle, hint=True)
-    return emit(args, data, _by_area(data))
+    topics = {topic["topic_id"]: topic for topic in data["topics"]}
+    beside: dict[str, list[str]] = {topic_id: [] for topic_id in topics}
+    for relation in data.get("relations", ()):
+        for one, other in (relation["topics"], relation["topics"][::-1]):
+            beside[one].append(f"{topics[other]['label']} ({_kind(relation)})")
+    lines: list[_Line] = [[(_heading(data), "")]]
+    for area in data.get("areas", ()):
+        lines.append([(area["label"], "bold"), (f"  {area['topic_id']}", "dim")])
+        for topic in (topics[topic_id] for topic_id in area["topics"]):
+            lines.append([(f"   - {topic['label']}", ""), (f"  {_when(topic)}  {topic['topic_id']}", "dim")])
+            if beside[topic["topic_id"]]:
+                lines.append([(f"       Related: {'; '.join(beside[topic['topic_id']])}", "dim")])
+    return emit(args, data, lines)
 
 
 def run_explore(args: argparse.Namespace) -> int:
@@ -145,7 +158,8 @@ def run_nodes(args: argparse.Namespace) -> int:
     from memory_mcp.requests.one_topic import TopicNodes
 
     data = ask(args, TopicNodes(args.topic_id, args.limit, args.cursor), prepare=settle)
-    return emit(args, data, _segments(data))
+    lines = [[(data["label"], "bold"), (f"  {len(data['nodes']):,} of {render.plural(data['total'], 'segment')}", "dim")]]
+    return emit(args, data, [*lines, *(line for node in data["nodes"] for line in _segment(node))])
 
 
 def run_related(args: argparse.Namespace) -> int:
@@ -177,20 +191,16 @@ def run_pin(args: argparse.Namespace) -> int:
 
 
 def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Line]) -> int:
-    """Print a response with its notices, as JSON, in colours on a terminal, or as plain lines on a pipe; return 0."""
-    told = [*lines, *([(note, "dim")] for note in note_lines(data))]
-    if not as_json(args) and render.is_terminal():
-        render.styled(map(_styled, told), recalled=True)
-    else:
+    """Print a response with its next cursor and notices, as JSON, in colours on a terminal, or as plain lines; return 0."""
+    more = [[(f"More: --cursor {data['next_cursor']}", "dim")]] if "next_cursor" in data else []
+    told = [*lines, *more, *([(note, "dim")] for note in note_lines(data))]
+    if as_json(args) or not render.is_terminal():
         render.emit(as_json(args), data, ("".join(text for text, _ in line) for line in told), recalled=True)
-    return 0
-
-
-def _styled(line: _Line) -> "Text":
-    """Return a line, that is pieces of (text, style), as styled text, without terminal control characters."""
+        return 0
     from rich.text import Text
 
-    return Text.assemble(*((render.safe(text), style) for text, style in line))
+    render.styled((Text.assemble(*((render.safe(text), style) for text, style in line)) for line in told), recalled=True)
+    return 0
 
 
 def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
@@ -212,7 +222,7 @@ def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _drawn(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield the heading and for each topic a line with bars of importance and weeks, and two of facts; last the next cursor."""
+    """Yield the heading and for each topic a line with bars of importance and weeks, and two of facts."""
     topics, blocks = data["topics"], render.draws_blocks()
     yield [(_heading(data), "bold")]
     if not topics:
@@ -223,49 +233,10 @@ def _drawn(data: Mapping[str, Any]) -> Iterator[_Line]:
         label = render.one_line(topic["label"], _LABEL).ljust(wide)
         # A bar is drawn of whole numbers, and importance may be below one.
         drawn = chart.bar(round(topic["importance"] / most * 1000) if most else 0, 1000, _BAR, blocks)
-        weeks = chart.spark(topic["weeks"], blocks)
-        yield [
-            (f"{place:>3}. ", ""),
-            (label, "bold"),
-            ("  ", ""),
-            (drawn, "green"),
-            (f" {topic['importance']:>7.3g}  ", ""),
-            (weeks, "cyan"),
-        ]
+        weeks, weight = chart.spark(topic["weeks"], blocks), f" {topic['importance']:>7.3g}  "
+        yield [(f"{place:>3}. ", ""), (label, "bold"), ("  ", ""), (drawn, "green"), (weight, ""), (weeks, "cyan")]
         yield [(f"     {_when(topic)}", "dim")]
         yield [(f"     {topic['topic_id']}  {_about(topic)}", "dim")]
-    if "next_cursor" in data:
-        yield [(f"More: --cursor {data['next_cursor']}", "dim")]
-
-
-def _listed(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield a heading, four plain lines for each topic (label and importance, mentions, keywords, weeks), and the next cursor."""
-    yield [(_heading(data), "")]
-    for place, topic in enumerate(data["topics"], 1):
-        yield [(f"{place:>3}. {topic['label']} (importance {topic['importance']:.3g})  {topic['topic_id']}", "")]
-        yield [(f"     {_when(topic)}", "")]
-        yield [(f"     {_about(topic)}", "")]
-        yield [(f"     By week: {' '.join(map(str, topic['weeks']))}", "")]
-    if "next_cursor" in data:
-        yield [(f"More: --cursor {data['next_cursor']}", "")]
-
-
-def _by_area(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield the heading and topics below their areas, each with its related topics of the map; last the next cursor."""
-    yield [(_heading(data), "")]
-    topics = {topic["topic_id"]: topic for topic in data["topics"]}
-    beside: dict[str, list[str]] = {topic_id: [] for topic_id in topics}
-    for relation in data.get("relations", ()):
-        for one, other in (relation["topics"], relation["topics"][::-1]):
-            beside[one].append(f"{topics[other]['label']} ({_kind(relation)})")
-    for area in data.get("areas", ()):
-        yield [(area["label"], "bold"), (f"  {area['topic_id']}", "dim")]
-        for topic in (topics[topic_id] for topic_id in area["topics"]):
-            yield [(f"   - {topic['label']}", ""), (f"  {_when(topic)}  {topic['topic_id']}", "dim")]
-            if beside[topic["topic_id"]]:
-                yield [(f"       Related: {'; '.join(beside[topic['topic_id']])}", "dim")]
-    if "next_cursor" in data:
-        yield [(f"More: --cursor {data['next_cursor']}", "dim")]
 
 
 def _heading(data: Mapping[str, Any]) -> str:
@@ -324,15 +295,6 @@ def whole_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
     for turn in data.get("history", ()):
         other = " ".join(turn[name] for name in ("label", "topic_id") if name in turn)
         yield [(f"   - {turn['when']}  {turn['what']} {other}".rstrip(), "")]
-
-
-def _segments(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield the topic's label with how many segments are shown, each segment with its statements, and the next cursor."""
-    yield [(data["label"], "bold"), (f"  {len(data['nodes']):,} of {render.plural(data['total'], 'segment')}", "dim")]
-    for node in data["nodes"]:
-        yield from _segment(node)
-    if "next_cursor" in data:
-        yield [(f"More: --cursor {data['next_cursor']}", "dim")]
 
 
 def _relation_lines(related: Iterable[Mapping[str, Any]]) -> Iterator[_Line]:

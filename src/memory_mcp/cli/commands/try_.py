@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import importlib.resources
+import json
 import os
 import shutil
 import sys
@@ -16,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_file
 from memory_mcp.errors import InvalidQuery, SourceUnreadable, StorageError
-from memory_mcp.install.command import DATA_DIR, claude_line, client_config
+from memory_mcp.install.base import local
+from memory_mcp.install.command import DATA_DIR, NAME, claude_line, local_server
 
 if TYPE_CHECKING:
-    from mcp import Client
     from mcp.types import CallToolResult
 
     from memory_mcp.cli.commands.questions import Question
@@ -66,14 +67,26 @@ def run(args: argparse.Namespace) -> int:
         "questions": answers,
         "kept": str(kept) if kept else None,
         "seconds_in_all": round(time.monotonic() - started, 1),
-        "client_config": client_config(kept),
+        "client_config": {"mcpServers": {NAME: local(local_server(kept))}},
         "claude_code": claude_line(kept),
     }
     if as_json(args):
         render.out_json(data, recalled=True)
         return 0
     render.emit(False, {}, list(_story(data)), recalled=True)
-    render.emit(False, {}, _ending(data, kept))
+    lines = ["", "=" * render.WIDTH]
+    lines.append(f"That took {data['seconds_in_all']} seconds. To give your agent this memory, paste into its MCP configuration:")
+    lines += [
+        "",
+        *json.dumps(data["client_config"], indent=2).splitlines(),
+        "",
+        "or, for Claude Code:",
+        "",
+        f"  {data['claude_code']}",
+        "",
+    ]
+    lines.append(f"It uses the memory kept in {kept}." if kept else "and fill it from your own history: memory-mcp setup")
+    render.emit(False, {}, lines)
     return 0
 
 
@@ -193,24 +206,19 @@ def _ask(
         except Exception as error:
             log.seek(0)
             said = render.one_line(log.read()[-400:]) or "nothing"
-            raise StorageError(
-                f"the server could not be asked ({_root(error)}); it said: {said}", "Run: memory-mcp doctor"
-            ) from error
+            root: BaseException = error
+            while isinstance(root, BaseExceptionGroup):
+                root = root.exceptions[0]
+            told = f"the server could not be asked ({type(root).__name__}: {root}); it said: {said}"
+            raise StorageError(told, "Run: memory-mcp doctor") from error
         finally:
             stop(link.Wanted(str(directory.absolute())))
-
-
-def _root(error: BaseException) -> str:
-    """Return the type and text of an error; of a group of errors those of the first in it."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
 
 
 async def _session(
     environment: dict[str, str], questions: "Sequence[Question]", indexed: Sequence[str], log: Any
 ) -> list[dict[str, Any]]:
-    """Start a server, ask the questions through an MCP client of it, and return an answer for each, in order.
+    """Start a server, wait up to 30 s for its indexes, ask it the questions as an MCP client, and return the answers in order.
 
     An answer has question, all of the search's response (one result) and, if that has a citation, expanded: the
     response of expand_grip. Raises StorageError when a tool fails, and what the client raises.
@@ -221,7 +229,13 @@ async def _session(
     command = ["-P", "-m", "memory_mcp", "serve"]
     server = StdioServerParameters(command=sys.executable, args=command, env=environment)
     async with Client(stdio_client(server, errlog=log), read_timeout_seconds=_PATIENCE) as client:
-        await _ready(client, indexed)
+        end = time.monotonic() + _READY
+        # Answers are possible without the indexes too.
+        while time.monotonic() < end:
+            layers = _content(await client.call_tool("get_retrieval_status", {}))["layers"]
+            if all(one["healthy"] for one in layers if one["name"] in indexed):
+                break
+            await asyncio.sleep(_LOOK)
         answers = []
         for question in questions:
             arguments = {"query": question.text, "limit": 1, "scope": "all", "detail": "full"}
@@ -235,22 +249,8 @@ async def _session(
         return answers
 
 
-async def _ready(client: "Client", indexed: Sequence[str]) -> None:
-    """Wait up to 30 seconds until these indexes can be used; return then also without them, as answers are possible."""
-    end = time.monotonic() + _READY
-    while time.monotonic() < end:
-        layers = _content(await client.call_tool("get_retrieval_status", {}))["layers"]
-        waiting = [one for one in layers if one["name"] in indexed and not one["healthy"]]
-        if not waiting:
-            return
-        await asyncio.sleep(_LOOK)
-
-
 def _content(result: "CallToolResult") -> dict[str, Any]:
-    """Return a tool's structured result without its field "origin".
-
-    Raises StorageError with the tool's text when it is an error or has no structured result.
-    """
+    """Return a tool's structured result without its field "origin"; raise StorageError for an error, or where it has none."""
     if result.is_error or not isinstance(result.structured_content, dict):
         raise StorageError(" ".join(getattr(c, "text", "") for c in result.content) or "the tool gave no answer")
     return {k: v for k, v in result.structured_content.items() if k != "origin"}
@@ -273,8 +273,7 @@ def _story(data: dict[str, Any]) -> Iterator[str]:
     if done["redacted"]:
         yield f"Secrets redacted before storing: {', '.join(f'{c} {rule}' for rule, c in done['redacted'].items())}."
     for number, answer in enumerate(data["questions"], 1):
-        yield ""
-        yield "=" * render.WIDTH
+        yield from ("", "=" * render.WIDTH)
         yield from render.wrapped(f"Question {number}: {answer['question']}")
         yield from _answer_lines(answer)
 
@@ -296,44 +295,15 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
         return
     result = answer["results"][0]
     place = render.last_part(result.get("project", ""))
-    when = render.minute(result["when"])
-    yield ""
-    yield f"  Answer ({when}{', ' + place if place else ''})"
+    yield from ("", f"  Answer ({render.minute(result['when'])}{', ' + place if place else ''})")
     yield from render.wrapped(render.gist(result.get("title", "")), "    ")
     yield from render.wrapped(f'"{render.one_line(result["quote"], 700)}"', "      ", "    > ")
     yield f"    [{result['grip_ids'][0]}]" if result["grip_ids"] else "    (no grip)"
     if "expanded" in answer:
-        yield from _expanded_lines(answer["expanded"])
-
-
-def _expanded_lines(expanded: dict[str, Any]) -> Iterator[str]:
-    """Yield the events around a citation, its own marked with >, and whether it is verified, of a response to expand_grip."""
-    checked = "verified: stored word for word" if expanded["verified"] else "NOT verified"
-    yield ""
-    yield f"  In its conversation ({checked})"
-    for mark, key in (("   ", "events_before"), (" > ", "excerpt_events"), ("   ", "events_after")):
-        for event in expanded[key]:
-            who = event.get("speaker") or event["role"]
-            lead = f"   {mark}{event['when'][11:16]} {who:<9} "
-            yield from render.wrapped(render.one_line(event.get("text", ""), 230), " " * len(lead), lead)
-
-
-def _ending(data: dict[str, Any], kept: Path | None) -> Iterator[str]:
-    """Yield how long it took, how clients are given this memory, and where it is kept.
-
-    Where it is not kept, how a lasting one is filled. `data` is what `run` prints as JSON.
-    """
-    yield ""
-    yield "=" * render.WIDTH
-    yield f"That took {data['seconds_in_all']} seconds. To give your agent this memory, paste into its MCP configuration:"
-    yield ""
-    yield from render.json_lines(data["client_config"])
-    yield ""
-    yield "or, for Claude Code:"
-    yield ""
-    yield f"  {data['claude_code']}"
-    yield ""
-    if kept is None:
-        yield "and fill it from your own history: memory-mcp setup"
-    else:
-        yield f"It uses the memory kept in {kept}."
+        expanded = answer["expanded"]
+        checked = "verified: stored word for word" if expanded["verified"] else "NOT verified"
+        yield from ("", f"  In its conversation ({checked})")
+        for mark, key in (("   ", "events_before"), (" > ", "excerpt_events"), ("   ", "events_after")):
+            for event in expanded[key]:
+                lead = f"   {mark}{event['when'][11:16]} {event.get('speaker') or event['role']:<9} "
+                yield from render.wrapped(render.one_line(event.get("text", ""), 230), " " * len(lead), lead)

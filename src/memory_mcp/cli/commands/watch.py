@@ -70,28 +70,17 @@ def status_of(app: "App") -> list[dict[str, Any]]:
     followed, marks = agreed(app.storage.outbox), app.storage.outbox.marks("import:")
     clients = []
     for importer in app.importers():
-        places = importer.default_paths()
-        found = [look(importer, place, marks) for place in places if place.exists()]
-        if places:
-            clients.append(
-                {
-                    "name": importer.name,
-                    "title": importer.title,
-                    "followed": importer.name in followed,
-                    "places": [str(place) for place in places],
-                    "files": sum(f.files for f in found),
-                    "new_files": sum(f.new_files for f in found),
-                    "new_bytes": sum(f.new_size for f in found),
-                }
-            )
+        if places := importer.default_paths():
+            client: dict[str, Any] = {"name": importer.name, "title": importer.title, "followed": importer.name in followed}
+            found = [look(importer, place, marks) for place in places if place.exists()]
+            client |= {"places": [str(place) for place in places], "files": sum(f.files for f in found)}
+            client |= {"new_files": sum(f.new_files for f in found), "new_bytes": sum(f.new_size for f in found)}
+            clients.append(client)
     return clients
 
 
 def _lines(clients: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each client: whether it is followed, its files, those not stored yet, and its first place.
-
-    `clients` are as `status_of` returns them.
-    """
+    """Yield a line for each client of `status_of`: whether it is followed, its files, those not stored yet, its first place."""
     for client in clients:
         what = "nothing there"
         if client["files"]:

@@ -37,23 +37,21 @@ class Index:
     def lines(self, segments: Sequence[str]) -> Iterator[str]:
         """Yield the index as one JSON object, in pieces; `segments` are the segment ids by their numbers.
 
-        Its fields: of (the root's id), segments, stop (stop words), and terms, by term the numbers of its segments as
-        `_steps`, terms sorted.
+        Its fields: of (the root's id), segments, stop (stop words), and terms, by term the number of
+        its first segment and the difference of each further one to the one before, terms sorted.
         """
         yield f'{{"of":"toc:root","segments":{as_data(list(segments))},\n"stop":{as_data(sorted(_STOP))},\n"terms":{{\n'
         names = sorted(self._places)
         for start in range(0, len(names), _TERMS_A_LINE):
-            several = names[start : start + _TERMS_A_LINE]
-            row = ",".join(f"{as_data(name)}:{as_data(_steps(self._places[name]))}" for name in several)
-            yield row + (",\n" if start + _TERMS_A_LINE < len(names) else "\n")
+            row = []
+            for name in names[start : start + _TERMS_A_LINE]:
+                places = self._places[name]
+                steps = [places[0], *(after - before for before, after in pairwise(places))]
+                row.append(f"{as_data(name)}:{as_data(steps)}")
+            yield ",".join(row) + (",\n" if start + _TERMS_A_LINE < len(names) else "\n")
         yield "}}"
 
 
 def as_data(value: object) -> str:
     """Return JSON for a script element that holds data: nothing in it ends the element or begins a comment."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_MEANS)
-
-
-def _steps(places: "array[int]") -> list[int]:
-    """Return the first number, then the difference of each to the one before; there must be one."""
-    return [places[0], *(after - before for before, after in pairwise(places))]

@@ -9,6 +9,7 @@ import codecs
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,11 +38,6 @@ class _Counts:
 
     segments: int = 0
     events: int = 0
-
-    @property
-    def words(self) -> str:
-        """The counts as people read them, such as "3 segments, 40 messages"."""
-        return f"{render.plural(self.segments, 'segment')}, {render.plural(self.events, 'message')}"
 
 
 @dataclass(slots=True)
@@ -81,7 +77,9 @@ class HtmlExport:
                 self._day(aside, day, above)
                 self._tell(number / len(days), self._done.events)
             kept = [day for day in days if day[0] in self._done.spans]
-            for text in self._texts(contents, kept, aside):
+            before, after = self._page.tail()
+            head, index = self._page.head(self._head(contents, kept)), self._index.lines(self._done.segments)
+            for text in chain([head], self._tree(kept, aside), [before], index, [after]):
                 self._count(len(text.encode()))
                 stream.write(text)
         done = self._done
@@ -149,15 +147,6 @@ class HtmlExport:
         self._count(len(raw))
         aside.write(raw)
 
-    def _texts(self, contents: Mapping[str, Any], days: Sequence[Sequence[str]], aside: IO[bytes]) -> Iterator[str]:
-        """Yield the whole file in pieces: head, tree, and index; the caller counts their size."""
-        yield self._page.head(self._head(contents, days))
-        yield from self._tree(days, aside)
-        before, after = self._page.tail()
-        yield before
-        yield from self._index.lines(self._done.segments)
-        yield after
-
     def _tree(self, days: Sequence[Sequence[str]], aside: IO[bytes]) -> Iterator[str]:
         """Yield the periods around the days, with the days' segments, oldest first.
 
@@ -165,7 +154,11 @@ class HtmlExport:
         without its texts.
         """
         ids = [f"toc:day:{day}" for day, *_ in days] + [node_id for _, *above in days for node_id in above]
-        texts = self._periods(list(dict.fromkeys(ids)))
+        ids = list(dict.fromkeys(ids))
+        texts: dict[str, Any] = {}
+        for start in range(0, len(ids), _PERIODS):
+            found = self._ask("periods", {**self._asked, "ids": ids[start : start + _PERIODS]})["periods"]
+            texts |= {node_id: self._cleaner.period(text) for node_id, text in found.items()}
         open_now: list[str] = []
         told: set[str] = set()
         for day, *above in days:
@@ -198,7 +191,7 @@ class HtmlExport:
         text = _UNTOLD if again else texts.get(node_id, _UNTOLD)
         places = self._done.quoted
         bullets = [{**b, "leads": next((places[g] for g in b["grips"] if g in places), "")} for b in text["bullets"]]
-        counts = self._done.counts[node_id]
+        segments, events = self._done.counts[node_id].segments, self._done.counts[node_id].events
         return self._page.open_period(
             {
                 "id": "" if again else node_id,
@@ -209,21 +202,10 @@ class HtmlExport:
                 "title": text["title"],
                 "summary": text["summary"],
                 "bullets": bullets,
-                "count": "" if again else counts.words,
+                "count": "" if again else f"{render.plural(segments, 'segment')}, {render.plural(events, 'message')}",
                 "unfolded": level == "year" or len(days) == 1,
             }
         )
-
-    def _periods(self, ids: Sequence[str]) -> dict[str, Any]:
-        """Return the cleaned texts of periods (title, summary, bullets) by their node ids, asked for 50 at a time.
-
-        Those the memory gives none of are left out.
-        """
-        found: dict[str, Any] = {}
-        for start in range(0, len(ids), _PERIODS):
-            told = self._ask("periods", {**self._asked, "ids": ids[start : start + _PERIODS]})["periods"]
-            found |= {node_id: self._cleaner.period(text) for node_id, text in told.items()}
-        return found
 
     def _head(self, contents: Mapping[str, Any], days: Sequence[Sequence[str]]) -> dict[str, Any]:
         """Return the values of the head of the page: version, name, facts (counts in words), about (pairs), now, and months.

@@ -37,10 +37,7 @@ class Content:
 
     @property
     def text(self) -> str:
-        """The text without the byte order mark, "" where there is no file.
-
-        Raises InstallRefused when the bytes are not UTF-8.
-        """
+        """The text without the byte order mark, "" for no file. Raises InstallRefused when it is not UTF-8."""
         try:
             return (self.data or b"").decode("utf-8").removeprefix(_MARK)
         except UnicodeDecodeError as error:

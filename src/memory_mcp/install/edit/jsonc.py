@@ -35,11 +35,6 @@ class Node:
     #: Of an object its members, of an array its items, in order; a key that comes twice counts the second time.
     parts: tuple["Part", ...] = ()
 
-    @property
-    def is_container(self) -> bool:
-        """Whether it is an object or an array."""
-        return isinstance(self.value, dict | list)
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -96,10 +91,7 @@ def skip(text: str, at: int) -> int:
 
 
 def comments(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each comment in text[at:end], which must hold only comments and blanks.
-
-    The line break after a // comment is not part of it.
-    """
+    """Yield (start, end) of each comment, without its line break, in text[at:end], which holds only comments and blanks."""
     while (at := _blank(text, at)) < end:
         stop = line_end(text, at) if text.startswith("//", at) else text.index("*/", at + 2) + 2
         yield at, stop

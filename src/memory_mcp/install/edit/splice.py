@@ -128,16 +128,13 @@ def prune(text: str, keys: Sequence[str]) -> str:
     Raises Broken where the text is not JSON, blank included.
     """
     node = _descend(parse(text), keys)
-    if node is None or not node.is_container or not is_blank(text[node.start + 1 : node.end - 1]):
+    if node is None or not isinstance(node.value, dict | list) or not is_blank(text[node.start + 1 : node.end - 1]):
         return text
     return drop(text, keys)
 
 
 def holds_nothing(text: str) -> bool:
-    """Whether a text is blank, or an object without entries and comments; raise Broken where it is not JSON.
-
-    A `$schema`, which some clients put in, does not count.
-    """
+    """Whether a text is blank, or an object without comments and entries but `$schema`; raise Broken where it is not JSON."""
     if is_blank(text):
         return True
     if "$schema" in parse(text).value:
@@ -267,7 +264,12 @@ def _inserted(text: str, owner: Node, render: Render) -> str:
         return _first(text, owner, render)
     last = owner.parts[-1]
     at = last.end if last.comma < 0 else last.comma + 1
-    behind = _past_comment(text, at)
+    # After the comments that begin on the same line.
+    behind = at
+    for start, stop in comments(text, at, skip(text, at)):
+        if line_end(text, behind) < start:
+            break
+        behind = stop
     comma, tail = (",", "") if last.comma < 0 else ("", ",")
     if "\n" in text[owner.start : last.start]:
         own_line = is_blank(text[_line_start(text, last.start) : last.start])
@@ -299,15 +301,6 @@ def _line_start(text: str, at: int) -> int:
     return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
 
 
-def _past_comment(text: str, at: int) -> int:
-    """Return the offset after the comments that begin on the same line; `at` where there are none."""
-    for start, stop in comments(text, at, skip(text, at)):
-        if line_end(text, at) < start:
-            break
-        at = stop
-    return at
-
-
 def _cut(text: str, owner: Node, index: int) -> str:
     """Return the text without one part of a container, its comma, and the blanks before it.
 
@@ -315,14 +308,14 @@ def _cut(text: str, owner: Node, index: int) -> str:
     closed up.
     """
     part = owner.parts[index]
-    cuts: list[tuple[int, int]] = []
-    before = owner.parts[index - 1] if index else None
-    if part.comma >= 0:
-        cuts.append((part.comma, part.comma + 1))
-    elif before is not None:
-        cuts.append((before.comma, before.comma + 1))
+    comma = part.comma if part.comma >= 0 or not index else owner.parts[index - 1].comma
+    cuts = [(comma, comma + 1)] if comma >= 0 else []
     lead = len(text[: part.start].rstrip(" \t\r\n"))
-    if _ends_in_line_comment(text, owner, lead) and not _ends_its_line(text, max(part.end, part.comma + 1)):
+    after = max(part.end, part.comma + 1)
+    ends_its_line = line_end(text, after) < len(text) and is_blank(text[after : line_end(text, after)])
+    earlier = max((max(p.end, p.comma + 1) for p in owner.parts if p.end < lead), default=owner.start + 1)
+    in_comment = any(stop == lead and text.startswith("//", start) for start, stop in comments(text, earlier, lead))
+    if in_comment and not ends_its_line:
         # Without the line break the comment would swallow what follows.
         lead = _line_start(text, part.start)
     cuts.append((lead, part.end))
@@ -333,15 +326,3 @@ def _cut(text: str, owner: Node, index: int) -> str:
         if is_blank(text[owner.start + 1 : end - 1]):
             text = text[: owner.start + 1] + text[end - 1 :]
     return text
-
-
-def _ends_in_line_comment(text: str, owner: Node, at: int) -> bool:
-    """Whether a // comment of a container ends exactly at the offset, so that only a line break keeps what follows out of it."""
-    before = max((max(p.end, p.comma + 1) for p in owner.parts if p.end < at), default=owner.start + 1)
-    return any(stop == at and text.startswith("//", start) for start, stop in comments(text, before, at))
-
-
-def _ends_its_line(text: str, at: int) -> bool:
-    """Whether only blanks are between an offset and a line break; False on the last line without one."""
-    end = line_end(text, at)
-    return is_blank(text[at:end]) and end < len(text)

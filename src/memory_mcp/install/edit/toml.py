@@ -36,7 +36,9 @@ def put(text: str, keys: Sequence[str], value: Any) -> str:
     """
     wanted = [changed(parsed(text), keys, value)]
     if isinstance(value, dict) and value_at(text, keys) is None:
-        done = text + _lead(text) + block(keys, value, line_break_of(text))
+        # One empty line before the new table.
+        lead = line_break_of(text) * (0 if not text.strip() else 1 if text.endswith("\n") else 2)
+        done = text + lead + block(keys, value, line_break_of(text))
         if _reads(done, wanted):
             return done
     return _edited(text, keys, value, wanted)
@@ -66,13 +68,6 @@ def block(keys: Sequence[str], value: dict[str, Any], line_break: str = "\n") ->
     lines += [f"{_key(name)} = {_value(one)}" for name, one in value.items() if not isinstance(one, dict)]
     inner = [block([*keys, name], one, line_break) for name, one in value.items() if isinstance(one, dict)]
     return line_break.join([*lines, "", *inner]) if not inner else line_break.join([*lines, "", line_break.join(inner)])
-
-
-def _lead(text: str) -> str:
-    """Return the line breaks between the end of a text and a new table: one empty line; "" for a blank text."""
-    if not text.strip():
-        return ""
-    return line_break_of(text) * (1 if text.endswith("\n") else 2)
 
 
 def _key(name: str) -> str:

@@ -22,10 +22,7 @@ def at(values: Any, keys: Sequence[str]) -> Any:
 
 
 def changed(values: Any, keys: Sequence[str], value: Any) -> Any:
-    """Return a copy with `value` at a path of keys, missing dictionaries made; the original stays.
-
-    Raises Broken where something on the way is not a dictionary.
-    """
+    """Return a copy with `value` at a path of keys, dictionaries made; Broken where something on the way is none."""
     if not isinstance(values, dict):
         raise Broken("on the way to " + ".".join(keys) + " stands something that holds no entries", 0)
     inner = value if len(keys) == 1 else changed(values.get(keys[0], {}), keys[1:], value)
