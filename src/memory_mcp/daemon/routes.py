@@ -67,13 +67,13 @@ class Asked:
     take_hook: TakeHook
 
 
-def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[BaseRoute]) -> Starlette:
-    """Return the application: MCP, health, the text of metrics, hooks and the explorer's pages.
+def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[BaseRoute] = (), **transport: Any) -> Starlette:
+    """Return the application: MCP, health, metrics, hooks and pages; `transport` goes to the library's manager of sessions.
 
     The library's checks of Host and Origin are left off: they know no name without a port, and ours come
     before every route. What health, metrics and hooks raise is answered as JSON.
     """
-    manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body)
+    manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, **transport)
     sse = _Sse(server, max_body)
 
     @asynccontextmanager
