@@ -10,6 +10,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from memory_mcp import paths, pauses
@@ -94,17 +95,16 @@ class Files:
 
         False for a file that cannot be read.
         """
-        try:
+        with suppress(OSError):
             text = path.read_bytes().decode("utf-8", "replace")
-        except OSError:
-            return False
-        # Halves of a character beyond the first plane follow each other.
-        joined = _ESCAPED.sub(lambda match: str(json.loads(f'"\\{match[1]}"')), text).encode("utf-16-le", "surrogatepass")
-        plain = joined.decode("utf-16-le", "replace")
-        if self._tombstones.clean(text) != text or self._tombstones.clean(plain) != plain:
-            return True
-        named = {match[1] for match in _SESSION.finditer(text)}
-        return any(self._tombstones.covers(EventDraft(s, Role.USER, EventType.USER_MESSAGE, "", None)) for s in named)
+            # Halves of a character beyond the first plane follow each other.
+            joined = _ESCAPED.sub(lambda match: str(json.loads(f'"\\{match[1]}"')), text).encode("utf-16-le", "surrogatepass")
+            plain = joined.decode("utf-16-le", "replace")
+            if self._tombstones.clean(text) != text or self._tombstones.clean(plain) != plain:
+                return True
+            named = {match[1] for match in _SESSION.finditer(text)}
+            return any(self._tombstones.covers(EventDraft(s, Role.USER, EventType.USER_MESSAGE, "", None)) for s in named)
+        return False
 
     def _rewrite(self, path: Path, dry: bool) -> bool:
         """Clean a file in place, since another process may have it open to write at its end; return whether it changed.

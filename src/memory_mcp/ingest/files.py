@@ -66,7 +66,7 @@ class ClientImporter:
         A folder that cannot be listed is returned as well. Raises SourceUnreadable when there is nothing at `path`.
         """
         found = find_files(path, self.endings)
-        return (f for f in found if f.is_dir() or self.wants(f)) if path.is_dir() else found
+        return (f for f in found if self.wants(f) or f.is_dir()) if path.is_dir() else found
 
     def wants(self, file: Path) -> bool:
         """Return whether a file with one of `endings` is the client's, by its name and place: any, unless overridden."""

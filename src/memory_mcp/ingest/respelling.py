@@ -96,9 +96,11 @@ def _form(character: str) -> str:
     out: list[str] = []
     # Compatibility forms, folded in case and without accents.
     for part in unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold()):
+        if unicodedata.combining(part):
+            continue
         # Of some letters only the capital looks like another script's.
         seen = part if part.isascii() else _latin().get(part) or _latin().get(part.upper()) or part
-        if seen.isalnum() and seen not in _BLANK and not unicodedata.combining(part):
+        if seen.isalnum() and seen not in _BLANK:
             out.append(seen.translate(_ALIKE))
     return "".join(out)
 

@@ -89,7 +89,7 @@ class Calendar:
         return _zone(self.zone_name)
 
     def local(self, ms: int) -> dt.datetime:
-        """Return a moment (UTC ms) in the calendar's zone; InvalidQuery if unknown, OverflowError outside the years 1 to 9999."""
+        """Return a moment (UTC ms) in the zone; InvalidQuery for an unknown zone, OverflowError outside the years 1 to 9999."""
         return (_EPOCH + dt.timedelta(milliseconds=ms)).astimezone(self.zone)
 
     def iso(self, ms: int) -> str:
@@ -101,7 +101,7 @@ class Calendar:
         return self.local(ms).date().isoformat()
 
     def midnight(self, day: dt.date) -> int:
-        """Return the first instant of a day in the calendar's zone, UTC milliseconds; clock changes may skip midnight."""
+        """Return the first instant of a day in the calendar's zone (UTC ms); later where a clock change skips midnight."""
         stamp = dt.datetime(day.year, day.month, day.day, tzinfo=self.zone)
         return round((stamp.astimezone(dt.UTC) - _EPOCH).total_seconds() * 1000)
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_text, words_of
 from memory_mcp.ingest.claude_code.records import AGENT, convert
 from memory_mcp.ingest.claude_code.state import State
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, told_in
@@ -125,7 +125,7 @@ class _Telling:
                 wishes = self.text("custom_instructions").strip()
                 return self.said(EventType.NOTE, f"Compaction ({self.text('trigger')}): {wishes}") if wishes else []
             case "PostCompact":
-                return self.record("user", _words(self.told.get("compact_summary")), isCompactSummary=True)
+                return self.record("user", words_of(self.told.get("compact_summary")), isCompactSummary=True)
         # The transcript has the turn's last words as one message.
         drafts = self.record("assistant", [{"type": "text", "text": self.text("last_assistant_message")}])
         return [replace(d, type=EventType.SUBAGENT_STOP) for d in drafts] if event == "SubagentStop" else drafts
@@ -150,7 +150,7 @@ def answer_text(answer: object) -> str:
     nothing.
     """
     if isinstance(answer, str | list):
-        return _words(answer) or (_json(answer) if answer else "")
+        return words_of(answer) or (_json(answer) if answer else "")
     told = as_mapping(answer)
     if "stdout" in told or "stderr" in told:
         return "\n".join(filter(None, (as_text(told.get("stdout")).rstrip(), as_text(told.get("stderr")).rstrip())))
@@ -161,17 +161,12 @@ def answer_text(answer: object) -> str:
         return f"The file {path} has been updated."
     read = as_text(as_mapping(told.get("file")).get("content"))
     names = "\n".join(name for name in as_list(told.get("filenames")) if isinstance(name, str))
-    if text := read or names or _words(told.get("content")) or _words(told.get("contents")):
+    if text := read or names or words_of(told.get("content")) or words_of(told.get("contents")):
         return text
     if told.get("status") and told.get("description"):
         return f"{told['status']}: {told['description']}"
     field = as_text(told.get("result")) or as_text(told.get("message")) or as_text(told.get("text"))
     return field or (_json(answer) if told else "")
-
-
-def _words(content: object) -> str:
-    """Return the texts of a text or of blocks, those without text left out, one a line; "" for none."""
-    return "\n".join(filter(None, map(plain, as_blocks(content))))
 
 
 def _json(value: object) -> str:

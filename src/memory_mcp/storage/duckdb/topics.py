@@ -30,7 +30,7 @@ class DuckTopics:
                 insert(con, "topic", _TYPES, columns)
 
     def label(self, given: TopicLabel) -> None:
-        """Give a topic, which need not exist, a label for one project, or for all (None), for an old one; "" removes that."""
+        """Label a topic, existing or not, for a project or for all (None), in place of its label there; "" only removes that."""
         with self._con.writing() as con:
             con.execute(
                 "DELETE FROM topic_label WHERE topic_id = ? AND project IS NOT DISTINCT FROM ?", [given.topic_id, given.project]
