@@ -73,7 +73,7 @@ def normalized_bm25(scores: Array, possible: float) -> Array:
     """Return the normalized scores of BM25 scores, both `(n,)` float64, best first; empty for none.
 
     Each is the score's share of the possible one times its share of the odds of the best ten. `possible` is
-    the query's highest possible score. The higher `sharpness`, the more the best stand out.
+    the query's highest possible score.
     """
     if not len(scores):
         return scores

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.jobs.improve_summaries import left_today
+from memory_mcp.model.calendar import level_of
 from memory_mcp.model.ids import is_topic_id
 from memory_mcp.model.spending import Outcome, Spent
 from memory_mcp.requests.limits import DAYS
 from memory_mcp.requests.scope import Caller
-from memory_mcp.toc.improve import by_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def get_spend(app: App, request: GetSpend, _: Caller) -> Spend:
     rows = app.storage.spending.since(app.calendar.midnight(first))
     left = left_today(settings, app.storage, app.calendar, now)
     reasons = Counter((row.outcome.value, row.reason) for row in rows if row.outcome is not Outcome.OK)
-    due = dict(by_level(app.improver.due(now, settings.name))) if settings.is_on else {}
+    due = Counter(level_of(i).value for i in app.improver.due(now, settings.name)) if settings.is_on else Counter[str]()
     labeller = app.accelerators.labeller() if settings.is_on else None
     if labeller and (labels := len(labeller.due(settings.name))):
         due["topic label"] = labels

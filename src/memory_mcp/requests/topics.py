@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from memory_mcp.app import App
 from memory_mcp.requests.cursors import offset_of
@@ -21,9 +20,6 @@ from memory_mcp.requests.topic_shapes import (
     next_cursor,
     related_of,
 )
-
-if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
-    pass
 
 #: Topics for a query.
 FITTING = Range(5)

@@ -5,8 +5,7 @@ Invariants
 2. New words are published only where the node still holds what they were written from.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from memory_mcp.derive.build import salience_of, segment_title, source_of_children, source_of_events, with_text_of
@@ -162,8 +161,3 @@ class Improver:
         """Return the stored nodes that a period is written from, in time order; those that are missing are left out."""
         ids = children_of(self._storage.toc, node_id)
         return sorted(self._storage.toc.nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
-
-
-def by_level(ids: Sequence[NodeId]) -> Mapping[str, int]:
-    """Return the number of nodes of each level, in order of first appearance."""
-    return Counter(level_of(node_id).value for node_id in ids)
