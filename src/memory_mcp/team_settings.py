@@ -189,7 +189,7 @@ class TeamSettings:
 
     @property
     def allowed_algorithms(self) -> tuple[str, ...]:
-        """The signature algorithms that count, in the order of the setting; () where it names none."""
+        """The names of signature algorithms in the setting, in its order, known ones or not; () where it names none."""
         return tuple(name for part in self.algorithms.split(",") if (name := part.strip()))
 
     @property

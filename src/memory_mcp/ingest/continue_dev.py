@@ -99,7 +99,7 @@ class ContinueImporter(WholeImporter):
         """Yield the parts of an entry, then its summary of the conversation if it has one.
 
         `tools` are the names of earlier calls, `answered` the calls whose result is a message. A prompt has the paths of at
-        most 20 attached files. Context items, system prompts and unknown roles are left out with the reason.
+        most 20 attached files. Context items, system prompts, unknown roles and unwanted thinking are left out with the reason.
         """
         role, blocks = as_text(message.get("role")), as_blocks(message.get("content"))
         text = "\n".join(filter(None, ("[image]" if b.get("type") == "imageUrl" else plain(b) for b in blocks)))

@@ -214,9 +214,9 @@ def _run(keys: Iterable[str], terms: Deadlines) -> int:
 
 
 def _reply(before: tuple[str, ...], terms: Deadlines) -> int | None:
-    """Return the index in `before` of a demand to reply that up to 6 words, all of limits, separate from the duration.
+    """Return the index in `before` of a demand to reply; up to 6 words, all usual beside limits, separate it from the duration.
 
-    None where there is none, or where it is directly before the duration.
+    It begins `before` or follows a joining word. None where there is none, or where it is directly before the duration.
     """
     allowed = terms.limits | terms.company | terms.after
     for i in range(len(before) - 1, max(-1, len(before) - 2 - _MOST_BETWEEN), -1):

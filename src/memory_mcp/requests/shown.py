@@ -127,9 +127,9 @@ def _node(app: App, request: ExportShown, caller: Caller) -> object:
 
 
 def _session(app: App, request: ExportShown, caller: Caller) -> object:
-    """Return a page of a session's events, or at most `NEIGHBOURS.most` from the event `start` on or up to the event `end`.
+    """Return a page of a session's events, or as many from the event `start` on or, without that, up to the event `end`.
 
-    Raises NotFound for an unknown event, InvalidQuery for an invalid argument.
+    Around an event at most `NEIGHBOURS.most`. Raises NotFound for an unknown event, InvalidQuery for an invalid argument.
     """
     limit = ROWS.check(request.limit or ROWS.default)
     if request.start or request.end:
