@@ -108,7 +108,9 @@ def test_what_the_wheel_holds_is_enough_to_keep_and_find_something(built: Built,
     env = away(tmp_path, PYTHONPATH=str(place), MEMORY_MCP_SERVER__DAEMON="false")
     where = run([sys.executable, "-c", "import memory_mcp; print(memory_mcp.__file__)"], tmp_path, env)
     assert Path(where.strip()).is_relative_to(place)
-    (tmp_path / "said.jsonl").write_text('{"session_id": "s", "role": "user", "text": "The ferry leaves at nine."}\n')
+    (tmp_path / "said.jsonl").write_text(
+        '{"session_id": "s", "timestamp": "2026-01-05T09:00:00Z", "role": "user", "text": "The ferry leaves at nine."}\n'
+    )
     for words in (("ingest", "said.jsonl"), ("ask", "ferry")):
         said = run([sys.executable, "-m", "memory_mcp", *words, "--json"], tmp_path, env)
     assert "The ferry leaves at nine." in said
