@@ -436,9 +436,17 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 
 CALLERS = {"nowhere": "", "in a project": SHOP}
-#: The short form asks each request for one caller, by turns.
+#: What these leave behind is what later questions find: they are asked for both.
+LASTING = {"correct", "retract"}
+#: The short form asks every other request for one caller, by turns.
 BY_TURNS = [
-    pytest.param(caller, name, arguments, id=f"{where}-{name} {arguments}", marks=[pytest.mark.slow] * ((number + turn) % 2))
+    pytest.param(
+        caller,
+        name,
+        arguments,
+        id=f"{where}-{name} {arguments}",
+        marks=[pytest.mark.slow] * (name not in LASTING and (number + turn) % 2),
+    )
     for turn, (where, caller) in enumerate(CALLERS.items())
     for number, (name, arguments) in enumerate(FOUND)
 ]
