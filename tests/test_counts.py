@@ -62,7 +62,7 @@ def test_the_program_prints_its_project_as_json(tmp_path: Path) -> None:
     for name in ("src/memory_mcp/one.py", "src/memory_mcp/room/two.py", "tests/test_one.py", "tools/counts.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text() if name.startswith("tools") else _MODULE)
-    program = [sys.executable, tmp_path / "tools/counts.py", "--alone", "--json"]
+    program = [sys.executable, str(tmp_path / "tools/counts.py"), "--alone", "--json"]
     told = json.loads(subprocess.run(program, capture_output=True, text=True, check=True).stdout)
     assert [(row["name"], row["modules"]) for row in told["rows"]] == [("memory-mcp", 2), ("its tests", 1)]
     assert (told["root_modules"], told["private_uses_in_tests"]) == (1, 0)
