@@ -16,6 +16,8 @@ _MODULES = frozenset({"time", "timeit", "resource"})
 _CLOCK = re.compile(r"(time|monotonic|perf_counter|process_time|thread_time|clock_gettime)(_ns)?|getrusage|default_timer|timeit")
 #: What a program or a bench calls how long something took.
 _DURATION = re.compile(r"seconds|took|taken|elapsed(_ms)?|search_time_ms|duration(_ms|_seconds)?|latency(_ms|_seconds)?")
+#: What any module holds in which a clock may be judged: an import of one, or a duration by its name.
+_HINT = re.compile(rf"^\s*(?:import|from)\b.*\b(?:time|timeit|resource|bench)\b|\bos\.times\b|\b(?:{_DURATION.pattern})\b", re.M)
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _ADDERS = frozenset({"append", "add", "extend", "insert", "setdefault"})
@@ -23,6 +25,8 @@ _ADDERS = frozenset({"append", "add", "extend", "insert", "setdefault"})
 
 def judged(source: str) -> list[int]:
     """Return the lines of a test module on which a clock is put in an order with anything but zero."""
+    if not _HINT.search(source):
+        return []
     tree = ast.parse(source)
     module = _Module(_clocks(tree), _benches(tree))
     if any(_is_slow(mark) for mark in _pytestmarks(tree)):

@@ -97,12 +97,14 @@ FAMILIES = {
     "ingest/test_redact.py::test_time_grows_with_the_text_only": 6,
     "interaction/test_promises.py::test_twelve_pages_beside_a_writer_repeat_and_lose_nothing": 1,
     "interaction/test_themes.py::test_switched_off_everything_but_the_themes_is_as_with_them": 4,
+    "jobs/test_improve_summaries.py::test_a_useless_answer_leaves_the_node_and_is_not_asked_for_again": 1,
     "question/test_intent.py::test_no_text_makes_it_slow": 10,
     "question/test_timehints.py::test_repetitive_text_costs_no_more_for_each_character_the_longer_it_is": 8,
     "share/test_processes.py::test_a_laptop_that_is_killed_sends_once_more_what_is_known_there": 1,
-    "share/test_processes.py::test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing": 2,
+    "share/test_processes.py::test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing": 1,
+    "share/test_unshared.py::test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is_said_again": 1,
     "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 3,
-    "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_when_it_is_back": 1,
+    "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_later": 1,
     "web/test_hostile.py::test_what_an_address_says_is_no_better": 10,
 }
 

@@ -50,20 +50,21 @@ def module(copy: Path, name: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def test_a_file_without_a_place_is_refused_in_every_room(copy: Path) -> None:
+def test_a_file_without_a_place_a_package_without_a_row_and_an_import_of_what_has_an_owner_are_refused(copy: Path) -> None:
     for package in PACKAGES:
         copy.joinpath("src", *package.split("."), "planted.py").write_text('"""New."""\n', encoding="utf-8")
-    assert sorted(re.findall(r"^- (\S+)\.planted$", broken(copy), re.M)) == PACKAGES
-
-
-def test_a_package_without_a_row_is_refused(copy: Path) -> None:
-    folder = copy / "src" / "memory_mcp" / "events" / "planted"
+    folder = copy / "src" / "memory_mcp" / "events" / "sown"
     folder.mkdir()
     for name in ("__init__.py", "inside.py"):
         (folder / name).write_text('"""New."""\n', encoding="utf-8")
+    names = [name for rows in IMPORTERS.values() for name in rows]
+    with module(copy, "clock").open("a", encoding="utf-8") as file:
+        file.writelines(f"\nimport {name if '.' not in name else f'memory_mcp.{name}'}\n" for name in names)
     said = broken(copy)
-    assert "memory_mcp.events.planted has no row\n" in said
-    assert "- memory_mcp.events.planted\n" in said
+    assert sorted(re.findall(r"^- (\S+)\.planted$", said, re.M)) == PACKAGES
+    assert "memory_mcp.events.sown has no row\n" in said
+    assert "- memory_mcp.events.sown\n" in said
+    assert re.findall(r"^Importers of (\S+)$", said, re.M) == names
 
 
 def test_a_row_sees_an_import_of_a_higher_floor_in_its_room(copy: Path) -> None:
@@ -80,13 +81,6 @@ def test_a_row_sees_files_of_one_floor_that_import_each_other(copy: Path) -> Non
         with module(copy, f"{room}.{one}").open("a", encoding="utf-8") as file:
             file.write(f"\nimport memory_mcp.{room}.{other}\n")
     assert set(re.findall(r"^Inside (\S+)$", broken(copy), re.M)) >= set(beside)
-
-
-def test_every_library_and_module_with_an_owner_is_refused_to_others(copy: Path) -> None:
-    names = [name for rows in IMPORTERS.values() for name in rows]
-    with module(copy, "clock").open("a", encoding="utf-8") as file:
-        file.writelines(f"\nimport {name if '.' not in name else f'memory_mcp.{name}'}\n" for name in names)
-    assert re.findall(r"^Importers of (\S+)$", broken(copy), re.M) == names
 
 
 def test_every_forbidden_import_is_refused(copy: Path) -> None:

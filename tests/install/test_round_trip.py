@@ -15,13 +15,16 @@ from tests.install.conftest import Machine
 from tests.install.samples import BOM, hook_samples, json_samples, toml_samples
 
 ALL = list(CLIENTS.values())
-SAMPLES = [
-    pytest.param(client, data, id=f"{client.name}: {name}")
-    for client in ALL
-    for name, data in (toml_samples() if client.format is Format.TOML else json_samples(client.keys)).items()
-]
 #: One client for each way in which entries stand in a file.
 SHAPES = {(client.format, client.keys): client for client in ALL}
+#: Other clients of the same shape get each third sample in the short form.
+SAMPLES = [
+    pytest.param(
+        client, data, id=f"{client.name}: {name}", marks=[pytest.mark.slow] * (client not in SHAPES.values() and number % 3 > 0)
+    )
+    for client in ALL
+    for number, (name, data) in enumerate((toml_samples() if client.format is Format.TOML else json_samples(client.keys)).items())
+]
 BY_SHAPE = [one for one in SAMPLES if one.values[0] in SHAPES.values()]
 #: Clients whose hooks stand in a file beside those of others; opencode has a plugin instead.
 HOOKED = [client for client in ALL if client.hook_client and client.name != "opencode"]

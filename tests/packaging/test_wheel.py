@@ -51,8 +51,9 @@ def test_the_wheel_holds_the_program_and_the_model_with_its_licences_and_no_test
     assert held >= {f"{MODEL}/{name}" for name in ("model.safetensors", "tokenizer.json", "config.json", "LICENSE", "NOTICE")}
     licences = f"memory_mcp_tree-{__version__}.dist-info/licenses"
     assert held >= {f"{licences}/LICENSE", f"{licences}/src/{MODEL}/LICENSE", f"{licences}/src/{MODEL}/NOTICE"}
-    code = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*.py")}
-    assert {name for name in held if name.endswith(".py")} == code
+    files = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src" / "memory_mcp").rglob("*") if p.is_file()}
+    files = {name for name in files if "__pycache__" not in name}
+    assert {name for name in held if name.startswith("memory_mcp/")} == files
 
 
 def test_the_sdist_builds_the_same_wheel(built: Built, tmp_path: Path) -> None:
@@ -99,18 +100,23 @@ def run(command: list[str], cwd: Path, env: dict[str, str], patience: float = PA
     return done.stdout
 
 
-def test_what_the_wheel_holds_is_enough_to_try_it(built: Built, tmp_path: Path) -> None:
-    """The short form: the wheel unpacked, beside the libraries of this environment."""
+def test_what_the_wheel_holds_is_enough_to_keep_and_find_something(built: Built, tmp_path: Path) -> None:
+    """The wheel unpacked, beside the libraries of this environment."""
     place = tmp_path / "wheel"
     with zipfile.ZipFile(built.wheel) as opened:
         opened.extractall(place)
-    env = away(tmp_path, PYTHONPATH=str(place))
+    env = away(tmp_path, PYTHONPATH=str(place), MEMORY_MCP_SERVER__DAEMON="false")
     where = run([sys.executable, "-c", "import memory_mcp; print(memory_mcp.__file__)"], tmp_path, env)
     assert Path(where.strip()).is_relative_to(place)
-    said = run([sys.executable, "-m", "memory_mcp", "try"], tmp_path, env)
-    assert said.count("(verified: stored word for word)") == 3
+    (tmp_path / "said.jsonl").write_text(
+        '{"session_id": "s", "timestamp": "2026-01-05T09:00:00Z", "role": "user", "text": "The ferry leaves at nine."}\n'
+    )
+    for words in (("ingest", "said.jsonl"), ("ask", "ferry")):
+        said = run([sys.executable, "-m", "memory_mcp", *words, "--json"], tmp_path, env)
+    assert "The ferry leaves at nine." in said
 
 
+# In the short form: the wheel unpacked, above.
 @pytest.mark.slow
 def test_the_wheel_installed_into_a_fresh_environment_is_enough_to_try_it(built: Built, tmp_path: Path) -> None:
     env = away(tmp_path)

@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any
 
 import pytest
@@ -359,6 +360,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+@cache
+def door(app: App, caller: str) -> Door:
+    """The server of a caller: making one takes longer than most answers."""
+    return Door(app, "auto", caller)
+
+
 @dataclass
 class Doors:
     """One open memory and both ways into it, for a caller who works on a project or on none."""
@@ -368,7 +375,7 @@ class Doors:
 
     def tool(self, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
         """Return the structured answer of a tool, or the text of its error."""
-        found = Door(self.app, "auto", self.caller).call(name, **arguments)
+        found = door(self.app, self.caller).call(name, **arguments)
         [block] = found.content
         return (None, str(block.text)) if found.is_error else (found.structured_content, "")  # type: ignore[union-attr]
 
@@ -428,7 +435,24 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     made.close()
 
 
-@pytest.fixture(params=["", SHOP], ids=["nowhere", "in a project"])
+CALLERS = {"nowhere": "", "in a project": SHOP}
+#: What these leave behind is what later questions find: they are asked for both.
+LASTING = {"correct", "retract"}
+#: The short form asks every other request for one caller, by turns.
+BY_TURNS = [
+    pytest.param(
+        caller,
+        name,
+        arguments,
+        id=f"{where}-{name} {arguments}",
+        marks=[pytest.mark.slow] * (name not in LASTING and (number + turn) % 2),
+    )
+    for turn, (where, caller) in enumerate(CALLERS.items())
+    for number, (name, arguments) in enumerate(FOUND)
+]
+
+
+@pytest.fixture(params=list(CALLERS.values()), ids=list(CALLERS))
 def doors(app: App, request: pytest.FixtureRequest) -> Doors:
     return Doors(app, str(request.param))
 
@@ -478,7 +502,7 @@ def test_every_request_is_asked_here() -> None:
     assert {name for name, *_ in REFUSED} | alone | takes_nothing | NEVER_REFUSED == set(REQUESTS)
 
 
-@pytest.mark.parametrize(("name", "arguments"), FOUND, ids=[f"{n} {a}" for n, a in FOUND])
+@pytest.mark.parametrize(("doors", "name", "arguments"), BY_TURNS, indirect=["doors"])
 def test_a_request_has_the_same_response_at_both_doors(doors: Doors, name: str, arguments: dict[str, Any]) -> None:
     arguments = stood_for(doors.app, arguments)
     told, error = doors.tool(name, arguments)

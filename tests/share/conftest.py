@@ -7,6 +7,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
+from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import EventId
 from memory_mcp.requests import forget, share
@@ -26,7 +27,8 @@ class Laptop:
         self.app = self._open()
 
     def _open(self) -> App:
-        return App(Settings(storage=StorageSettings(data_dir=str(self.folder), timezone="UTC")))
+        storage = StorageSettings(data_dir=str(self.folder), timezone="UTC")
+        return App(Settings(storage=storage, teleport=TeleportSettings(enabled=False)))
 
     def join(self, *projects: str) -> "Laptop":
         share.share_to(self.app, share.ShareTo(self._server.url, self.key), ANYONE)

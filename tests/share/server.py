@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.failpoints import VARIABLE
+from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.team.share_routes import routes
 from memory_mcp.team.who import Grant, Principal, Role
@@ -75,7 +76,8 @@ def main(folder: Path, fault: str) -> None:
         place = folder / str(principal.tenant) / grant.name
         with lock:
             if place not in apps:
-                apps[place] = App(Settings(storage=StorageSettings(data_dir=str(place), timezone="UTC")))
+                storage = StorageSettings(data_dir=str(place), timezone="UTC")
+                apps[place] = App(Settings(storage=storage, teleport=TeleportSettings(enabled=False)))
             yield apps[place]
 
     listening = socket.create_server(("127.0.0.1", int(os.environ.get("SHARE_TEST_PORT", "0"))))

@@ -1,7 +1,7 @@
 """Team servers as real processes over a real PostgreSQL, and callers with keys."""
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +59,7 @@ class Server:
 
     process: "subprocess.Popen[str]"
     url: str
+    folder: Path
     #: What it wrote to its standard error, once it has ended.
     log: str = ""
 
@@ -71,11 +72,15 @@ class Server:
 
 
 Pair = tuple[Server, Server]
+Begin = Callable[["subprocess.Popen[str]"], None]
 
 
 @contextmanager
-def serving(root: Path, url: str, more: Mapping[str, str] | None = None) -> Iterator[Server]:
-    """`serve --http` with a data directory of its own, as the installed command, until the end of the block."""
+def serving(root: Path, url: str, more: Mapping[str, str] | None = None, begin: Begin = lambda _: None) -> Iterator[Server]:
+    """`serve --http` with a data directory of its own, as the installed command, until the end of the block.
+
+    `begin` is called with the process before its address is waited for.
+    """
     settings = {
         "MEMORY_MCP_STORAGE__ENGINE": "postgres",
         "MEMORY_MCP_STORAGE__URL": url,
@@ -86,7 +91,8 @@ def serving(root: Path, url: str, more: Mapping[str, str] | None = None) -> Iter
     with Place(root, more=settings | dict(more or {})) as place:
         process = serve(place, "--http", "--port", "0", "--json")
         try:
-            server = Server(process, told(process)["url"])
+            begin(process)
+            server = Server(process, told(process)["url"], place.directory)
             yield server
         finally:
             if process.poll() is None:

@@ -57,9 +57,9 @@ def test_a_team_is_made_and_taken_apart_by_commands(typed: Typed, tmp_path: Path
     started = Typed(tmp_path, url, Place)
     started("tenant", "add", "acme", "--class", "large")
     assert [one["tenant_class"] for one in typed("tenant", "list")["tenants"]] == ["large"]
-    started("space", "add", "team", "--timezone", "Europe/Berlin")
-    started("member", "add", "Ada", "--sub", "ada", "--issuer", "https://id.example")
-    started("grant", "Ada", "team", "curator")
+    typed("space", "add", "team", "--timezone", "Europe/Berlin")
+    typed("member", "add", "Ada", "--sub", "ada", "--issuer", "https://id.example")
+    typed("grant", "Ada", "team", "curator")
     assert typed("member", "list")["members"][0]["grants"] == [["team", "curator"]]
     assert typed("space", "list")["spaces"][0]["timezone"] == "Europe/Berlin"
     made = started("key", "make", "ci", "--member", "Ada", "--scope", "memory:write", "--space", "team", "--days", "7")
@@ -73,9 +73,9 @@ def test_a_team_is_made_and_taken_apart_by_commands(typed: Typed, tmp_path: Path
     listed = typed.run("key", "list").stdout
     assert made["key_id"] in listed
     assert key.secret not in listed + typed.run("audit").stdout
-    started("key", "revoke", made["key_id"])
-    started("revoke", "Ada", "team")
-    started("member", "remove", "Ada")
+    typed("key", "revoke", made["key_id"])
+    typed("revoke", "Ada", "team")
+    typed("member", "remove", "Ada")
     what = [act["what"] for act in typed("audit")["acts"]]
     assert what == [
         *("member remove", "revoke", "key revoke", "key make", "grant", "member add", "space add", "tenant class", "tenant add")

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -9,9 +10,9 @@ import psycopg
 from bench.place import Place
 from memory_mcp.team.who import Role
 from tests import postgres
-from tests.daemon.http_client import Caller
 from tests.daemon.inside import Inside
 from tests.team.servers import Team, serving
+from tests.team.test_open_memories import as_caller, ask, principal, remember, server_of
 from tests.waiting import PATIENCE, until
 
 SECRET = "Quillfeather-9931"
@@ -49,10 +50,6 @@ def command(place: Place, *words: str) -> dict[str, object]:
     return answer
 
 
-def answers(caller: Caller, query: str) -> str:
-    return json.dumps(caller.ok("intelligent_search", query=query))
-
-
 def test_what_was_forgotten_after_a_backup_stays_forgotten_when_it_is_restored(
     tmp_path: Path, team: Team, cluster: postgres.Cluster
 ) -> None:
@@ -85,15 +82,15 @@ def test_what_was_forgotten_after_a_backup_stays_forgotten_when_it_is_restored(
     again = cluster.create()
     tool("pg_restore", "--exit-on-error", "-d", as_superuser(again), str(tmp_path / "backup"))
     assert SECRET in texts(again)
-    with Place(tmp_path / "restorer", more=settings | {"MEMORY_MCP_STORAGE__URL": again}) as restorer:
+    with Inside(tmp_path / "restorer", more=settings | {"MEMORY_MCP_STORAGE__URL": again}) as restorer:
         told = command(restorer, "apply", str(outside))
         assert told == {"tombstones": 1, "memories": 1, "events": 1, "unknown": 0}
         assert command(restorer, "apply", str(outside)) == {"tombstones": 0, "memories": 0, "events": 0, "unknown": 0}
     assert SECRET not in texts(again)
-    with serving(tmp_path / "two", again) as two:
-        caller = two.caller(key)
-        assert "ledger in Postgres" in answers(caller, "Where does the harbour office keep its ledger?")
-        assert SECRET not in answers(caller, SECRET)
+    with closing(Team(again)) as restored, server_of(restored, tmp_path / "two") as two:
+        ana = as_caller(principal(restored, "acme", "ana"), "shared")
+        assert "ledger in Postgres" in str(ask(two.host, ana, "Where does the harbour office keep its ledger?"))
+        assert SECRET not in str(ask(two.host, ana, SECRET))
         # Nor by being recorded again.
-        caller.ok("remember", text=f"Again: {SECRET} is a name that somebody says once more, in other words.")
+        remember(two.host, ana, f"Again: {SECRET} is a name that somebody says once more, in other words.")
     assert SECRET not in texts(again)

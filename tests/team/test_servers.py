@@ -2,36 +2,44 @@
 
 import json
 import re
-import signal
-import socket
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
-import psycopg
 import pytest
 
-from bench.place import Place
-from memory_mcp.storage.postgres import migrations
 from memory_mcp.team.who import Role
 from tests.daemon.http_client import Caller
 from tests.daemon.inside import Inside
 from tests.daemon.places import needs_proc
-from tests.daemon.test_serve_http import serve, told
-from tests.postgres import Cluster
+from tests.team.provider import AUDIENCE, Provider, signer
 from tests.team.servers import Pair, Team, serving
-from tests.waiting import PATIENCE, until
+from tests.team.test_forgotten import VALUE, answers, holding, is_indexed, say, tells, wait_for_the_index
+from tests.waiting import until
 
 pytestmark = needs_proc
 TOKEN = "a long enough token"
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory, company: Team) -> Iterator[Pair]:
-    """Two servers; the metrics of the first one need a token."""
-    root, more = tmp_path_factory.mktemp("pair"), {"MEMORY_MCP_TEAM__SERVER__METRICS_TOKEN": TOKEN}
-    with serving(root / "a", company.url, more) as first, serving(root / "b", company.url) as second:
+def pair(tmp_path_factory: pytest.TempPathFactory, company: Team, provider: Provider) -> Iterator[Pair]:
+    """Two servers with every tool, that take keys and tokens and limit small and large tenants alone.
+
+    The metrics of the first one need a token.
+    """
+    limits = {f"STANDARD__{name}_PER_MINUTE": "0" for name in ("CALLS", "MEMBER_CALLS", "SEARCHES")}
+    limits |= {"SMALL__SEARCHES_PER_MINUTE": "2", "SMALL__EVENTS_PER_DAY": "2", "LARGE__STORED_EVENTS": "1"}
+    settings = {
+        "MEMORY_MCP_TEAM__AUTH": "both",
+        "MEMORY_MCP_TEAM__ISSUER": provider.issuer,
+        "MEMORY_MCP_TEAM__AUDIENCE": AUDIENCE,
+        "MEMORY_MCP_TEAM__TENANT_CLAIM": "org",
+        "MEMORY_MCP_SERVER__PROFILE": "full",
+        "MEMORY_MCP_SERVER__FORGET_BY_TOOL": "true",
+        **{f"MEMORY_MCP_TEAM__LIMITS__{name}": value for name, value in limits.items()},
+    }
+    root, more = tmp_path_factory.mktemp("pair"), settings | {"MEMORY_MCP_TEAM__SERVER__METRICS_TOKEN": TOKEN}
+    with serving(root / "a", company.url, more) as first, serving(root / "b", company.url, settings) as second:
         yield first, second
 
 
@@ -189,21 +197,6 @@ def test_health_tells_whether_the_server_can_serve_and_metrics_name_nobody(compa
     assert open_one.get("/metrics", X_Forwarded_For="10.0.0.1")[0] == 401
 
 
-def test_asked_to_end_a_server_says_it_is_not_ready_finishes_its_calls_and_leaves_its_work(tmp_path: Path, team: Team) -> None:
-    key = team.member("leavers", "ann", team=Role.WRITER)
-    more = {"MEMORY_MCP_TEAM__SERVER__NOTICE_SECS": "3"}
-    with serving(tmp_path, team.url, more) as server:
-        server.caller(key).ok("remember", text="Said before the end.")
-        server.process.send_signal(signal.SIGTERM)
-        until(lambda: server.get("/health/ready")[0] == 503, "for the server to be not ready")
-        assert json.loads(server.get("/health/ready")[1])["reason"] == "the server is ending"
-        # Until its notice has passed it answers those whom a load balancer still sends.
-        server.caller(key).ok("remember", text="Said at the end.")
-        assert server.process.wait(PATIENCE) == 0
-    assert team.rows("leavers", "SELECT count(*) FROM event") == [(2,)]
-    assert team.rows("leavers", "SELECT count(*) FROM work WHERE holder <> ''") == [(0,)]
-
-
 def test_a_team_needs_postgres(tmp_path: Path) -> None:
     done = Inside(tmp_path, more={"MEMORY_MCP_TEAM__AUTH": "keys"}).run("serve", "--http", "--port", "0")
     assert (done.returncode, "storage.engine = postgres" in done.stderr) == (2, True)
@@ -222,40 +215,6 @@ def test_a_pause_in_a_shell_over_the_database_says_that_servers_go_on_recording(
         assert company.rows("operators", "SELECT text FROM event") == [("The servers know nothing of it.",)]
 
 
-@contextmanager
-def waiting_server(root: Path, url: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """A server that is started, and the first line that it says about the database."""
-    settings = {"MEMORY_MCP_STORAGE__ENGINE": "postgres", "MEMORY_MCP_STORAGE__URL": url, "MEMORY_MCP_TEAM__AUTH": "keys"}
-    with Place(root, more=settings) as place:
-        process = serve(place, "--http", "--port", "0", "--json")
-        try:
-            assert process.stderr is not None
-            yield process, next(line for line in process.stderr if "database" in line)
-        finally:
-            process.kill()
-            process.communicate(timeout=PATIENCE)
-
-
-def test_a_server_that_waits_for_its_database_says_so_and_begins_when_it_may(tmp_path: Path, cluster: Cluster) -> None:
-    empty = cluster.create()
-    with psycopg.connect(empty, autocommit=True) as other:
-        other.execute("SELECT pg_advisory_lock(%s)", [migrations.LOCK])
-        with waiting_server(tmp_path, empty) as (process, line):
-            assert "WARNING: waiting for the database" in line
-            assert f"dbname={empty.partition('dbname=')[2].split()[0]}" in line
-            other.execute("SELECT pg_advisory_unlock(%s)", [migrations.LOCK])
-            assert told(process)["url"].startswith("http://")
-
-
-def test_a_server_whose_database_never_answers_says_so_without_its_password(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        url = f"postgresql://memory:hushhush@127.0.0.1:{port}/memory"
-        with waiting_server(tmp_path, url) as (_, line):
-            assert f"waiting for the database (host=127.0.0.1 port={port} dbname=memory)" in line
-            assert "hushhush" not in line
-
-
 def test_projects_are_shared_through_a_space_that_its_readers_search(company: Team, pair: Pair) -> None:
     ann, eve = company.member("sharers", "ann", team=Role.WRITER), company.member("strangers", "eve", team=Role.ADMIN)
     server, _ = pair
@@ -265,3 +224,112 @@ def test_projects_are_shared_through_a_space_that_its_readers_search(company: Te
     assert server.caller(ann).send("GET", "/share/nowhere/changes")[0] == 404
     assert server.caller("").send("GET", "/share")[0] == 401
     assert server.caller(eve).send("GET", "/share")[0] == 200
+
+
+def test_what_is_forgotten_on_one_server_is_gone_from_every_file_and_answer_of_the_other(company: Team, pair: Pair) -> None:
+    key = company.member("vault", "ann", team=Role.ADMIN)
+    here, there = (server.caller(key) for server in pair)
+    say(here)
+    caches = [server.folder / "cache" for server in pair]
+    day = {"node_id": "toc:day:2026-01-01", "scope": "all", "detail": "full"}
+    until(lambda: all(tells(caller.call("get_node", **day)) for caller in (here, there)), "for the tree")
+    for caller, cache in ((here, caches[0]), (there, caches[1])):
+        # A few changes of an index that is there already would be written a minute later.
+        caller.ok("rebuild_index", index_type="bm25")
+        wait_for_the_index(caller, cache)
+    before = answers(there)
+    told = {"intelligent_search", "exact", "get_events", "toc:day:2026-01-01"}
+    assert {name for name in told if tells(before[name])} == told
+
+    assert here.ok("forget", value=VALUE, dry_run=False)["forgotten"] is True
+    assert holding(caches[0]) == []
+    until(lambda: holding(caches[1]) == [], "for the other server's files to hold it no more")
+    until(lambda: not any(tells(found) for found in answers(there).values()), "for answers without it")
+    until(lambda: is_indexed(there), "for its indexes")
+    assert "painted green" in json.dumps(there.ok("teleport_search", query="door painted green", scope="all"))
+    assert [name for name, found in answers(there).items() if tells(found)] == []
+    assert holding(caches[1]) == []
+
+    # Said again, to either, it is not kept.
+    for number, caller in enumerate((there, here)):
+        caller.ok("remember", text=f"Once more {number}, the door code is {VALUE}.")
+    assert company.rows("vault", f"SELECT count(*) FROM event WHERE text LIKE '%{VALUE}%'") == [(0,)]
+    assert company.rows("vault", "SELECT count(*) FROM event WHERE text LIKE 'Once more %[forgotten]%'") == [(2,)]
+    for cache in caches:
+        assert holding(cache) == []
+
+
+def test_a_client_without_a_token_is_led_to_the_provider_whose_token_then_counts(
+    company: Team, pair: Pair, provider: Provider
+) -> None:
+    company.member("acme", "ann", team=Role.ADMIN)
+    acme = company.admin.tenant("acme").tenant
+    company.admin.add_member(acme, "Ada", f"{provider.issuer}|ada")
+    company.admin.grant(acme, "Ada", "team", Role.CURATOR)
+    server, _ = pair
+    status, headers, _ = server.caller("").send("POST", "/mcp", b"{}", Authorization="")
+    assert status == 401
+    place = headers["www-authenticate"].partition('resource_metadata="')[2].rstrip('"')
+    status, body = server.get(urlsplit(place).path)
+    assert (status, json.loads(body)["authorization_servers"]) == (200, [provider.issuer])
+
+    ada = server.caller(provider.token(scope="memory:write"))
+    kept = ada.ok("remember", text="The ferry leaves at nine.")
+    # Whatever its client calls itself, the audit has the member.
+    server.caller(provider.token(scope="memory:curate")).ok("retract", grip_id=kept["grip_id"], reason="It does not.")
+    assert company.rows("acme", "SELECT what, author FROM audit") == [("retract", "t (member 2)")]
+    assert "PERMISSION_DENIED" in server.caller(provider.token(scope="memory:read")).error("remember", text="no")
+    for token in (provider.token(aud="https://other.example"), provider.token(signer("rsa-1")), provider.token(exp=1)):
+        status, headers, _ = server.caller(token).send("POST", "/mcp", b"{}")
+        assert (status, 'error="invalid_token"' in headers["www-authenticate"]) == (401, True)
+    assert server.caller(provider.token(sub="mallory")).send("POST", "/mcp", b"{}")[0] == 403
+    assert server.caller(provider.token(org="other")).send("POST", "/mcp", b"{}")[0] == 403
+
+
+def test_searches_and_events_of_a_tenant_are_limited_and_no_others(company: Team, pair: Pair) -> None:
+    ann, bob = company.member("tides", "ann", team=Role.ADMIN), company.member("calm", "bob", team=Role.ADMIN)
+    eve = company.member("first", "eve", team=Role.ADMIN)
+    for name, size in (("tides", "small"), ("calm", "small"), ("first", "large")):
+        company.admin.add_tenant(name, size)
+    server, _ = pair
+    here, there, third = (server.caller(key) for key in (ann, bob, eve))
+    for number in range(2):
+        here.ok("remember", text=f"The tide is high at {number}.")
+        here.ok("intelligent_search", query="tide")
+    assert "RESOURCE_EXHAUSTED: the limit is reached: 2 events a day" in here.error("remember", text="Once more.")
+    assert "RESOURCE_EXHAUSTED: the limit is reached: 2 searches a minute" in here.error("teleport_search", query="tide")
+    there.ok("remember", text="Nobody else is held up.")
+    there.ok("intelligent_search", query="held up")
+    third.ok("remember", text="The first.")
+    assert "1 stored events" in third.error("remember", text="The second.")
+    # What was refused was not stored.
+    assert company.rows("tides", "SELECT count(*) FROM event") == [(2,)]
+    assert company.rows("first", "SELECT count(*) FROM event") == [(1,)]
+
+
+@pytest.mark.parametrize("how", ["key", "member"])
+def test_a_revoked_key_and_a_removed_member_count_no_more_at_the_next_call_and_nothing_stays_open(
+    company: Team, pair: Pair, how: str
+) -> None:
+    key = company.member(f"left {how}", "ann", team=Role.WRITER)
+    number = company.admin.tenant(f"left {how}").tenant
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
+    for server in pair:
+        caller = server.caller(key)
+        status, headers, _ = caller.send("POST", "/mcp", hello)
+        # Without a session and without streams there is nothing that outlives a call.
+        assert (status, "mcp-session-id" in headers) == (200, False)
+        assert caller.send("GET", "/mcp")[0] == 405
+        assert caller.ask("subscriptions/listen", notifications={"toolsListChanged": True})["error"]["code"] == -32601
+        caller.ok("remember", text="Said while I was a member.")
+    if how == "key":
+        [made] = company.admin.directory.keys(number)
+        company.admin.revoke_key(number, made.key_id)
+    else:
+        company.admin.remove_member(number, "ann")
+    for server in pair:
+        for path, body in (("/mcp", hello), ("/hooks/json", b"{}"), ("/share/team/events", b"{}")):
+            status, headers, _ = server.caller(key).send("POST", path, body)
+            assert (status, 'error="invalid_token"' in headers["www-authenticate"]) == (401, True)
+        assert server.caller(key).send("GET", "/share/team/changes")[0] == 401
