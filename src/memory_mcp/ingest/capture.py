@@ -136,7 +136,7 @@ def _paths_of(draft: EventDraft) -> Iterator[str]:
 
 
 def _places(path: str, cwd: str) -> Iterator[str]:
-    """Yield the paths a word may name: itself if it has a drive, else made absolute by `cwd`, and what follows a scheme or host."""
+    """Yield the paths a word may name: itself with a drive, else made absolute by `cwd`, and what follows a scheme or host."""
     if _DRIVE.match(path):
         yield path
     elif path:
