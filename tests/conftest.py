@@ -73,6 +73,8 @@ FAMILIES = {
     "acceptance/test_kill.py::test_killed_at_any_point_the_store_goes_on_as_if_nothing_had_happened": 5,
     "acceptance/test_mistakes.py::test_a_mistake_is_answered_the_same_where_a_daemon_is_used": 5,
     "acceptance/test_topics_kill.py::test_killed_at_any_point_of_grouping_the_memory_goes_on_and_its_ids_lead_on": 2,
+    "daemon/test_backup.py::test_a_backup_that_is_killed_leaves_the_others_and_the_next_one_whole": 1,
+    "daemon/test_backup.py::test_a_restore_that_is_killed_loses_nothing_and_can_be_done_again": 1,
     "daemon/test_carry.py::test_a_merge_doubles_nothing_that_had_something_taken_out_of_it": 1,
     "daemon/test_children_killed.py::test_a_child_that_is_sent_a_signal_costs_no_more_than_its_work": 1,
     "daemon/test_children_killed.py::test_a_stop_while_children_work_or_stand_still_leaves_none_and_tells_no_traceback": 1,
