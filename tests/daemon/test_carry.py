@@ -167,7 +167,7 @@ def grips(place: Place) -> dict[str, str]:
 
 
 def test_two_memories_merged_hold_the_union_of_both(place: Place, make: Make) -> None:
-    here, there = place, make("there")
+    here, there = Inside(place.root, more=BARE), make("there")
     a_history(there)
     say(here, "own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
     say(here, "jwt", "The JWT expires one hour early.")
@@ -182,7 +182,10 @@ def test_two_memories_merged_hold_the_union_of_both(place: Place, make: Make) ->
     told = json.loads(here.ok("merge", str(there.directory), "--dry-run", "--json"))
     assert (told["new"], told["known"]) == (7, 1)
     assert len(held(here)) == 3
-    merged = json.loads(here.ok("merge", str(there.directory), "--json"))
+    # With a daemon that has the memory they are merged into.
+    place.ok("daemon", "start")
+    merged = json.loads(place.ok("merge", str(there.directory), "--json"))
+    place.stop()
     assert (merged["new"], merged["known"]) == (7, 1)
     assert merged["beside"]["pins"] == 1
     assert merged["beside"]["project names"] == 1

@@ -21,9 +21,8 @@ EVENT = json.dumps({"session_id": "s", "timestamp": 1_780_000_000_000, "role": "
 
 @pytest.fixture(scope="module")
 def tcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with Place(
-        tmp_path_factory.mktemp("tcp"), idle=60, more={**DAEMON, **NO_INDEXES, "MEMORY_MCP_SERVER__SOCKET": "false"}
-    ) as made:
+    more = DAEMON | NO_INDEXES | {"MEMORY_MCP_SERVER__SOCKET": "false"}
+    with Place(tmp_path_factory.mktemp("tcp"), idle=60, more=more) as made:
         yield made
 
 

@@ -24,7 +24,8 @@ from tests.factories import event
 from tests.waiting import until
 
 pytestmark = [needs_proc, pytest.mark.skipif(sys.platform != "linux", reason="another process is limited by prlimit")]
-PLACES = NO_INDEXES
+#: A module that is compiled while no file may grow would be left by half.
+PLACES = NO_INDEXES | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @contextmanager
