@@ -58,8 +58,8 @@ LONGEST = (
     *("acceptance/test_field_forgotten.py", "web/test_pages.py", "acceptance/test_storm.py", "daemon/test_import.py"),
     *("acceptance/test_field.py", "daemon/test_migrate.py", "daemon/test_loss.py", "acceptance/test_forget_kinds.py"),
     *("web/test_acts_in_a_browser.py", "acceptance/test_forget.py", "daemon/test_refine.py", "acceptance/test_try.py"),
-    *("acceptance/test_hook.py", "acceptance/test_summarizer.py", "daemon/test_damage.py", "daemon/test_backup.py"),
-    *("cli/test_html_export.py", "acceptance/test_hook_secrets.py", "daemon/test_carry.py", "acceptance/test_policy_table.py"),
+    *("acceptance/test_hook.py", "acceptance/test_summarizer.py", "cli/test_html_export.py", "acceptance/test_hook_secrets.py"),
+    "acceptance/test_policy_table.py",
 )
 _FIRST = ("acceptance", "daemon")
 

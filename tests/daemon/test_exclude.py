@@ -63,7 +63,8 @@ def test_what_is_excluded_is_recorded_no_more_from_then_on_by_the_daemon_that_ru
     ]
 
 
-def test_the_settings_file_keeps_everything_else_it_says(place: Place) -> None:
+def test_the_settings_file_keeps_everything_else_it_says(tmp_path: Path) -> None:
+    place = Inside(tmp_path, more=BARE)
     file = place.home / "config.toml"
     file.write_bytes(FILE.encode())
     file.chmod(0o640)
