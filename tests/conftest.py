@@ -58,8 +58,8 @@ LONGEST = (
     *("acceptance/test_field_forgotten.py", "web/test_pages.py", "acceptance/test_storm.py", "daemon/test_import.py"),
     *("acceptance/test_field.py", "daemon/test_migrate.py", "daemon/test_loss.py", "acceptance/test_forget_kinds.py"),
     *("web/test_acts_in_a_browser.py", "acceptance/test_forget.py", "daemon/test_refine.py", "acceptance/test_try.py"),
-    *("acceptance/test_hook.py", "acceptance/test_summarizer.py", "daemon/test_damage.py", "daemon/test_backup.py"),
-    *("cli/test_html_export.py", "acceptance/test_hook_secrets.py", "daemon/test_carry.py", "acceptance/test_policy_table.py"),
+    *("acceptance/test_hook.py", "acceptance/test_summarizer.py", "cli/test_html_export.py", "acceptance/test_hook_secrets.py"),
+    "acceptance/test_policy_table.py",
 )
 _FIRST = ("acceptance", "daemon")
 
@@ -73,9 +73,10 @@ FAMILIES = {
     "acceptance/test_kill.py::test_killed_at_any_point_the_store_goes_on_as_if_nothing_had_happened": 5,
     "acceptance/test_mistakes.py::test_a_mistake_is_answered_the_same_where_a_daemon_is_used": 5,
     "acceptance/test_topics_kill.py::test_killed_at_any_point_of_grouping_the_memory_goes_on_and_its_ids_lead_on": 2,
+    "daemon/test_backup.py::test_a_backup_that_is_killed_leaves_the_others_and_the_next_one_whole": 1,
+    "daemon/test_backup.py::test_a_restore_that_is_killed_loses_nothing_and_can_be_done_again": 1,
     "daemon/test_carry.py::test_a_merge_doubles_nothing_that_had_something_taken_out_of_it": 1,
     "daemon/test_children_killed.py::test_a_child_that_is_sent_a_signal_costs_no_more_than_its_work": 1,
-    "daemon/test_children_killed.py::test_a_stop_while_children_work_or_stand_still_leaves_none_and_tells_no_traceback": 1,
     "daemon/test_daemon.py::test_a_signal_ends_it_with_open_connections_and_keeps_everything": 1,
     "daemon/test_damage.py::test_a_damaged_column_costs_no_more_than_what_nothing_else_tells": 1,
     "daemon/test_damage.py::test_a_damaged_log_costs_one_write_and_every_call_is_answered": 1,

@@ -1,4 +1,7 @@
-"""A data directory, of a test or of a module, whose clients and commands share one background process."""
+"""A data directory, of a test or of a module, whose clients and commands share one background process.
+
+A module says by `PLACES` what else its places get in their environment.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +13,14 @@ from tests.daemon.places import DAEMON
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=DAEMON) as made:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path, idle=60, more=DAEMON | getattr(request.module, "PLACES", {})) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def lasting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """One for all tests of a module that leave its background process as they found it."""
-    with Place(tmp_path_factory.mktemp("lasting"), idle=600, more=DAEMON) as made:
+    with Place(tmp_path_factory.mktemp("lasting"), idle=600, more=DAEMON | getattr(request.module, "PLACES", {})) as made:
         made.ok("daemon", "start")
         yield made

@@ -21,6 +21,8 @@ from memory_mcp.failpoints import VARIABLE
 from tests.waiting import PATIENCE, until
 
 DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"}
+#: For what no index has a part in: the daemon builds none.
+NO_INDEXES = {"MEMORY_MCP_TELEPORT__ENABLED": "false", "MEMORY_MCP_TOPICS__ENABLED": "false"}
 
 needs_proc = pytest.mark.skipif(not VISIBLE, reason="processes are looked at through /proc")
 

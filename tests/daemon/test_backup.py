@@ -18,14 +18,17 @@ from memory_mcp.archive.blocks import Archive, write
 from memory_mcp.archive.frames import Block
 from memory_mcp.storage.archive import TableRows
 from memory_mcp.storage.duckdb import look_at
-from tests.daemon.inside import ALONE, Inside
-from tests.daemon.places import killed, needs_proc
+from tests.daemon.inside import BARE, Inside
+from tests.daemon.places import NO_INDEXES, killed, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
+PLACES = NO_INDEXES
 
 WRITERS = 2
+#: In the memory that most tests begin with; more than two blocks of a backup.
+EVENTS = 1100
 
 
 class Load:
@@ -84,7 +87,7 @@ def stored(directory: Path) -> list[tuple[Any, ...]]:
 
 
 def test_a_backup_under_load_restores_to_the_acknowledged_state_of_its_moment(place: Place, tmp_path: Path) -> None:
-    drill(place, tmp_path, 2)
+    drill(place, tmp_path, 1)
 
 
 @pytest.mark.slow
@@ -106,7 +109,7 @@ def drill(place: Place, tmp_path: Path, rounds: int) -> None:
     whole = stored(place.directory)
     assert len(backups(folder)) == rounds
     for number, (path, before, sent) in enumerate(bounds):
-        with Inside(tmp_path / f"other{number}", more=ALONE) as other:
+        with Inside(tmp_path / f"other{number}", more=BARE) as other:
             told = json.loads(other.ok("restore", str(path), "--json"))
             assert (told["missing"], told["kept"]) == ([], None)
             found = stored(other.directory)
@@ -149,7 +152,7 @@ def test_a_restore_keeps_clients_connected_and_what_was_there(place: Place) -> N
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data directory of a memory of some sessions with a backup, which nobody has open."""
-    with Inside(tmp_path_factory.mktemp("template"), more=ALONE) as made:
+    with Inside(tmp_path_factory.mktemp("template"), more=BARE) as made:
         lines = [
             {
                 "text": f"Statement {n} about the bridge.",
@@ -157,7 +160,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "session_id": f"s{n // 50}",
                 "timestamp": 1768212000000 + n,
             }
-            for n in range(1200)
+            for n in range(EVENTS)
         ]
         made.ok("ingest", "-", stdin="\n".join(map(json.dumps, lines)))
         made.ok("backup")
@@ -167,12 +170,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def filled(tmp_path: Path, template: Path) -> Iterator[Place]:
     """A copy of it, whose commands open it themselves."""
-    with Inside(tmp_path / "filled", more=ALONE) as made:
+    with Inside(tmp_path / "filled", more=BARE) as made:
         shutil.copytree(template, made.directory)
         yield made
 
 
-@pytest.mark.parametrize("point", ["backup.events_written", "backup.written"])
+@pytest.mark.parametrize("point", ["backup.written", "backup.events_written"])
 def test_a_backup_that_is_killed_leaves_the_others_and_the_next_one_whole(filled: Place, point: str) -> None:
     filled.ok(
         "ingest", "-", stdin=json.dumps({"text": "one more", "role": "user", "session_id": "s", "timestamp": 1768299000000})
@@ -181,12 +184,12 @@ def test_a_backup_that_is_killed_leaves_the_others_and_the_next_one_whole(filled
     for path in [b.path for b in backups(filled.directory / "backups")]:
         filled.ok("backup", str(path), "--verify")
     made = json.loads(filled.ok("backup", "--json"))
-    assert made["events"] == 1201
+    assert made["events"] == EVENTS + 1
     filled.ok("backup", "--verify")
     assert not list((filled.directory / "backups").glob(".*"))
 
 
-@pytest.mark.parametrize("point", ["restore.built", "restore.moved"])
+@pytest.mark.parametrize("point", ["restore.moved", "restore.built"])
 def test_a_restore_that_is_killed_loses_nothing_and_can_be_done_again(filled: Place, point: str) -> None:
     whole = stored(filled.directory)
     killed(filled, point, "restore", str(filled.directory / "backups"))
@@ -227,9 +230,9 @@ def test_the_last_backup_up_to_a_time_is_restored(filled: Place) -> None:
     filled.ok("ingest", "-", stdin=json.dumps({"text": "later", "role": "user", "session_id": "s", "timestamp": 1768299000000}))
     filled.ok("backup")
     told = json.loads(filled.ok("restore", str(filled.directory / "backups"), "--at", early[:19] + ".999", "--json"))
-    assert told["restored"]["events"] == 1200
+    assert told["restored"]["events"] == EVENTS
     told = json.loads(filled.ok("restore", str(filled.directory / "backups"), "--json"))
-    assert told["restored"]["events"] == 1201
+    assert told["restored"]["events"] == EVENTS + 1
     refused = filled.run("restore", str(filled.directory / "backups"), "--at", "2020-01-01")
     assert refused.returncode != 0
     assert "there is no backup from then" in refused.stderr
@@ -258,16 +261,15 @@ def test_doctor_and_stats_tell_what_backups_take(filled: Place) -> None:
     assert stats["backups"] == {"count": 1, "size_bytes": size}
 
 
-def test_a_store_that_is_restored_elsewhere_records_no_paused_project_and_takes_back_nothing_forgotten(
-    filled: Place, tmp_path: Path
-) -> None:
+def test_a_store_that_is_restored_elsewhere_records_no_paused_project_and_takes_back_nothing_forgotten(tmp_path: Path) -> None:
+    filled = Inside(tmp_path / "filled", more=BARE)
     value = "walnut-8841-harbour"
     line = {"text": f"The code is {value}.", "role": "user", "session_id": "code", "timestamp": 1768299000000}
     filled.ok("ingest", "-", stdin=json.dumps(line))
     filled.ok("pause", "--project", "github.com/acme/secret")
     filled.ok("forget", "--value", value, "--yes")
     filled.ok("backup", str(tmp_path / "usb"))
-    with Inside(tmp_path / "elsewhere", more=ALONE) as other:
+    with Inside(tmp_path / "elsewhere", more=BARE) as other:
         other.ok("restore", str(tmp_path / "usb"))
         secret = {"text": "Not to be recorded.", "role": "user", "session_id": "s", "project": "github.com/acme/secret"}
         lines = [line | {"session_id": "again"}, secret | {"timestamp": time.time_ns() // 1_000_000}]
@@ -284,7 +286,7 @@ def test_a_store_that_is_restored_elsewhere_records_no_paused_project_and_takes_
 
 
 def test_what_a_damaged_backup_lacks_comes_back_from_its_source(tmp_path: Path) -> None:
-    with Inside(tmp_path / "place", more=ALONE) as place:
+    with Inside(tmp_path / "place", more=BARE) as place:
         source = tmp_path / "all.jsonl"
         told = [{"text": f"Line {n}.", "role": "user", "session_id": "s", "timestamp": 1768212000000 + n} for n in range(900)]
         source.write_text("".join(json.dumps(t) + "\n" for t in told))
@@ -300,7 +302,7 @@ def test_what_a_damaged_backup_lacks_comes_back_from_its_source(tmp_path: Path) 
         place.ok("import", "jsonl", str(source))
         assert {row[1] for row in stored(place.directory)} == {row[1] for row in whole}
         # Another memory that takes such a backup in says what it could not read.
-        with Inside(tmp_path / "other", more=ALONE) as other:
+        with Inside(tmp_path / "other", more=BARE) as other:
             done = other.run("merge", str(place.directory / "backups"), "--json")
             [missing] = json.loads(done.stdout)["missing"]
             assert done.returncode == 1

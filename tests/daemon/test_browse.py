@@ -19,11 +19,12 @@ import pytest
 from bench.place import Place
 from memory_mcp.client import link
 from memory_mcp.requests.registry import REQUESTS, WRITING
-from tests.daemon.places import needs_proc, said
+from tests.daemon.places import NO_INDEXES, needs_proc, said
 from tests.interaction.test_tool_list import SNAPSHOT, WRITES
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
+PLACES = NO_INDEXES
 
 DECIDED = "We decided to keep the retry queue in Postgres."
 

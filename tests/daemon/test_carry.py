@@ -2,20 +2,25 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from mcp import Client
 
 from bench.place import Place
+from memory_mcp.app import App
+from memory_mcp.config import Settings
+from memory_mcp.indexes.settings import TeleportSettings
+from memory_mcp.requests.registry import REQUESTS, respond
+from memory_mcp.requests.scope import Caller
+from memory_mcp.storage.settings import StorageSettings
 from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import DAEMON, needs_proc
-from tests.daemon.test_pump import talk
+from tests.daemon.places import NO_INDEXES, needs_proc
 
 pytestmark = needs_proc
+PLACES = NO_INDEXES
 
 #: Texts that would end what they stand in, if that were told by them.
 NASTY = (
@@ -32,14 +37,6 @@ Make = Callable[[str], Place]
 def make(tmp_path: Path) -> Make:
     """Places by name, whose commands open the memory themselves."""
     return lambda name: Inside(tmp_path / name, more=BARE)
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[Place, Place]]:
-    """Two places, each with a daemon of its own."""
-    more = DAEMON | {"MEMORY_MCP_TELEPORT__ENABLED": "false"}
-    with Place(tmp_path / "here", idle=60, more=more) as here, Place(tmp_path / "there", idle=60, more=more) as there:
-        yield here, there
 
 
 def say(place: Place, session: str, *texts: str, day: str = "2026-01-30", project: str = "github.com/acme/harbour") -> None:
@@ -169,26 +166,26 @@ def grips(place: Place) -> dict[str, str]:
     return found
 
 
-def test_two_memories_merged_hold_the_union_of_both(served: tuple[Place, Place]) -> None:
-    here, there = served
+def test_two_memories_merged_hold_the_union_of_both(place: Place, make: Make) -> None:
+    here, there = Inside(place.root, more=BARE), make("there")
     a_history(there)
     say(here, "own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
     say(here, "jwt", "The JWT expires one hour early.")
     [day] = [d["node_id"] for d in json.loads(there.ok("timeline", "--json", "--all"))["days"] if "01-30" in d["node_id"]]
-
-    async def pin(client: Client) -> None:
-        assert not (await client.call_tool("pin", {"id": day})).is_error
-
-    talk(there, pin)
+    app = App(Settings(storage=StorageSettings(str(there.directory), "UTC"), teleport=TeleportSettings(enabled=False)))
+    respond(app, REQUESTS["pin"].request(day), Caller())
+    app.close()
     there.ok("project", "alias", "github.com/acme/shop", "github.com/acme/harbour")
     quoted = grips(there)
     both = held(here) | held(there)
     assert quoted
-    there.ok("daemon", "stop")
     told = json.loads(here.ok("merge", str(there.directory), "--dry-run", "--json"))
     assert (told["new"], told["known"]) == (7, 1)
     assert len(held(here)) == 3
-    merged = json.loads(here.ok("merge", str(there.directory), "--json"))
+    # With a daemon that has the memory they are merged into.
+    place.ok("daemon", "start")
+    merged = json.loads(place.ok("merge", str(there.directory), "--json"))
+    place.stop()
     assert (merged["new"], merged["known"]) == (7, 1)
     assert merged["beside"]["pins"] == 1
     assert merged["beside"]["project names"] == 1

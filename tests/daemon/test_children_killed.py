@@ -126,6 +126,8 @@ def as_from_a_terminal() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
+# In the short form: an importer that is interrupted, test_import.py; a child that stands still, test_children.py.
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_a_stop_while_children_work_or_stand_still_leaves_none_and_tells_no_traceback(
     place: Place, tmp_path: Path, sent: str

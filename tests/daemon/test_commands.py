@@ -1,5 +1,6 @@
 """Commands while the daemon has the store: the same words as without it, at once, and imports beside connected clients."""
 
+import copy
 import json
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 from bench.place import Place
 from tests.daemon.inside import ALONE, Done, run_inside
-from tests.daemon.places import DAEMON, look, needs_proc
+from tests.daemon.places import DAEMON, NO_INDEXES, look, needs_proc
 from tests.waiting import PATIENCE, until
 
 #: Every command that reads, in text and in JSON, and some that are asked wrongly.
@@ -33,6 +34,7 @@ ASKED = (
 )
 
 pytestmark = needs_proc
+PLACES = NO_INDEXES
 
 
 def lines(count: int, session: str = "s") -> str:
@@ -51,9 +53,10 @@ def lines(count: int, session: str = "s") -> str:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A filled memory with its daemon running, for tests that only read."""
-    with Place(tmp_path_factory.mktemp("shared"), idle=60, more=DAEMON) as made:
+def shared(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A filled memory with its daemon running, for tests that only read; in the long form with indexes."""
+    more = DAEMON if request.config.getoption("--slow") else DAEMON | NO_INDEXES
+    with Place(tmp_path_factory.mktemp("shared"), idle=60, more=more) as made:
         made.ok("ingest", "-", stdin=lines(240))
         yield made
 
@@ -101,7 +104,8 @@ def test_a_question_to_a_running_daemon_loads_no_engine(shared: Place) -> None:
     assert json.loads(done.stderr) == []
 
 
-def test_the_callers_directory_decides_the_scope_of_a_forwarded_search(place: Place, tmp_path: Path) -> None:
+def test_the_callers_directory_decides_the_scope_of_a_forwarded_search(shared: Place, tmp_path: Path) -> None:
+    place = copy.copy(shared)
     here = tmp_path / "here"
     here.mkdir()
     said = {"session_id": "a", "timestamp": 1_767_225_600_000, "role": "user", "text": "The otter sleeps.", "project": str(here)}
@@ -138,9 +142,9 @@ def test_a_stopped_command_leaves_the_daemon_answering(shared: Place) -> None:
 
 def test_an_import_goes_through_the_daemon_and_ends_filed(place: Place) -> None:
     source = place.home / "events.jsonl"
-    source.write_text(lines(900))
+    source.write_text(lines(300))
     told: dict[str, Any] = json.loads(place.ok("import", "jsonl", str(source), "--json"))
-    assert (told["new"], told["known"], told["built"]["events"]) == (900, 0, 900)
+    assert (told["new"], told["known"], told["built"]["events"]) == (300, 0, 300)
     status = place.status()
     assert status["queues"]["events_to_file"] == 0
     assert place.owners() == {status["pid"]}
@@ -178,6 +182,8 @@ def test_what_is_private_is_not_reached_over_the_protocol(shared: Place) -> None
     assert shared.status()["running"] is True
 
 
+# In the short form: a new zone, cli/test_admin.py; a command that ends with another daemon, test_embedder.py.
+@pytest.mark.slow
 def test_moving_the_days_to_another_zone_gives_the_clients_a_daemon_that_knows(place: Place) -> None:
     place.ok("ingest", "-", stdin=lines(60))
     before = place.status()["pid"]

@@ -1,4 +1,4 @@
-"""A newer statement contradicts an older one: through the installed command and a client on a pipe, among 1,200 events."""
+"""A newer statement contradicts an older one: through the installed command and a client on a pipe, among hundreds of events."""
 
 import json
 from collections.abc import Iterator
@@ -10,11 +10,13 @@ import pytest
 from bench.corpus import events
 from bench.place import Place
 from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import call, copied, needs_proc, said
+from tests.daemon.places import call, copied, needs_proc
 
 pytestmark = needs_proc
 
 SHOP, OTHER = "github.com/acme/shop", "github.com/acme/other"
+#: Projects of tests that say something of what is stored in them.
+TAKEN, GONE, PERSON = "github.com/acme/taken", "github.com/acme/gone", "github.com/acme/person"
 FULL = ("serve", "--profile", "full")
 OLD, NEW = "We decided to use Postgres for the orders ledger.", "We decided to use MySQL for the orders ledger."
 OLD_ZH, NEW_ZH = "我们决定使用红隼作为包裹队列。", "我们决定改用苍鹭作为包裹队列。"
@@ -32,27 +34,26 @@ def line(text: str, day: int, project: str = SHOP, role: str = "user", hour: int
 
 
 @pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1,200 events of other things, two pairs of statements that contradict each other, and pairs that both hold."""
+def origin(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Events of other things, 1,200 in the long form; pairs that contradict each other, and pairs that both hold."""
     made = Inside(tmp_path_factory.mktemp("origin"), more=BARE)
-    made.ok("ingest", "-", stdin="".join(json.dumps(e) + "\n" for e in events(1200, mean_bytes=120)))
+    made.ok(
+        "ingest",
+        "-",
+        stdin="".join(json.dumps(e) + "\n" for e in events(1200 if request.config.getoption("--slow") else 300, mean_bytes=120)),
+    )
     older = (line(OLD, 5), line(OLD_ZH, 6), line(ALPHA, 7), line(OLD, 8, OTHER))
     newer = (line(NEW, 12), line(NEW_ZH, 13), line(BETA, 14), line(LATER, 15), line(LATER_ZH, 16))
-    made.ok("ingest", "-", stdin="".join(older + newer))
+    own = [line(text, day, project) for project in (TAKEN, GONE) for text, day in ((OLD, 4), (NEW, 12))]
+    own += [line(OLD, 4, PERSON), line(NEW, 12, PERSON, "assistant"), line(NEW, 13, PERSON, "tool")]
+    made.ok("ingest", "-", stdin="".join([*older, *newer, *own]))
     return made.directory
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
-    """For tests that change nothing."""
+    """For tests that change nothing but a project of their own."""
     with copied(origin, tmp_path_factory.mktemp("filled"), idle=600) as made:
-        yield made
-
-
-@pytest.fixture
-def changed(tmp_path: Path, origin: Path) -> Iterator[Place]:
-    """For a test that says something of it to a daemon that goes on."""
-    with copied(origin, tmp_path) as made:
         yield made
 
 
@@ -78,7 +79,7 @@ def test_what_a_newer_statement_contradicts_is_marked_and_stands_behind_it(fille
             assert older["superseded_by"] == newer["grip_ids"][0]
             assert older["why_superseded"] == OTHERWISE
             assert "superseded_by" not in newer
-    assert not json.loads(filled.ok("admin", "audit", "--json"))["acts"]
+    assert SHOP not in {act["project"] for act in json.loads(filled.ok("admin", "audit", "--json"))["acts"]}
 
 
 def test_what_was_decided_last_comes_first_and_what_holds_no_more_behind_it(filled: Place) -> None:
@@ -107,27 +108,26 @@ def test_pages_and_opened_quotations_tell_it(filled: Place) -> None:
     assert (opened["superseded_by"], opened["why_superseded"]) == (old["superseded_by"], OTHERWISE)
 
 
-def test_what_a_person_or_an_agent_says_of_a_statement_counts_alone(changed: Place) -> None:
-    old = found(changed, "orders ledger postgres")[OLD]["grip_ids"][0]
-    new = found(changed, "orders ledger postgres")[NEW]["grip_ids"][0]
+def test_what_a_person_or_an_agent_says_of_a_statement_counts_alone(filled: Place) -> None:
+    old = found(filled, "orders ledger postgres", TAKEN)[OLD]["grip_ids"][0]
+    new = found(filled, "orders ledger postgres", TAKEN)[NEW]["grip_ids"][0]
     # The newer is taken back: what it contradicted holds again.
-    changed.ok("retract", new, "--reason", "never agreed")
-    assert "superseded_by" not in found(changed, "orders ledger postgres")[OLD]
-    done = json.loads(changed.ok("correct", old, "The orders ledger is a wheelbarrow.", "--reason", "said so", "--json"))
-    again = found(changed, "orders ledger postgres")[OLD]
+    filled.ok("retract", new, "--reason", "never agreed")
+    assert "superseded_by" not in found(filled, "orders ledger postgres", TAKEN)[OLD]
+    done = json.loads(filled.ok("correct", old, "The orders ledger is a wheelbarrow.", "--reason", "said so", "--json"))
+    again = found(filled, "orders ledger postgres", TAKEN)[OLD]
     assert (again["superseded_by"], again["why_superseded"]) == (done["grip_id"], "said so")
 
 
-def test_a_statement_of_a_person_is_not_marked_by_an_agents_and_one_of_a_tool_marks_nothing(place: Place) -> None:
-    place.ok("ingest", "-", stdin=said(SHOP, OLD, 9) + line(NEW, 12, role="assistant") + line(NEW, 13, role="tool"))
-    assert "superseded_by" not in found(place, "orders ledger postgres")[OLD]
+def test_a_statement_of_a_person_is_not_marked_by_an_agents_and_one_of_a_tool_marks_nothing(filled: Place) -> None:
+    assert "superseded_by" not in found(filled, "orders ledger postgres", PERSON)[OLD]
     # What the person says later marks both.
-    place.ok("ingest", "-", stdin=line("We decided to use Sqlite for the orders ledger.", 14))
-    results = found(place, "orders ledger postgres mysql sqlite")
+    filled.ok("ingest", "-", stdin=line("We decided to use Sqlite for the orders ledger.", 14, PERSON))
+    results = found(filled, "orders ledger postgres mysql sqlite", PERSON)
     assert results[OLD]["superseded_by"] == results[NEW]["superseded_by"]
 
 
-def test_a_mark_goes_with_what_made_it(changed: Place) -> None:
-    assert "superseded_by" in found(changed, "orders ledger postgres")[OLD]
-    changed.ok("forget", "--session", f"{SHOP}-12", "--yes")
-    assert "superseded_by" not in found(changed, "orders ledger postgres")[OLD]
+def test_a_mark_goes_with_what_made_it(filled: Place) -> None:
+    assert "superseded_by" in found(filled, "orders ledger postgres", GONE)[OLD]
+    filled.ok("forget", "--session", f"{GONE}-12", "--yes")
+    assert "superseded_by" not in found(filled, "orders ledger postgres", GONE)[OLD]

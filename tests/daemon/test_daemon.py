@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from memory_mcp.client import link
 from memory_mcp.client.door import connect
 from memory_mcp.storage.lock import file_system_of
 from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import DAEMON, look, needs_proc
+from tests.daemon.places import DAEMON, NO_INDEXES, look, needs_proc
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
+PLACES = NO_INDEXES
 
 
 def start(place: Place) -> int:
@@ -37,7 +39,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_start_status_restart_and_stop_say_what_is_so(place: Place) -> None:
+def test_start_status_restart_and_stop_say_what_is_so_and_other_settings_are_noticed_until_then(place: Place) -> None:
     assert place.status() == {"running": False, "data_dir": str(place.directory), "missing": ""}
     assert place.ok("daemon", "stop") == "It did not run.\n"
     pid = start(place)
@@ -51,9 +53,16 @@ def test_start_status_restart_and_stop_say_what_is_so(place: Place) -> None:
     assert "ends 60 s after its last client" in text
     assert f"process {pid}, " in text
     assert "clients: 0" in text
+    place.settings["MEMORY_MCP_RETRIEVAL__TOKEN_FACTOR"] = "0.7"
+    done = place.run("search", "anything")
+    assert done.returncode == 0
+    assert "started with other settings (retrieval.token_factor)" in done.stderr
+    assert "memory-mcp daemon restart" in done.stderr
     again = json.loads(place.ok("daemon", "restart", "--json"))["pid"]
     assert again != pid
     assert gone(pid)
+    done = place.run("search", "anything")
+    assert (done.returncode, "other settings" in done.stderr) == (0, False)
     assert place.ok("daemon", "stop") == f"Stopped (process {again}).\n"
     assert gone(again)
     # A child that was still loading notices the end of its parent when it has loaded.
@@ -61,18 +70,36 @@ def test_start_status_restart_and_stop_say_what_is_so(place: Place) -> None:
     assert not (place.directory / "daemon.sock").exists()
 
 
-def test_a_second_daemon_is_refused_and_says_who_is_the_first(place: Place) -> None:
-    pid = start(place)
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """For tests that leave its daemon as it is, which was started where files are named as the modules it needs."""
+    with Place(tmp_path_factory.mktemp("running"), idle=600, more=DAEMON | NO_INDEXES) as made:
+        for name in ("json", "duckdb", "mcp", "anyio"):
+            (made.home / f"{name}.py").write_text("raise SystemExit('the wrong module')")
+        made.ok("search", "x")
+        yield made
+
+
+def test_a_modules_name_in_the_callers_directory_shadows_nothing(running: Place) -> None:
+    assert look(running)["running"] is True
+
+
+def test_a_second_daemon_is_refused_and_says_who_is_the_first(running: Place) -> None:
+    place, pid = running, look(running)["pid"]
     # The first is told to be no daemon, so that the second does not wait for its end.
     note = place.directory / "owner.json"
-    note.write_text(note.read_text().replace('"kind": "daemon"', '"kind": "alone"'))
+    told = note.read_text()
+    note.write_text(told.replace('"kind": "daemon"', '"kind": "alone"'))
     second = place.run("daemon", "run")
+    note.write_text(told)
     assert second.returncode == 3
     assert second.stderr.startswith("LOCKED: ")
     assert f"(process {pid})" in second.stderr
     assert look(place)["pid"] == pid
 
 
+# In the short form: a daemon of an older version makes way for one that waits for its end.
+@pytest.mark.slow
 def test_a_daemon_waits_for_the_one_that_is_ending(place: Place) -> None:
     first = start(place)
     second = subprocess.Popen([*place.command, "daemon", "run"], env=place.environment(), cwd=place.home, stderr=subprocess.PIPE)
@@ -110,8 +137,15 @@ def test_a_signal_ends_it_with_open_connections_and_keeps_everything(place: Plac
     assert alone.run("admin", "check").returncode == 0
 
 
-def test_a_killed_daemons_socket_and_lock_are_taken_over(place: Place) -> None:
+def test_a_socket_and_a_lock_that_nobody_has_any_more_are_taken_over_and_a_file_in_their_place_is_not(place: Place) -> None:
+    place.directory.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(place.directory / "daemon.sock"))
+    (place.directory / "daemon.log").write_bytes(b"x" * 1_200_000 + b"\n")
     first = start(place)
+    # The log is rotated and never grows without end.
+    assert (place.directory / "daemon.log.1").stat().st_size > 1_000_000
+    assert (place.directory / "daemon.log").stat().st_size < 10_000
     os.kill(first, signal.SIGKILL)
     until(lambda: gone(first))
     assert (place.directory / "daemon.sock").is_socket()
@@ -119,13 +153,6 @@ def test_a_killed_daemons_socket_and_lock_are_taken_over(place: Place) -> None:
     second = start(place)
     assert second != first
     assert look(place)["pid"] == second
-
-
-def test_a_socket_that_nobody_ever_listened_on_is_replaced_and_a_file_in_its_place_is_not(place: Place) -> None:
-    place.directory.mkdir(mode=0o700)
-    with socket.socket(socket.AF_UNIX) as stale:
-        stale.bind(str(place.directory / "daemon.sock"))
-    assert start(place)
     place.ok("daemon", "stop")
     (place.directory / "daemon.sock").write_text("somebody's file")
     refused = place.run("daemon", "start")
@@ -134,18 +161,7 @@ def test_a_socket_that_nobody_ever_listened_on_is_replaced_and_a_file_in_its_pla
     assert (place.directory / "daemon.sock").read_text() == "somebody's file"
 
 
-def test_it_ends_when_nobody_needs_it_and_not_before(tmp_path: Path) -> None:
-    with Place(tmp_path, idle=1, more=DAEMON) as place:
-        pid = start(place)
-        line = link.reach(link.Wanted(str(place.directory)), "mcp", start=False)
-        time.sleep(2.5)
-        assert not gone(pid)
-        line.close()
-        until(lambda: gone(pid))
-        assert "idle for 1 s" in (place.directory / "daemon.log").read_text()
-
-
-def test_a_daemon_whose_directory_is_taken_away_ends_and_writes_nothing(place: Place) -> None:
+def test_a_daemon_whose_directory_is_taken_away_ends_and_writes_nothing(place: Place, request: pytest.FixtureRequest) -> None:
     first = start(place)
     place.ok("ingest", "-", stdin='{"session_id": "s", "timestamp": 1767225600000, "role": "user", "text": "Moved aside."}\n')
     aside = place.root / "aside"
@@ -153,26 +169,19 @@ def test_a_daemon_whose_directory_is_taken_away_ends_and_writes_nothing(place: P
     until(lambda: gone(first))
     assert not place.directory.exists()
     assert "taken away" in (aside / "daemon.log").read_text()
-    second = start(place)
-    assert second != first
+    if request.config.getoption("--slow"):
+        assert start(place) != first
     assert "Moved aside." in Inside(place.root, more=BARE).ok("query", "events", "--data-dir", str(aside))
 
 
-def test_everything_in_the_data_directory_and_the_socket_are_for_this_user_alone(place: Place) -> None:
+def test_everything_in_the_data_directory_and_the_socket_are_for_this_user_alone(running: Place) -> None:
+    place = running
     place.ok("ingest", "-", stdin='{"session_id": "s", "timestamp": 1767225600000, "role": "user", "text": "Private."}\n')
     assert (place.directory / "memory.duckdb.wal").exists()
     assert place.directory.stat().st_mode & 0o777 == 0o700
     assert Path(paths.socket_path(str(place.directory))).stat().st_mode & 0o777 == 0o600
     loose = {p.name: oct(p.stat().st_mode & 0o777) for p in place.directory.iterdir() if p.stat().st_mode & 0o077}
     assert loose == {}
-
-
-def test_the_log_is_rotated_and_never_grows_without_end(place: Place) -> None:
-    place.directory.mkdir(mode=0o700)
-    (place.directory / "daemon.log").write_bytes(b"x" * 1_200_000 + b"\n")
-    start(place)
-    assert (place.directory / "daemon.log.1").stat().st_size > 1_000_000
-    assert (place.directory / "daemon.log").stat().st_size < 10_000
 
 
 def test_settings_that_cannot_be_used_are_said_by_every_command(place: Place) -> None:
@@ -182,18 +191,6 @@ def test_settings_that_cannot_be_used_are_said_by_every_command(place: Place) ->
         assert done.returncode == 2, done.stderr
         assert "unknown setting: server.profil" in done.stderr
         assert "server.profile" in done.stderr
-
-
-def test_other_settings_than_the_daemons_are_noticed_and_a_restart_applies_them(place: Place) -> None:
-    start(place)
-    place.settings["MEMORY_MCP_RETRIEVAL__TOKEN_FACTOR"] = "0.7"
-    done = place.run("search", "anything")
-    assert done.returncode == 0
-    assert "started with other settings (retrieval.token_factor)" in done.stderr
-    assert "memory-mcp daemon restart" in done.stderr
-    place.ok("daemon", "restart")
-    done = place.run("search", "anything")
-    assert (done.returncode, "other settings" in done.stderr) == (0, False)
 
 
 def test_a_daemon_of_an_older_version_makes_way(place: Place) -> None:
@@ -224,16 +221,6 @@ def _pid_unchecked(place: Place) -> int:
     return int(line.about["pid"])
 
 
-def test_a_modules_name_in_the_callers_directory_shadows_nothing(place: Place, tmp_path: Path) -> None:
-    trap = tmp_path / "project"
-    trap.mkdir()
-    for name in ("json", "duckdb", "mcp", "anyio"):
-        (trap / f"{name}.py").write_text("raise SystemExit('the wrong module')")
-    place.home = trap
-    place.ok("search", "x")
-    assert look(place)["running"] is True
-
-
 def test_the_kind_of_file_system_is_read_from_the_mounts() -> None:
     mounts = [
         "22 1 0:20 / / rw - ext4 /dev/sda1 rw",
@@ -258,12 +245,10 @@ def test_a_data_directory_on_another_machine_is_refused(tmp_path: Path, monkeypa
         lock.DirectoryLock(tmp_path / "data")
 
 
-def test_a_daemon_that_nobody_needs_gives_back_room_before_it_ends(tmp_path: Path) -> None:
-    with Place(tmp_path, idle=1, more=DAEMON) as place:
+def test_it_ends_when_nobody_needs_it_and_not_before_and_gives_back_room(tmp_path: Path) -> None:
+    with Place(tmp_path, idle=1, more=DAEMON | NO_INDEXES) as place:
         file = place.directory / "memory.duckdb"
-        pid = start(place)
-        assert place.ok("daemon", "stop")
-        until(lambda: gone(pid))
+        Inside(tmp_path, more=BARE).ok("query", "root")
         with duckdb.connect(str(file)) as con:
             con.execute("CREATE TABLE gone AS SELECT md5(i::VARCHAR) || md5((i + 1)::VARCHAR) AS text FROM range(500000) r(i)")
             con.execute("CHECKPOINT")
@@ -273,7 +258,11 @@ def test_a_daemon_that_nobody_needs_gives_back_room_before_it_ends(tmp_path: Pat
             con.execute("DROP TABLE gone")
         assert file.stat().st_size > 16_000_000
         pid = start(place)
+        line = link.reach(link.Wanted(str(place.directory)), "mcp", start=False)
         place.ok("query", "root")
+        time.sleep(2.5)
+        assert not gone(pid)
+        line.close()
         until(lambda: gone(pid))
         assert "idle for 1 s" in (place.directory / "daemon.log").read_text()
         assert file.stat().st_size < 8_000_000

@@ -12,22 +12,36 @@ import pytest
 from bench.place import Place
 from memory_mcp import paths
 from memory_mcp.client import door
-from tests.daemon.places import DAEMON, look, needs_proc
+from tests.daemon.places import DAEMON, NO_INDEXES, look, needs_proc
 
 pytestmark = needs_proc
 
 EVENT = json.dumps({"session_id": "s", "timestamp": 1_780_000_000_000, "role": "user", "text": "the harbour is closed"})
 
 
-@pytest.fixture
-def tcp(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more={**DAEMON, "MEMORY_MCP_SERVER__SOCKET": "false"}) as made:
+@pytest.fixture(scope="module")
+def tcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    more = DAEMON | NO_INDEXES | {"MEMORY_MCP_SERVER__SOCKET": "false"}
+    with Place(tmp_path_factory.mktemp("tcp"), idle=60, more=more) as made:
         yield made
 
 
 def told(place: Place) -> tuple[Path, dict[str, object]]:
     file = Path(paths.door_file(str(place.directory)))
     return file, json.loads(file.read_text())
+
+
+def test_who_does_not_know_the_secret_hears_nothing(tcp: Place) -> None:
+    tcp.ok("ingest", "-", stdin=EVENT)
+    _, found = told(tcp)
+    with socket.create_connection(("127.0.0.1", int(str(found["port"])))) as stranger:
+        stranger.sendall(b'{"nonce": "0"}\n{"proof": "0"}\n{"memory-mcp": "1", "kind": "rpc"}\n')
+        stranger.settimeout(30)
+        heard = b""
+        while got := stranger.recv(1000):
+            heard += got
+    assert set(json.loads(heard)) == {"nonce", "proof"}
+    assert str(found["secret"]) not in heard.decode()
 
 
 def test_commands_and_clients_reach_the_daemon_over_tcp(tcp: Place) -> None:
@@ -45,19 +59,6 @@ def test_commands_and_clients_reach_the_daemon_over_tcp(tcp: Place) -> None:
     tcp.ok("daemon", "stop")
     assert status["pid"] not in tcp.processes()
     assert not file.exists()
-
-
-def test_who_does_not_know_the_secret_hears_nothing(tcp: Place) -> None:
-    tcp.ok("ingest", "-", stdin=EVENT)
-    _, found = told(tcp)
-    with socket.create_connection(("127.0.0.1", int(str(found["port"])))) as stranger:
-        stranger.sendall(b'{"nonce": "0"}\n{"proof": "0"}\n{"memory-mcp": "1", "kind": "rpc"}\n')
-        stranger.settimeout(30)
-        heard = b""
-        while got := stranger.recv(1000):
-            heard += got
-    assert set(json.loads(heard)) == {"nonce", "proof"}
-    assert str(found["secret"]) not in heard.decode()
 
 
 def test_nothing_is_said_to_a_stranger_on_the_port(tmp_path: Path) -> None:

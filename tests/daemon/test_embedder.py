@@ -25,7 +25,7 @@ QUERY = "the retry queue has no idempotency key"
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     with Place(tmp_path, idle=60, more=DAEMON) as made:
-        made.ok("ingest", "-", stdin="".join(_line(draft) for draft in a_small_history(2)))
+        made.ok("ingest", "-", stdin="".join(_line(draft) for draft in a_small_history(1)))
         yield made
 
 
@@ -74,7 +74,7 @@ def test_a_fresh_memory_has_the_hybrid_tier_and_another_model_is_taken_up_unnoti
                 unhealthy.append(seen)
             answer = await call(client, "vector_teleport", query=QUERY, scope="all", limit=3)
             assert "idempotency" in answer["results"][0]["quote"]
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
         second = await switched
         assert second["digest"] != first["digest"]
         assert second["documents"] == first["documents"] > 0

@@ -8,13 +8,14 @@ import pytest
 
 from bench.place import Place, end
 from memory_mcp.client import door
-from tests.daemon.places import look, needs_proc
+from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_commands import lines
 from tests.daemon.test_lines import Raw, message
 from tests.interaction.test_stdio import MODERN
 from tests.waiting import until
 
 pytestmark = [needs_proc, pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")]
+PLACES = NO_INDEXES
 
 
 def found_again(place: Place, pid: int, session: str) -> None:
@@ -39,6 +40,8 @@ def test_a_daemon_is_found_again_whose_socket_was_deleted_or_replaced_by_a_link(
     assert (tmp_path / "outside").read_text() == "somebody else's"
 
 
+# In the short form: client/test_relay.py, which greets so; test_pump.py kills a daemon between two calls.
+@pytest.mark.slow
 def test_a_client_that_greeted_twice_is_understood_by_the_next_daemon(place: Place) -> None:
     """Its first greeting took so long that it tried the older one too, which the connection refused."""
     client = Raw(place, greets=False)
