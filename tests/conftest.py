@@ -94,7 +94,7 @@ FAMILIES = {
     "derive/test_derivation.py::test_a_run_ends_while_somebody_goes_on_writing": 2,
     "derive/test_derivation.py::test_only_the_levels_asked_for_are_brought_up_to_date": 2,
     "derive/test_rebuild.py::test_in_another_zone_days_move_and_every_old_id_still_leads_to_its_segment": 1,
-    "derive/test_rebuild.py::test_what_was_broken_is_put_right": 3,
+    "derive/test_rebuild.py::test_what_was_broken_is_put_right": 4,
     "forgetting/test_act.py::test_what_is_left_equals_a_memory_that_never_had_it": 6,
     "indexes/test_generation.py::test_any_damage_to_any_file_is_a_status_and_never_an_exception": 3,
     "indexes/test_generation.py::test_nonsense_under_a_checksum_that_holds_is_a_status_too": 3,

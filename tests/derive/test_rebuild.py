@@ -76,10 +76,10 @@ ALONE = {
     "children unlisted": ["DELETE FROM node_parent"],
     "windows wrong": ["UPDATE node SET start_ms = start_ms - 1 WHERE level = 'day'"],
 }
-#: First those of which no two meet in one row, at once; the short form has these and one in all nodes.
+#: First those of which none is put right by what another asks for, at once; the short form has these and the first alone.
 _AT_ONCE = (
     ("one title overwritten", "a segment's summary overwritten", "months gone", "windows wrong", "cut counts wrong"),
-    ("bullets gone", "terms gone", "frequencies gone", "children unlisted"),
+    ("terms gone", "frequencies gone", "children unlisted"),
     ("counts wrong",),
 )
 SABOTAGE = {", ".join(names): [s for name in names for s in ALONE[name]] for names in _AT_ONCE} | ALONE
