@@ -253,18 +253,6 @@ def test_a_child_that_dies_costs_a_try_and_nothing_else(
     same(keeper.index, from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch"), QUERIES)
 
 
-# In the short form: the test above, of one that died once.
-@pytest.mark.slow
-def test_a_child_that_died_is_told_in_words(kept: App, monkeypatch: pytest.MonkeyPatch, time_stands: FakeClock) -> None:
-    keeper = kept.accelerators.keeper("bm25")
-    monkeypatch.setattr(build, "Child", Mortal)
-    monkeypatch.setattr(build, "_FEW", 0)
-    for _ in range(5):
-        time_stands.advance(LONGEST_WAIT)
-        healed(keeper)
-        assert keeper.status().last_error
-
-
 @requirement("bm25:FR-06.3", "bm25:FR-06.2")
 def test_while_a_build_says_how_many_documents_it_has_taken_in_the_old_generation_serves_and_a_second_is_refused(
     kept: App, keeper: Keeper
