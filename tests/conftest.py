@@ -1,9 +1,10 @@
 """What every part of the tree shares; kept light, because each folder that needs more has a conftest of its own."""
 
+import gc
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ pytest.register_assert_rewrite("tests.storage.suite", "tests.indexes.helpers")
 
 #: Tenants of the database that tests share.
 _TENANTS = itertools.count(1)
+_HERE = str(Path(__file__).parent)
 LONG_FORM = "a long form: run with --slow"
 
 # The same examples in every run: a failure on one machine is a failure on all. `--slow` looks further.
@@ -90,33 +92,61 @@ FAMILIES = {
     "daemon/test_pump.py::test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls": 1,
     "daemon/test_pump.py::test_a_write_in_flight_when_the_daemon_dies_is_applied_once": 2,
     "daemon/test_tiers.py::test_a_start_with_a_damaged_or_missing_index_never_fails_and_waits_for_none": 1,
-    "forgetting/test_act.py::test_what_is_left_equals_a_memory_that_never_had_it": 10,
-    "indexes/topics/test_keeper.py::test_damage_met_at_the_start_is_never_believed": 8,
-    "indexes/topics/test_keeper.py::test_damage_under_a_running_process_is_noticed_told_and_healed_by_the_next_grouping": 8,
-    "ingest/test_importers.py::test_memory_stays_flat_over_a_large_file": 3,
+    "derive/test_derivation.py::test_a_run_ends_while_somebody_goes_on_writing": 2,
+    "derive/test_derivation.py::test_only_the_levels_asked_for_are_brought_up_to_date": 2,
+    "derive/test_rebuild.py::test_in_another_zone_days_move_and_every_old_id_still_leads_to_its_segment": 1,
+    "derive/test_rebuild.py::test_what_was_broken_is_put_right": 4,
+    "forgetting/test_act.py::test_what_is_left_equals_a_memory_that_never_had_it": 6,
+    "indexes/test_generation.py::test_any_damage_to_any_file_is_a_status_and_never_an_exception": 3,
+    "indexes/test_generation.py::test_nonsense_under_a_checksum_that_holds_is_a_status_too": 3,
+    "indexes/test_generation.py::test_without_stamps_every_file_is_verified_again": 2,
+    "indexes/test_keeper.py::test_a_failed_commit_is_logged_counted_told_and_tried_again_later_each_time": 2,
+    "indexes/test_shown.py::test_a_scan_reads_the_segments_that_hold_the_whole_words": 3,
+    "indexes/topics/test_keeper.py::test_damage_met_at_the_start_is_never_believed": 1,
+    "indexes/topics/test_keeper.py::test_damage_under_a_running_process_is_noticed_told_and_healed_by_the_next_grouping": 2,
+    "ingest/test_chats_of_others.py::test_memory_holds_a_conversation_and_never_the_export": 2,
+    "ingest/test_claude_code.py::test_long_odd_texts_are_unwrapped_in_time": 5,
+    "ingest/test_importers.py::test_memory_stays_flat_over_a_large_file": 2,
     "ingest/test_redact.py::test_four_megabytes_are_redacted_to_their_end": 1,
-    "ingest/test_redact.py::test_time_grows_with_the_text_only": 6,
+    "ingest/test_redact.py::test_time_grows_with_the_text_only": 4,
     "interaction/test_promises.py::test_twelve_pages_beside_a_writer_repeat_and_lose_nothing": 1,
     "interaction/test_themes.py::test_switched_off_everything_but_the_themes_is_as_with_them": 4,
     "jobs/test_improve_summaries.py::test_a_useless_answer_leaves_the_node_and_is_not_asked_for_again": 1,
-    "question/test_intent.py::test_no_text_makes_it_slow": 10,
-    "question/test_timehints.py::test_repetitive_text_costs_no_more_for_each_character_the_longer_it_is": 8,
+    "question/test_intent.py::test_no_text_makes_it_slow": 5,
+    "question/test_timehints.py::test_repetitive_text_costs_no_more_for_each_character_the_longer_it_is": 4,
     "share/test_processes.py::test_a_laptop_that_is_killed_sends_once_more_what_is_known_there": 1,
     "share/test_processes.py::test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing": 1,
     "share/test_unshared.py::test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is_said_again": 1,
-    "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 3,
+    "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 2,
+    "storage/test_salvage.py::test_a_stretch_of_a_block_costs_what_lies_in_it_and_what_is_read_with_it": 1,
     "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_later": 1,
     "web/test_hostile.py::test_what_an_address_says_is_no_better": 10,
 }
 
 
 def _file(item: pytest.Item) -> str:
-    return item.path.relative_to(Path(__file__).parent).as_posix()
+    return str(item.path)[len(_HERE) + 1 :].replace(os.sep, "/")
 
 
 def _turn(item: pytest.Item) -> tuple[int, bool]:
     name = _file(item)
     return LONGEST.index(name) if name in LONGEST else len(LONGEST), item.path.parent.name not in _FIRST
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays to the end: nobody looks for garbage in it, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """What was kept from the collector goes with the rest."""
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

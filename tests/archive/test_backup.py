@@ -154,7 +154,7 @@ def test_a_backup_that_is_stopped_leaves_nothing_and_gives_way_often(app: App, m
 def test_days_and_weeks_are_kept_and_what_nothing_needs_goes(app: App, clock: FakeClock) -> None:
     for day in range(40):
         clock.advance(24 * 3600)
-        more(app, 40, f"day {day}")
+        more(app, 12, f"day {day}")
         app.backups.make("daily")
     folder = app.backups.folder
     assert folder is not None
@@ -266,9 +266,9 @@ def test_quotations_that_are_filed_otherwise_are_written_anew(app: App, clock: F
 
 def test_months_of_backups_with_a_clock_that_jumps(data_dir: Path, clock: FakeClock) -> None:
     app = App(filled(data_dir, a_day_of_drafts(projects=(SHOP,))), clock)
-    folder, jumps = app.backups.folder, {20: 400, 30: -400, 50: -2000, 55: 2000, 75: 30, 90: -30}
+    folder, jumps = app.backups.folder, {10: 400, 15: -400, 25: -2000, 28: 2000, 38: 30, 45: -30}
     assert folder is not None
-    for day in range(130):
+    for day in range(65):
         clock.advance(24 * 3600 * (1 + jumps.get(day, 0)))
         if day % 5 == 0:
             more(app, 1, f"day {day}")

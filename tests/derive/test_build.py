@@ -236,7 +236,7 @@ TERM_DAYS = st.sampled_from(["2026-01-30", "2026-01-31", "2026-02-01", "2027-01-
 BATCHES = st.lists(st.lists(st.tuples(TERM_DAYS, st.integers(0, 9), SETS, st.integers(0, 4)), max_size=5), max_size=6)
 
 
-@examples(13)
+@examples(6)
 @given(BATCHES, st.booleans())
 def test_sets_of_periods_are_the_union_of_their_segments_after_any_batches(
     batches: list[list[tuple[str, int, "np.ndarray", int]]], restart: bool
@@ -413,7 +413,7 @@ print(hashlib.md5(repr(sorted(texts(memory(a_small_history(2)))["nodes"].items()
 def test_the_tree_says_the_same_in_every_process() -> None:
     """The order of a set differs from process to process; nothing that is derived may depend on it."""
     said = set()
-    for seed in ("1", "2", "3"):
+    for seed in ("1", "2"):
         env = {**os.environ, "PYTHONHASHSEED": seed}
         done = subprocess.run([sys.executable, "-c", SEED], env=env, capture_output=True, text=True, timeout=PATIENCE, check=True)
         said.add(done.stdout)

@@ -121,7 +121,7 @@ def told(snapshot: Snapshot[Any], query: str, filters: Filters | None = None, li
 
 
 @requirement("bm25:FR-03.3")
-@examples(25)
+@examples(10)
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
 def test_scores_are_those_of_the_formula_also_of_messages_of_several_grips(seed: int, words: list[str]) -> None:
     units = made_up(random.Random(seed).randrange(1, 30), seed)
@@ -174,7 +174,7 @@ def test_scores_over_a_real_store_are_those_of_the_formula(kept: App, keeper: Ke
         assert sorted(m.raw for m in best) == pytest.approx(sorted(s for k, s in wanted.items() if k not in hidden))
 
 
-@examples(25)
+@examples(10)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 12), max_size=6), st.sampled_from(QUERIES), st.sampled_from(FILTERS))
 def test_answers_do_not_depend_on_which_part_holds_a_document(seed: int, sizes: list[int], query: str, one: Filters) -> None:
     units = made_up(30, seed)
@@ -183,7 +183,7 @@ def test_answers_do_not_depend_on_which_part_holds_a_document(seed: int, sizes: 
     assert told(in_parts(backwards, sizes), query, one) == told(in_parts(units, ()), query, one)
 
 
-@examples(25)
+@examples(10)
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 8), min_size=1, max_size=5), st.sets(st.integers(0, 29)))
 def test_dead_units_count_for_nothing_merged_or_not(seed: int, sizes: list[int], dead: set[int]) -> None:
     units = made_up(30, seed)
@@ -298,11 +298,11 @@ def test_texts_of_any_sort_are_kept_and_found_again(tmp_path: Path, text: str, q
     assert found(reloaded(tmp_path), query)[0] == wanted
 
 
-@pytest.mark.parametrize("query", ["", "   ", "...", "\0", "!?"])
 @requirement("bm25:FR-03.5")
-def test_a_query_without_words_is_refused(keeper: Keeper, query: str) -> None:
-    with pytest.raises(InvalidQuery, match="the query is empty"):
-        Bm25Index(keeper).search(IndexQuery(query, Filters(), 5))
+def test_a_query_without_words_is_refused(keeper: Keeper) -> None:
+    for query in ("", "   ", "...", "\0", "!?"):
+        with pytest.raises(InvalidQuery, match="the query is empty"):
+            Bm25Index(keeper).search(IndexQuery(query, Filters(), 5))
 
 
 def test_a_raw_score_that_is_asked_for_at_least_is_kept_to(keeper: Keeper) -> None:

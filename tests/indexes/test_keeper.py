@@ -247,19 +247,10 @@ def test_a_child_that_dies_costs_a_try_and_nothing_else(
         broken.setattr(build, "Child", Mortal)
         broken.setattr(build, "_FEW", 0)
         assert not healed(keeper)
+        assert keeper.status().last_error
     time_stands.advance(LONGEST_WAIT)
     assert healed(keeper)
     same(keeper.index, from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch"), QUERIES)
-
-
-def test_a_child_that_died_is_told_in_words(kept: App, monkeypatch: pytest.MonkeyPatch, time_stands: FakeClock) -> None:
-    keeper = kept.accelerators.keeper("bm25")
-    monkeypatch.setattr(build, "Child", Mortal)
-    monkeypatch.setattr(build, "_FEW", 0)
-    for _ in range(5):
-        time_stands.advance(LONGEST_WAIT)
-        healed(keeper)
-        assert keeper.status().last_error
 
 
 @requirement("bm25:FR-06.3", "bm25:FR-06.2")

@@ -65,7 +65,7 @@ QUERIES = ("fix the login timeout", "kitten", "refund of the invoice payment", "
 
 
 def test_the_best_are_those_of_exact_search_in_float32(kind: Vector) -> None:
-    units = made_up(2500)
+    units = made_up(1000)
     held = snapshot(kind, units)
     hits = 0
     for query, table in itertools.product(QUERIES, DocType):
@@ -197,7 +197,7 @@ def test_a_segment_over_the_windows_edge_counts_only_with_something_near_inside(
     assert {m.node_key: m.best_grip for m in found.best} == {1: name(units[0].grips[0]), 2: name(units[1].grips[1])}
 
 
-@examples(20)
+@examples(8)
 @given(st.integers(0, 10_000), st.lists(st.integers(0, 60), max_size=6), st.sampled_from(QUERIES), st.integers(1, 80))
 def test_results_do_not_depend_on_how_documents_are_spread_over_parts(
     kind: Vector, seed: int, cuts: list[int], query: str, limit: int
@@ -211,6 +211,7 @@ def test_results_do_not_depend_on_how_documents_are_spread_over_parts(
         assert ask(kind, snapshot(kind, *reversed(groups)), query, filters, limit) == expected
 
 
+@examples(12)
 @given(st.integers(0, 10_000), st.sets(st.integers(0, 59)), st.sampled_from(QUERIES))
 def test_dropped_and_merged_units_leave_what_a_new_build_has(kind: Vector, seed: int, dropped: set[int], query: str) -> None:
     units = made_up(60, seed)

@@ -177,7 +177,7 @@ _ANY = st.recursive(
 _TOPS = {"amp": "messages", "continue": "history", "chatgpt": "mapping", "claude-ai": "chat_messages"}
 
 
-@examples(60)
+@examples(20)
 @given(values=st.lists(_ANY, max_size=5), rest=st.dictionaries(_NAMES, _ANY, max_size=4))
 @pytest.mark.parametrize("name", sorted(_TOPS))
 def test_nothing_that_a_conversation_holds_raises(

@@ -185,7 +185,7 @@ def live(where: StorageSettings, steps: Sequence[tuple[str, int]], each: bool = 
         shutil.rmtree(directory)
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(steps=SEQUENCES)
 def test_a_store_stays_sound_through_any_sequence_of_operations(kept_in: Where, steps: list[tuple[str, int]]) -> None:
     live(kept_in(), steps)

@@ -21,6 +21,11 @@ from tests.factories import SHOP, a_small_history, draft
 from tests.toc.helpers import engine, findings, memory, one, rebuild, run_sql, term_sets
 
 Where = Callable[[], StorageSettings]
+#: From each engine to the other; the long form also from each to its own kind.
+_TO_ITSELF = [pytest.param(e, e, marks=pytest.mark.slow) for e in ("duckdb", "postgres")]
+MOVED = pytest.mark.parametrize(
+    ("kept_in", "carried_to"), [("duckdb", "postgres"), ("postgres", "duckdb"), *_TO_ITSELF], indirect=True
+)
 
 
 def lived_in(where: Where) -> App:
@@ -77,6 +82,7 @@ def grips_of(app: App) -> dict[GripId, object]:
     return {g.grip_id: g for batch in app.storage.grips.iter_all() for g in batch}
 
 
+@MOVED
 def test_everything_comes_back_as_it_was_and_what_is_written_after_it_continues_the_numbers(
     kept_in: Where, carried_to: Where
 ) -> None:
@@ -167,6 +173,7 @@ def test_slices_are_small(kept_in: Where) -> None:
         assert max(len(p.rows) for p in (*snapshot.behind("event", 0), *snapshot.behind("grip", 0), *snapshot.others())) <= 500
 
 
+@MOVED
 def test_cuts_that_are_lost_are_made_anew(kept_in: Where, carried_to: Where) -> None:
     app = lived_in(kept_in)
     other = carried(app, carried_to, drop=("segment_cut", "checkpoint"))
@@ -174,6 +181,7 @@ def test_cuts_that_are_lost_are_made_anew(kept_in: Where, carried_to: Where) -> 
     assert findings(other) == []
 
 
+@MOVED
 def test_rows_that_speak_of_what_is_lost_go_with_it(kept_in: Where, carried_to: Where) -> None:
     app = lived_in(kept_in)
     run_sql(app, "DELETE FROM event WHERE seq BETWEEN 11 AND 150")
