@@ -94,7 +94,9 @@ def test_questions_come_from_the_transcripts_given_or_ones_own(command: Command,
     assert answer["results"][0]["project"] == "/home/kim/code/lantern"
 
 
-@pytest.mark.parametrize("argv", [pytest.param(("nowhere",), marks=pytest.mark.slow), ("empty",), ("--own",), (".", "--own"), ("--own", "--sample")])
+@pytest.mark.parametrize(
+    "argv", [pytest.param(("nowhere",), marks=pytest.mark.slow), ("empty",), ("--own",), (".", "--own"), ("--own", "--sample")]
+)
 def test_what_cannot_be_tried_ends_with_status_two(
     command: Command, environment: dict[str, str], argv: tuple[str, ...], tmp_path: Path
 ) -> None:
