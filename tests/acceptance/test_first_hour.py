@@ -30,7 +30,7 @@ SAID = {
 @pytest.fixture
 def newcomer(tmp_path: Path) -> Iterator[Place]:
     """Somebody who has used two clients for a while, and this memory never."""
-    with Place(tmp_path, idle=60, more=DAEMON) as place:
+    with Place(tmp_path, idle=60, more=BARE | DAEMON) as place:
         sessions = place.home / ".claude" / "projects" / "-home-dev-shop"
         sessions.mkdir(parents=True)
         write(sessions / "a.jsonl", claude_line(1), claude_line(2), json.dumps(SAID))

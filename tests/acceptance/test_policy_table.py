@@ -13,15 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
 
 from bench.place import Place
+from memory_mcp.app import App
+from memory_mcp.config import load
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.layers.base import LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import StopConditions
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.policy.plan import How, Known, Mode, make_plan
 from memory_mcp.question.intent import Intent
+from memory_mcp.server.build import build_server
+from memory_mcp.server.guard import MemoryServer
 from tests.daemon.inside import ALONE, Inside
 from tests.factories import CALENDAR, a_small_history, draft, ms
 from tests.fakes import FakeClock
@@ -264,16 +268,22 @@ def tables(origin: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig:
 
 
 def at(tier: int, origin: Path, root: Path, whole: bool) -> Told:
-    """What a server of a tier answers over a copy of the memory."""
+    """What a server of a tier answers over a copy of the memory; in the short form that of the first tier has its own process."""
     settings = {k: v for name in SWITCHED_OFF[tier] for k, v in OFF[name].items()}
 
-    async def main(place: Place) -> Told:
-        async with Client(place.server("serve", "--in-process")) as client:
+    async def main(server: StdioServerParameters | MemoryServer) -> Told:
+        async with Client(server) as client:
             return await everything(client, tier, whole)
 
     with Place(root, more=settings) as place:
         shutil.copytree(origin, place.directory)
-        return asyncio.run(main(place))
+        if whole or tier == 1:
+            return asyncio.run(main(place.server("serve", "--in-process")))
+        app = App(load(place.environment()))
+        app.accelerators.settle()
+        told = asyncio.run(main(build_server(app, "")))
+        app.close()
+        return told
 
 
 def combinations() -> Iterator[Any]:
