@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import SAMPLES, Command, Done
-from tests.daemon.inside import ALONE, run_inside
+from tests.daemon.inside import ALONE, BARE, run_inside
+from tests.daemon.places import DAEMON
 from tests.waiting import until
 
 Tree = dict[str, tuple[int, int, int]]
 #: Long enough that no daemon ends by itself within a test.
-STAYS = {"MEMORY_MCP_SERVER__IDLE_EXIT_SECS": "600", "MEMORY_MCP_TELEPORT__ENABLED": "false"}
+STAYS = {"MEMORY_MCP_SERVER__IDLE_EXIT_SECS": "600"}
 _LOOKS = 100
 
 
@@ -233,12 +234,17 @@ def test_what_hooks_left_is_counted(inside: Command, home: Path, filled: Path) -
 
 
 def test_a_daemon_tells_of_the_store_it_has_open_and_keeps_the_settings_of_before(
-    command: Command, home: Path, filled: Path
+    command: Command, inside: Command, home: Path, filled: Path
 ) -> None:
     """Doctor is the one command that does not apply those that were changed since."""
     file = home / "config.toml"
     file.write_text("")
-    own = STAYS | {"MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0", "MEMORY_MCP_CONFIG": str(file)}
+    own = (
+        BARE
+        | DAEMON
+        | STAYS
+        | {"MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0", "MEMORY_MCP_CONFIG": str(file)}
+    )
     started = json.loads(command("daemon", "start", "--json", env=own).stdout)
     try:
         # What the daemon does by itself after a start has to be over before its files can be compared.
@@ -246,7 +252,7 @@ def test_a_daemon_tells_of_the_store_it_has_open_and_keeps_the_settings_of_befor
         found = states(looked(command, home, **own))
         assert (found["store"], found["tree"], found["lock"], found["daemon"]) == ("ok", "ok", "ok", "ok")
         file.write_text("[toc]\ngap_minutes = 20\n")
-        done = looked(command, home, **own)
+        done = looked(inside, home, **own)
         assert "the settings file changed since it started (toc.gap_minutes)" in told(done, "daemon")["text"]
         assert json.loads(command("daemon", "status", "--json", env=own).stdout)["pid"] == started["pid"]
     finally:

@@ -128,12 +128,13 @@ def test_without_a_daemon_no_secret_is_written(directory: Path) -> None:
     assert is_clean(directory)
 
 
-def test_hardly_a_secret_of_any_kind_is_in_the_spool(directory: Path) -> None:
-    values = [v for kind in KINDS for held in (False, True) for v in kind.values(1, held, "spool")]
+def test_hardly_a_secret_of_any_kind_is_in_the_spool(directory: Path, pytestconfig: pytest.Config) -> None:
+    # In the short form every second kind is held by an assignment, and the others are not.
+    ways = [(False, True) if pytestconfig.getoption("--slow") else (n % 2 == 0,) for n in range(len(KINDS))]
+    values = [v for kind, way in zip(KINDS, ways, strict=True) for held in way for v in kind.values(1, held, "spool")]
     tool = {"tool_name": "Bash", "tool_input": {"command": "cat"}}
     for n in range(0, len(values), 60):
         said = "\n\n".join(text for text, _ in values[n : n + 60])
-        # By turns: a value is held by an assignment in every other place.
         prompt = payload("UserPromptSubmit", prompt=said)
         hook(directory, payload("PostToolUse", tool_response={"stdout": said}, **tool) if n % 120 else prompt)
     texts = [json.loads(one) for one in payloads_of(directory)]

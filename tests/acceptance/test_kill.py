@@ -154,7 +154,7 @@ def same(found: dict[str, object], wanted: dict[str, object]) -> None:
 @pytest.fixture(scope="module")
 def undisturbed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     directory = tmp_path_factory.mktemp("undisturbed") / "data"
-    assert run("import jsonl", source, directory) == 0
+    run_to_its_end("import jsonl", source, directory)
     found = everything(directory)
     assert len(found["events"]) == len(DRAFTS)  # type: ignore[arg-type]
     return found | {"directory": directory}
