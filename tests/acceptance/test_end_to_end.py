@@ -11,6 +11,7 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 
 from tests.acceptance.conftest import SAMPLES, Command
+from tests.daemon.inside import ALONE, BARE, run_inside
 from tests.requirements import requirement
 from tests.waiting import PATIENCE
 
@@ -70,21 +71,14 @@ def test_a_transcript_becomes_a_cited_and_verified_answer(command: Command, envi
         assert any("cursor" in event["text"] for event in shown)
         assert "AKIAIOSFODNN7EXAMPLE" not in json.dumps(await call(client, "browse_toc"))
 
-    ask(environment | blocked, talk, "serve")
+    # Without arguments, it serves; test_topics.py says so.
+    ask(environment | blocked, talk)
     walked = command("navigate", QUESTION, env=blocked)
     assert walked.returncode == 0
     assert "cursor" in walked.stdout.split("## Evidence")[1]
 
 
-def test_a_client_without_arguments_reaches_the_same_server(environment: dict[str, str]) -> None:
-    async def talk(client: Client) -> None:
-        # The tree alone, or with what indexes of an empty memory are built by then.
-        assert (await call(client, "get_retrieval_status"))["tier"] in (2, 3, 4, 5)
-
-    ask(environment, talk)
-
-
-def test_a_second_process_is_told_who_holds_the_memory(command: Command, environment: dict[str, str]) -> None:
+def test_a_second_process_is_told_who_holds_the_memory(command: Command, environment: dict[str, str], tmp_path: Path) -> None:
     async def talk(client: Client) -> None:
         await call(client, "browse_toc")
         refused = await asyncio.to_thread(command, "search", "anything")
@@ -96,15 +90,21 @@ def test_a_second_process_is_told_who_holds_the_memory(command: Command, environ
         looked = await asyncio.to_thread(command, "doctor")
         assert (looked.returncode, "warn  lock: " in looked.stdout) == (0, True)
 
-    ask(environment, talk, "serve", "--in-process")
-    assert command("search", "anything").returncode == 0
+    ask(environment | BARE, talk, "serve", "--in-process")
+    assert run_inside(["search", "anything"], environment | ALONE, tmp_path).returncode == 0
 
 
-def test_a_reader_that_has_enough_ends_the_command_quietly(environment: dict[str, str], command: Command, tmp_path: Path) -> None:
-    assert command("import", "claude-code", str(SAMPLES)).returncode == 0
+def test_a_reader_that_has_enough_ends_the_command_quietly(environment: dict[str, str], tmp_path: Path) -> None:
+    assert run_inside(["import", "claude-code", str(SAMPLES)], environment | ALONE, tmp_path).returncode == 0
     script = f"{sys.executable} -m memory_mcp query events --all --limit 1000 | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
-        ["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True
+        ["bash", "-c", script],
+        env=environment | ALONE,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
     )
     assert (len(done.stdout.splitlines()), done.stdout.splitlines()[-1], done.stderr) == (2, "0", "")
 

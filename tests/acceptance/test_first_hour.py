@@ -11,6 +11,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters, stdio_client
 
 from bench.place import Place
+from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import DAEMON, needs_proc
 from tests.ingest.suite import claude_line, codex_line, write
 
@@ -29,7 +30,7 @@ SAID = {
 @pytest.fixture
 def newcomer(tmp_path: Path) -> Iterator[Place]:
     """Somebody who has used two clients for a while, and this memory never."""
-    with Place(tmp_path, idle=60, more=DAEMON) as place:
+    with Place(tmp_path, idle=60, more=BARE | DAEMON) as place:
         sessions = place.home / ".claude" / "projects" / "-home-dev-shop"
         sessions.mkdir(parents=True)
         write(sessions / "a.jsonl", claude_line(1), claude_line(2), json.dumps(SAID))
@@ -85,7 +86,7 @@ def test_from_nothing_to_an_answer_of_ones_own_history_in_a_second_client(newcom
 
 
 def test_setup_tells_in_json_what_it_did(newcomer: Place) -> None:
-    told = json.loads(newcomer.ok("setup", "--yes", "--json"))
+    told = json.loads(Inside(newcomer.root, more=BARE).ok("setup", "--yes", "--json"))
     assert set(told["installed"]) >= {"claude-code", "codex"}
     assert told["imported"]["built"]["events"] == 5
     assert "claude-code" in told["followed"]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -100,6 +99,14 @@ def stored(directory: Path) -> list[str]:
     return found
 
 
+def drained(directory: Path) -> tuple[int, int, int]:
+    """Payloads that were new, known and unreadable when this process drained the spool."""
+    app = App(Settings(storage=StorageSettings(str(directory), "Europe/Berlin")))
+    report = app.drain()
+    app.close()
+    return report.new, report.known, report.bad
+
+
 def drain(directory: Path, **more: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "tests.acceptance.drainer", str(directory)], cwd=ROOT, env=environment(directory, **more),
@@ -154,10 +161,9 @@ BROKEN = {
 @pytest.mark.parametrize("kind", BROKEN)
 def test_whatever_it_is_given_it_ends_well_and_prints_nothing(kind: str, directory: Path) -> None:
     given, count = BROKEN[kind]
-    for way in WAYS:
-        done = hook(directory, given, way=way, MEMORY_MCP_HOOKS__RECALL="true")
-        assert done.stdout == b""
-    assert [f.read_bytes().partition(b"\n")[2] for f in kept(directory)] == [given] * count * len(WAYS)
+    way = list(WAYS)[list(BROKEN).index(kind) % len(WAYS)]
+    assert hook(directory, given, way=way, MEMORY_MCP_HOOKS__RECALL="true").stdout == b""
+    assert [f.read_bytes().partition(b"\n")[2] for f in kept(directory)] == [given] * count
 
 
 @pytest.mark.parametrize(
@@ -186,11 +192,12 @@ def test_a_settings_file_says_where_and_a_broken_one_does_no_harm(directory: Pat
     command = [sys.executable, *WAYS["function"], "claude-code", "--config", str(settings)]
     subprocess.run(command, input=PROMPT, env=bare, check=True, timeout=LIMIT, cwd=ROOT)
     assert len(kept(tmp_path / "elsewhere")) == 1
-    for broken in (b"[storage", b"\xff\xfe", b"storage = 7\nhooks = []", b'[hooks]\nbriefing = "yes"\nrecall = 3\n'):
-        settings.write_bytes(broken)
-        hook(directory, PROMPT, "claude-code", "--config", str(settings))
-        hook(directory, payload("SessionStart", source="startup"), "claude-code", "--config", str(settings))
-    assert len(kept(directory)) == 8
+    start = payload("SessionStart", source="startup")
+    broken = (b"[storage", b"\xff\xfe", b"storage = 7\nhooks = []", b'[hooks]\nbriefing = "yes"\nrecall = 3\n')
+    for written, given in zip((*broken, broken[-1]), (PROMPT, start, start, start, PROMPT), strict=True):
+        settings.write_bytes(written)
+        hook(directory, given, "claude-code", "--config", str(settings))
+    assert len(kept(directory)) == 5
 
 
 def test_a_place_that_cannot_be_written_costs_one_line_and_no_failure(directory: Path) -> None:
@@ -321,8 +328,7 @@ def briefed(directory: Path, text: str) -> str:
 FENCED = "<recalled-by-memory-mcp>\nLast time: the queue \u2014 \u00e9 \U0001f600\n</recalled-by-memory-mcp>"
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("source", ["startup", "clear", "compact"])
+@pytest.mark.parametrize(("source", "way"), [("startup", "program"), ("clear", "function"), ("compact", "function")])
 def test_a_session_that_begins_is_told_where_the_last_one_left_off(source: str, way: str, directory: Path) -> None:
     project = briefed(directory, FENCED)
     done = hook(directory, payload("SessionStart", source=source, cwd=project), way=way)
@@ -386,8 +392,8 @@ def test_a_daemon_that_does_not_answer_holds_no_prompt_up(directory: Path) -> No
 
 def test_many_at_once_leave_as_many_files_and_each_is_stored_once(directory: Path) -> None:
     # Prompts of the same words in the same moment are told apart by the ids that the client gives them.
-    prompts = [payload("UserPromptSubmit", prompt=f"prompt {n}") for n in range(20)]
-    prompts += [payload("UserPromptSubmit", prompt="Fix the retry queue.", prompt_id=f"p{n}") for n in range(10)]
+    prompts = [payload("UserPromptSubmit", prompt=f"prompt {n}") for n in range(5)]
+    prompts += [payload("UserPromptSubmit", prompt="Fix the retry queue.", prompt_id=f"p{n}") for n in range(5)]
     running = []
     for given in prompts:
         one = subprocess.Popen(
@@ -397,11 +403,11 @@ def test_many_at_once_leave_as_many_files_and_each_is_stored_once(directory: Pat
     for one, given in running:
         one.communicate(given, timeout=LIMIT)
         assert one.returncode == 0
-    assert len(kept(directory)) == 30
+    assert len(kept(directory)) == 10
     assert kept(directory, "tmp") == []
-    assert drain(directory).stdout.split() == ["30", "0", "0"]
+    assert drained(directory) == (10, 0, 0)
     assert kept(directory) == []
-    assert sorted(stored(directory)) == sorted([f"prompt {n}" for n in range(20)] + ["Fix the retry queue."] * 10)
+    assert sorted(stored(directory)) == sorted([f"prompt {n}" for n in range(5)] + ["Fix the retry queue."] * 5)
 
 
 def left_by_hooks(directory: Path) -> list[str]:
@@ -426,29 +432,21 @@ def test_killed_at_any_point_of_a_drain_everything_is_stored_once(point: str, vi
     assert drain(directory, **{VARIABLE: f"{point}:{visit}"}).returncode == -signal.SIGKILL
     before = stored(directory)
     assert len(before) == len(set(before))
-    done = drain(directory)
-    assert done.returncode == 0, done.stderr
+    drained(directory)
     assert sorted(stored(directory)) == wanted
     assert kept(directory) == []
     assert [f.read_bytes().split(b"\n", 2)[2] for f in kept(directory, "bad")] == [b'{"broken'] * 2
 
 
 def test_killed_again_and_again_while_hooks_go_on_everything_is_stored_once(directory: Path) -> None:
-    rng = random.Random(5)
     wanted: list[str] = []
-    for round_ in range(3):
+    for point in ("drain.stored", "drain.file_removed"):
         for n in range(20):
-            words = f"round {round_} prompt {n}"
-            hook_here(directory, words)
-            wanted.append(words)
-        point, visit = rng.choice(["drain.stored", "drain.file_removed"]), 1
-        assert drain(directory, **{VARIABLE: f"{point}:{visit}"}).returncode == -signal.SIGKILL
-    assert drain(directory).returncode == 0
+            wanted.append(f"{n} before {point}")
+            left(paths.spool_dir(str(directory)), payload("UserPromptSubmit", prompt=wanted[-1]))
+        assert drain(directory, **{VARIABLE: f"{point}:1"}).returncode == -signal.SIGKILL
+    drained(directory)
     assert sorted(stored(directory)) == sorted(wanted)
-
-
-def hook_here(directory: Path, words: str) -> None:
-    left(paths.spool_dir(str(directory)), payload("UserPromptSubmit", prompt=words))
 
 
 # with the daemon
@@ -475,5 +473,5 @@ def test_what_a_hook_tells_a_running_daemon_comes_back_with_a_prompt_of_another_
     text = json.loads(answers[-1])["hookSpecificOutput"]["additionalContext"]
     assert text.startswith("<recalled-by-memory-mcp>\n")
     assert f'user said: "{said}" [grip:' in text
-    drain(directory)
+    drained(directory)
     assert stored(directory).count(said) == 1

@@ -17,7 +17,20 @@ from memory_mcp import paths
 from memory_mcp.client import handing, link, spoolfile
 from memory_mcp.client.hook import CUT_KEPT, MAX_PAYLOAD
 from memory_mcp.failpoints import VARIABLE
-from tests.acceptance.test_hook import IN_PROCESS, LIMIT, PROMPT, ROOT, Done, environment, hook, kept, loaded, payload, stored
+from tests.acceptance.test_hook import (
+    IN_PROCESS,
+    LIMIT,
+    PROMPT,
+    ROOT,
+    Done,
+    drained,
+    environment,
+    hook,
+    kept,
+    loaded,
+    payload,
+    stored,
+)
 from tests.daemon.places import needs_proc
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.spooled import left
@@ -47,16 +60,29 @@ def stop(directory: Path) -> None:
     subprocess.run([*DAEMON, "stop"], env=environment(directory), cwd=ROOT, timeout=LIMIT, check=False, capture_output=True)
 
 
-@pytest.fixture
-def daemon(directory: Path) -> Iterator[int]:
-    """One that is ready: it has loaded what it takes secrets out with."""
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    """A directory and its daemon, which is ready: it has loaded what it takes secrets out with."""
+    directory = tmp_path_factory.mktemp("running") / "data"
     pid = start(directory)
     try:
         assert RULES not in patient(directory, payload("Stop"))
-        until(lambda: kept(directory) == [])
-        yield pid
+        yield directory, pid
     finally:
         stop(directory)
+
+
+@pytest.fixture
+def served(running: tuple[Path, int]) -> Path:
+    """The directory of that daemon, with nothing in its spool."""
+    until(lambda: kept(running[0]) == [])
+    return running[0]
+
+
+def asked(directory: Path, *words: str) -> str:
+    """What a command prints that the daemon carries out."""
+    own, command = environment(directory, MEMORY_MCP_SERVER__DAEMON="true"), [sys.executable, "-m", "memory_mcp", *words]
+    return subprocess.run(command, env=own, cwd=ROOT, timeout=LIMIT, check=True, capture_output=True, text=True).stdout
 
 
 def patient(directory: Path, given: bytes) -> set[str]:
@@ -73,8 +99,8 @@ def patient(directory: Path, given: bytes) -> set[str]:
 
 def again(directory: Path, name: str) -> None:
     """What a daemon does with a request that waited."""
-    asked = {"name": name, "payload": base64.b64encode(SECRET).decode("ascii"), "told": {"cwd": str(ROOT)}}
-    assert link.call(str(directory), handing.METHOD, asked, LIMIT) == {handing.KEPT: True}
+    told = {"name": name, "payload": base64.b64encode(SECRET).decode("ascii"), "told": {"cwd": str(ROOT)}}
+    assert link.call(str(directory), handing.METHOD, told, LIMIT) == {handing.KEPT: True}
 
 
 def raw(directory: Path) -> bytes:
@@ -102,12 +128,15 @@ def test_without_a_daemon_no_secret_is_written(directory: Path) -> None:
     assert is_clean(directory)
 
 
-def test_hardly_a_secret_of_any_kind_is_in_the_spool(directory: Path) -> None:
-    values = [v for kind in KINDS for held in (False, True) for v in kind.values(1, held, "spool")]
+def test_hardly_a_secret_of_any_kind_is_in_the_spool(directory: Path, pytestconfig: pytest.Config) -> None:
+    # In the short form every second kind is held by an assignment, and the others are not.
+    ways = [(False, True) if pytestconfig.getoption("--slow") else (n % 2 == 0,) for n in range(len(KINDS))]
+    values = [v for kind, way in zip(KINDS, ways, strict=True) for held in way for v in kind.values(1, held, "spool")]
+    tool = {"tool_name": "Bash", "tool_input": {"command": "cat"}}
     for n in range(0, len(values), 60):
         said = "\n\n".join(text for text, _ in values[n : n + 60])
-        hook(directory, payload("UserPromptSubmit", prompt=said))
-        hook(directory, payload("PostToolUse", tool_name="Bash", tool_input={"command": "cat"}, tool_response={"stdout": said}))
+        prompt = payload("UserPromptSubmit", prompt=said)
+        hook(directory, payload("PostToolUse", tool_response={"stdout": said}, **tool) if n % 120 else prompt)
     texts = [json.loads(one) for one in payloads_of(directory)]
     spool = "\n".join(one.get("prompt") or one["tool_response"]["stdout"] for one in texts)
     found = [text for text, secret in values if remains(secret, spool)]
@@ -129,9 +158,8 @@ def test_a_daemon_takes_the_secrets_out_before_anything_is_written_or_drained(di
         assert kept(directory, "tmp") == []
     finally:
         stop(directory)
-    start(directory)
-    until(lambda: kept(directory) == [])
-    stop(directory)
+    assert drained(directory) == (0, 1, 0)
+    assert kept(directory) == []
     assert stored(directory) == ["The token is [REDACTED:github],  and the rest is for all."]
     assert is_clean(directory)
 
@@ -141,37 +169,36 @@ def _ended(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
 
 
-@pytest.mark.usefixtures("daemon")
-def test_daemon_and_hook_make_the_same_of_a_payload(directory: Path, tmp_path: Path) -> None:
+def test_a_halted_daemon_holds_no_hook_up_and_what_it_does_later_stores_nothing_twice(
+    served: Path, running: tuple[Path, int]
+) -> None:
+    os.kill(running[1], signal.SIGSTOP)
+    try:
+        assert RULES in loaded(served, SECRET)
+        (file,) = kept(served)
+        assert (payloads_of(served), is_clean(served)) == ([CLEANED], True)
+    finally:
+        os.kill(running[1], signal.SIGCONT)
+    until(lambda: kept(served) == [])
+    # A daemon that took the request and was halted then goes on with it when the drain has stored and removed the file.
+    again(served, file.name)
+    until(lambda: kept(served) == [])
+    assert asked(served, "query", "events", "--all").count("[REDACTED:github]") == 1
+    assert is_clean(served)
+
+
+def test_daemon_and_hook_make_the_same_of_a_payload(served: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     assert RULES in loaded(alone, SECRET)
-    name = kept(alone)[0].name
-    link.call(str(directory), "cli/run", {"argv": ["scheduler", "pause", "drain_spool"]}, LIMIT)
-    again(directory, name)
-    assert kept(directory)[0].read_bytes() == kept(alone)[0].read_bytes()
+    asked(served, "scheduler", "pause", "drain_spool")
+    again(served, kept(alone)[0].name)
+    assert kept(served)[0].read_bytes() == kept(alone)[0].read_bytes()
+    asked(served, "scheduler", "resume", "drain_spool")
 
 
-def test_a_halted_daemon_holds_no_hook_up_and_what_it_does_later_stores_nothing_twice(directory: Path, daemon: int) -> None:
-    os.kill(daemon, signal.SIGSTOP)
-    try:
-        assert RULES in loaded(directory, SECRET)
-        (file,) = kept(directory)
-        assert (payloads_of(directory), is_clean(directory)) == ([CLEANED], True)
-    finally:
-        os.kill(daemon, signal.SIGCONT)
-    until(lambda: kept(directory) == [])
-    # A daemon that took the request and was halted then goes on with it when the drain has stored and removed the file.
-    again(directory, file.name)
-    until(lambda: kept(directory) == [])
-    stop(directory)
-    assert stored(directory) == ["The token is [REDACTED:github],  and the rest is for all."]
-    assert is_clean(directory)
-
-
-@pytest.mark.usefixtures("daemon")
-def test_with_a_daemon_a_hook_loads_no_rules_and_little_else(directory: Path) -> None:
+def test_with_a_daemon_a_hook_loads_no_rules_and_little_else(served: Path) -> None:
     tool = payload("PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response={"stdout": "x" * 5000})
-    fresh = patient(directory, tool)
+    fresh = patient(served, tool)
     ours = {m for m in fresh if m.partition(".")[0] == "memory_mcp"}
     assert ours == {
         "memory_mcp",
@@ -188,14 +215,13 @@ def test_with_a_daemon_a_hook_loads_no_rules_and_little_else(directory: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("daemon")
-def test_with_a_daemon_a_hook_costs_little_more_than_python_itself(directory: Path, record_property: Any) -> None:
+def test_with_a_daemon_a_hook_costs_little_more_than_python_itself(served: Path, record_property: Any) -> None:
     resource = pytest.importorskip("resource")
 
     def seconds(*arguments: str, given: bytes = b"") -> float:
         """Of CPU."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *arguments], input=given, env=environment(directory), check=True, timeout=LIMIT, cwd=ROOT)
+        subprocess.run([sys.executable, *arguments], input=given, env=environment(served), check=True, timeout=LIMIT, cwd=ROOT)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return float(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
 
@@ -206,33 +232,31 @@ def test_with_a_daemon_a_hook_costs_little_more_than_python_itself(directory: Pa
     assert hooked <= 3 * alone
 
 
-@pytest.mark.usefixtures("daemon")
-def test_what_is_too_large_for_the_door_is_cleaned_by_the_hook(directory: Path) -> None:
+def test_what_is_too_large_for_the_door_is_cleaned_by_the_hook(served: Path) -> None:
     large = payload("PostToolUse", tool_name="Read", tool_use_id="t", tool_response=f"{'words and ' * 40_000}{TOKEN}")
-    assert RULES in loaded(directory, large)
-    assert is_clean(directory)
+    assert RULES in loaded(served, large)
+    assert is_clean(served)
 
 
-@pytest.mark.usefixtures("daemon")
-def test_a_name_or_request_that_is_none_is_refused(directory: Path, tmp_path: Path) -> None:
+def test_a_name_or_request_that_is_none_is_refused(served: Path) -> None:
     names = ("", "../../../x", "00000000000000000001-0123456789abcdef-../x", f"{1:020d}-{'0' * 16}-Json")
     broken: tuple[dict[str, Any], ...] = ({}, {"payload": "x"}, {"payload": 7, "told": 3})
     right = f"{1:020d}-{'0' * 16}-json"
     for request in (*({"name": name, "payload": "eA=="} for name in names), *({"name": right, **more} for more in broken)):
         with pytest.raises(link.Refused, match="no payload of a hook"):
-            link.call(str(directory), handing.METHOD, request, LIMIT)
-    assert not (tmp_path / "x").exists()
+            link.call(str(served), handing.METHOD, request, LIMIT)
+    assert not (served.parent / "x").exists()
 
 
-def test_a_daemon_that_does_not_know_the_request_leaves_the_payload_to_the_hook(directory: Path, daemon: int) -> None:
+def test_a_daemon_that_does_not_know_the_request_leaves_the_payload_to_the_hook(served: Path) -> None:
     code = "import sys; from memory_mcp.client import handing; handing.METHOD = 'hook/none'; from memory_mcp.client import hook; "
     code += "hook.main(['claude-code']); print('memory_mcp.ingest.payloads' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], input=SECRET, env=environment(directory), capture_output=True, timeout=LIMIT, check=True
+        [sys.executable, "-c", code], input=SECRET, env=environment(served), capture_output=True, timeout=LIMIT, check=True
     )
     assert (done.stdout.strip(), done.stderr) == (b"True", b"")
-    assert is_clean(directory)
-    until(lambda: kept(directory) == [])
+    assert is_clean(served)
+    until(lambda: kept(served) == [])
 
 
 # what is odd
@@ -278,15 +302,9 @@ def test_where_the_rules_cannot_be_used_nothing_is_lost_and_it_is_told(directory
     told = doctor(directory)
     assert "1 payload with any secrets still there" in told
     assert TOKEN not in told
-    assert stored_after_a_drain(directory) == ["The token is [REDACTED:github],  and the rest is for all."]
+    assert (drained(directory), kept(directory)) == ((1, 0, 0), [])
+    assert stored(directory) == ["The token is [REDACTED:github],  and the rest is for all."]
     assert is_clean(directory)
-
-
-def stored_after_a_drain(directory: Path) -> list[str]:
-    start(directory)
-    until(lambda: kept(directory) == [])
-    stop(directory)
-    return stored(directory)
 
 
 # what doctor tells

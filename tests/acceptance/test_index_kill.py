@@ -21,10 +21,10 @@ from tests.toc.helpers import findings
 
 #: Each point and at which visit.
 INDEX_POINTS = [
+    ("index.swapped", 3),
     ("index.followed", 4),
     ("index.built", 2),
     ("index.part_written", 1),
-    ("index.swapped", 3),
     ("index.manifest_written", 2),
     ("index.swept", 2),
 ]

@@ -30,10 +30,10 @@ def loaded(patience: float, **options: float) -> dict[str, Any]:
 
 
 def test_clients_hooks_and_an_import_share_one_daemon_that_ends_when_they_have_gone() -> None:
-    report = loaded(500, clients=4, calls=12, hooks=12, import_events=600, victims=1, idle=2)
-    assert report["calls"] == 4 * 12
+    report = loaded(500, clients=2, calls=8, hooks=6, import_events=200, victims=1, idle=2)
+    assert report["calls"] == 2 * 8
     assert report["tried"] - 2 * 10 < report["acknowledged"] <= report["tried"]
-    assert report["acknowledged"] > 600 + 12
+    assert report["acknowledged"] > 200 + 6
     assert report["most_owners"] == len(report["owners"]) == 1
     assert report["victims"] == 1
 

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from tests.acceptance.conftest import SAMPLES, Command, Done
-from tests.daemon.inside import ALONE, run_inside
+from tests.daemon.inside import ALONE, BARE, run_inside
+from tests.daemon.places import DAEMON
 from tests.waiting import PATIENCE
 
 
@@ -133,9 +135,9 @@ def test_a_mistake_is_named_with_the_next_step(name: str, environment: dict[str,
 #: Mistakes that meet a daemon on their way, or would start one, and one that ends before.
 WITH_DAEMON = (
     "a command misspelt",
+    "a file for the data",
     "a folder of something else for the data",
     "the same by the variable",
-    "a file for the data",
     "a place where nothing can be written",
     "a settings file that is not there",
     "a key that there is not",
@@ -151,9 +153,9 @@ def test_a_mistake_is_answered_the_same_where_a_daemon_is_used(name: str, comman
     assert sorted(p.name for p in (home_of_mistakes / "project").iterdir()) == ["README.md", "main.py"]
 
 
-def test_an_empty_memory_says_how_to_fill_it(command: Command) -> None:
+def test_an_empty_memory_says_how_to_fill_it(environment: dict[str, str], tmp_path: Path) -> None:
     for words in (("ask", "anything"), ("timeline",), ("search", "anything")):
-        done = command(*words)
+        done = run_inside(words, environment | ALONE, tmp_path)
         assert done.returncode == 0
         assert "The memory is empty. Fill it with: memory-mcp import" in done.stderr
 
@@ -177,11 +179,12 @@ def test_every_door_refuses_a_folder_of_something_else(
     config = home / ".config" / "memory-mcp" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text(f"[storage]\ndata_dir = {json.dumps(str(project))}\n")
-    for words in (("ask", "x"), ("import", "claude-code", str(SAMPLES)), ("daemon", "start"), ("daemon", "run")):
+    for words in (("ask", "x"), ("daemon", "start"), ("daemon", "run")):
         done = command(*words)
         assert "holds other things" in said_well(done, done.returncode)
         assert done.returncode
-    assert "holds other things" in said_well(command("try", "--sample", "--keep", str(project)), 2)
+    for typed in (("import", "claude-code", str(SAMPLES)), ("try", "--sample", "--keep", str(project))):
+        assert "holds other things" in said_well(run_inside(typed, environment | ALONE, home_of_mistakes), 2)
     kept = fed(environment, home_of_mistakes, "hook", "json", payload='{"session_id": "s"}')
     assert (kept.returncode, "not kept: " in kept.stderr, "holds other things" in kept.stderr) == (0, True, True)
     assert "holds other things" in fed(environment, home_of_mistakes, "serve", payload="").stderr
@@ -229,24 +232,27 @@ def test_a_port_that_another_program_has_is_said(command: Command) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        done = command("serve", "--http", "--port", str(other.getsockname()[1]))
+        done = command("serve", "--http", "--port", str(other.getsockname()[1]), env=BARE | DAEMON)
     assert "UNAVAILABLE" in said_well(done, 3)
     assert "--port" in done.stderr
 
 
-def test_a_store_of_a_newer_version_says_so_and_stays_as_it_is(command: Command, home: Path) -> None:
-    assert command("timeline", env=ALONE).returncode == 0
+def test_a_store_of_a_newer_version_says_so_and_stays_as_it_is(
+    command: Command, environment: dict[str, str], home: Path, tmp_path: Path
+) -> None:
+    def alone(*words: str) -> Done:
+        return run_inside(words, environment | ALONE, tmp_path)
+
+    assert alone("timeline").returncode == 0
     store = home / ".local" / "share" / "memory-mcp" / "memory.duckdb"
-    newer = (
-        "import duckdb, sys; duckdb.connect(sys.argv[1]).execute(\"UPDATE meta SET value = '99' WHERE name = 'schema_version'\")"
-    )
-    subprocess.run([sys.executable, "-c", newer, str(store)], check=True)
+    with duckdb.connect(str(store)) as newer:
+        newer.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
     before = store.read_bytes()
-    for environ in (ALONE, {}):
-        done = command("ask", "anything", env=environ)
+    for door in (alone, command):
+        done = door("ask", "anything")
         assert "written by a newer version (schema 99" in said_well(done, 1)
         assert "Install the newer memory-mcp; the store is untouched." in done.stderr
-    assert "Install the newer memory-mcp" in command("doctor").stdout
+    assert "Install the newer memory-mcp" in alone("doctor").stdout
     assert store.read_bytes() == before
 
 
@@ -260,12 +266,14 @@ def test_two_versions_at_once_are_told_apart(environment: dict[str, str], tmp_pa
     site = tmp_path / "newer"
     site.mkdir()
     (site / "sitecustomize.py").write_text("import memory_mcp\nmemory_mcp.__version__ = '99.0'\n")
+    environment |= BARE | DAEMON
     newer = environment | {"PYTHONPATH": str(site), "MEMORY_MCP_SERVER__IDLE_EXIT_SECS": "600"}
     subprocess.run([sys.executable, "-c", as_newer], env=newer, cwd=tmp_path, check=True, timeout=PATIENCE)
     try:
         done = fed(environment, tmp_path, "timeline")
         assert "the daemon is version 99.0, this program" in said_well(done, 0)
         assert "memory-mcp doctor" in done.stderr
+        assert "The memory is empty. Fill it with: memory-mcp import" in done.stderr
         found = {c["name"]: c for c in json.loads(fed(environment, tmp_path, "doctor", "--json").stdout)["checks"]}
         assert found["daemon"]["state"] == "warn"
         assert "use one version everywhere" in found["daemon"]["next_step"]

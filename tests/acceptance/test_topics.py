@@ -8,13 +8,14 @@ from mcp import Client
 from tests import topics
 from tests.acceptance.conftest import Command
 from tests.acceptance.test_end_to_end import ask, call
+from tests.daemon.inside import ALONE, run_inside
 
 
 def test_topics_are_found_asked_for_and_cited_by_real_processes(
     command: Command, environment: dict[str, str], tmp_path: Path
 ) -> None:
     # The server is started in the directory of these tests, of which this memory knows nothing.
-    environment["MEMORY_MCP_SERVER__SCOPE"] = "all"
+    environment |= {"MEMORY_MCP_SERVER__SCOPE": "all", "MEMORY_MCP_TELEPORT__ENABLED": "false"}
     (tmp_path / "events.jsonl").write_text(topics.lines(), encoding="utf-8")
     assert command("ingest", str(tmp_path / "events.jsonl")).returncode == 0
     done = command("admin", "rebuild-index", "--type", "topics", "--json")
@@ -39,4 +40,4 @@ def test_topics_are_found_asked_for_and_cited_by_real_processes(
     assert shown.returncode == 0
     assert "\x1b" not in shown.stdout
     assert command("daemon", "stop").returncode == 0
-    assert shown.stdout == command("topics", "top", env={"MEMORY_MCP_SERVER__DAEMON": "false"}).stdout
+    assert shown.stdout == run_inside(["topics", "top"], environment | ALONE, tmp_path).stdout

@@ -1,6 +1,8 @@
 """Processes that group a memory into topics, really killed at every point they name: the store goes on, and every id that was
 ever told leads to a topic, or says that it has ended."""
 
+import contextlib
+import io
 import re
 import shutil
 import signal
@@ -15,14 +17,14 @@ from memory_mcp.indexes.generation import Home
 from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.identity import resolved
 from memory_mcp.model.ids import parse_topic_id
-from tests.acceptance.grouper import opened
+from tests.acceptance.grouper import main, opened
 from tests.acceptance.test_index_kill import nothing_left
 from tests.acceptance.test_kill import finish, start
 from tests.toc.helpers import findings
 from tests.topics_material import themed
 
-#: Each point, and at which visit: before there is any graph, and while one is in force.
-POINTS = [(name, visit) for visit in (1, 2) for name in ("topics.grouped", "topics.known")] + [
+#: Each point, and at which visit: while a graph is in force, and before there is any.
+POINTS = [(name, visit) for visit in (2, 1) for name in ("topics.grouped", "topics.known")] + [
     ("index.manifest_written", 2),
     ("index.swapped", 2),
     ("index.swept", 2),
@@ -78,11 +80,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> set[frozenset[str]]
 def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """A memory that was grouped once, and its topics."""
     directory = tmp_path_factory.mktemp("origin") / "data"
-    process = grouper(directory, FIRST, 1)
-    told = told_by(process)
-    assert finish(process) == 0
-    assert told
-    return directory, told
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told):
+        main(str(directory), FIRST, 1)
+    assert told.getvalue()
+    return directory, told.getvalue().split()
 
 
 @pytest.mark.parametrize(("point", "visit"), POINTS, ids=str)
