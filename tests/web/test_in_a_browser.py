@@ -109,8 +109,8 @@ def test_no_page_weighs_much_has_a_serious_fault_in_light_or_dark_or_scrolls_sid
 def test_every_page_says_the_same_without_scripts(tabs: Tabs, pages: dict[str, str], request: pytest.FixtureRequest) -> None:
     plain = tabs.open(java_script_enabled=False)
     plain.may_fail = () if "search" in PAGES else ("/search",)
-    # Each kind is read without a browser elsewhere: the short form looks at each third of them here.
-    for kind, path in list(pages.items())[:: 1 if request.config.getoption("--slow") else 3]:
+    # Each kind is read without a browser elsewhere: the short form looks at each fifth of them here.
+    for kind, path in list(pages.items())[:: 1 if request.config.getoption("--slow") else 5]:
         page = plain.go(path)
         assert page.locator("h1").inner_text().strip(), kind
         assert len(page.locator("main").inner_text()) > 20, kind
@@ -467,6 +467,8 @@ def test_a_topic_is_renamed_and_gets_its_own_name_back(desk: Visit) -> None:
         assert page.locator("h1").inner_text() == shown
 
 
+# In the short form: test_acts.py for the act, and keys that lead everywhere above.
+@pytest.mark.slow
 def test_a_project_is_excluded_and_included_by_keys_alone(desk: Visit, served: Place) -> None:
     page = desk.go("projects")
     one = card(page, SITE)
