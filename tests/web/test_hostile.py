@@ -236,8 +236,8 @@ def test_in_a_browser_nothing_runs_nothing_is_asked_and_nothing_is_turned(
     for one in shown:
         if not one.is_part and one.reply.status == 200 and one.kind not in ("export", "forget"):
             one_of_each.setdefault(one.kind, one.address)
-    # In the short form each second kind: all of them were read above, and all have the same head.
-    for kind, path in list(one_of_each.items())[:: 1 if pytestconfig.getoption("--slow") else 2]:
+    # In the short form each third kind: all of them were read above, and all have the same head.
+    for kind, path in list(one_of_each.items())[:: 1 if pytestconfig.getoption("--slow") else 3]:
         page = tab.go(path)
         page.evaluate("() => { for (const d of [...document.querySelectorAll('main details')].slice(0, 4)) d.open = true; }")
         page.wait_for_selector("[aria-busy]", state="detached")
