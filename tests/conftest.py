@@ -95,6 +95,7 @@ FAMILIES = {
     "ingest/test_importers.py::test_memory_stays_flat_over_a_large_file": 3,
     "ingest/test_redact.py::test_four_megabytes_are_redacted_to_their_end": 1,
     "ingest/test_redact.py::test_time_grows_with_the_text_only": 6,
+    "interaction/test_escalation.py::test_a_text_that_is_stored_word_for_word_is_found_before_everything_else": 1,
     "interaction/test_promises.py::test_twelve_pages_beside_a_writer_repeat_and_lose_nothing": 1,
     "interaction/test_themes.py::test_switched_off_everything_but_the_themes_is_as_with_them": 2,
     "interaction/test_themes.py::test_why_topics_are_not_used_is_told_where_they_are_off": 1,

@@ -25,7 +25,7 @@ from tests.waiting import PATIENCE
 T = TypeVar("T")
 
 #: Files about the protocol itself, whose tests run in both eras also in the short form.
-_BOTH = frozenset(f"test_{name}.py" for name in ("errors", "log", "progress", "resources", "status", "tool_list"))
+_BOTH = frozenset(f"test_{name}.py" for name in ("log", "progress", "status", "tool_list"))
 
 #: "auto" speaks the newest revision without a handshake, "legacy" begins with initialize.
 ERAS = ("auto", "legacy")

@@ -86,7 +86,7 @@ def test_a_default_answer_costs_at_most_900_tokens_and_quotes_what_matches(app: 
         assert any(quote in text for text in stored), "what lies between the ellipses is exact"
 
 
-@pytest.mark.parametrize("budget", [200, 500, 2000])
+@pytest.mark.parametrize("budget", [200, pytest.param(500, marks=pytest.mark.slow), 2000])
 def test_a_named_budget_holds_and_is_used(app: App, kind: str, budget: int) -> None:
     found = Door(app, "auto").ok("intelligent_search", query=TEXTS[kind][1], token_budget=budget, bounds=NEAREST)
     assert tokens(found) <= budget

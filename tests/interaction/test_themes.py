@@ -211,7 +211,7 @@ def test_pages_behind_the_first_repeat_no_theme(door: Door) -> None:
     assert second["results"]
 
 
-@pytest.mark.parametrize("count", [1, 49])
+@pytest.mark.parametrize("count", [1, pytest.param(49, marks=pytest.mark.slow)])
 def test_a_memory_too_small_for_topics_is_of_tier_two_and_says_how_small(tmp_path: Path, era: str, count: int) -> None:
     with closing(filled(tmp_path / "data", TeleportSettings(), count)) as app:
         told = Door(app, era).ok("get_retrieval_status")
