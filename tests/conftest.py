@@ -57,11 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
 #: Files that took a processor 25 seconds and more, longest first, and folders whose tests start processes: they begin first, so
 #: that no worker is left alone with one.
 LONGEST = (
-    *("acceptance/test_field_forgotten.py", "web/test_pages.py", "acceptance/test_storm.py", "daemon/test_import.py"),
+    *("acceptance/test_field_forgotten.py", "web/test_in_a_browser.py", "acceptance/test_storm.py", "daemon/test_import.py"),
     *("acceptance/test_field.py", "daemon/test_migrate.py", "daemon/test_loss.py", "acceptance/test_forget_kinds.py"),
-    *("web/test_acts_in_a_browser.py", "acceptance/test_forget.py", "daemon/test_refine.py", "acceptance/test_try.py"),
-    *("acceptance/test_hook.py", "acceptance/test_summarizer.py", "cli/test_html_export.py", "acceptance/test_hook_secrets.py"),
-    "acceptance/test_policy_table.py",
 )
 _FIRST = ("acceptance", "daemon")
 
@@ -109,8 +106,10 @@ FAMILIES = {
     "ingest/test_importers.py::test_memory_stays_flat_over_a_large_file": 2,
     "ingest/test_redact.py::test_four_megabytes_are_redacted_to_their_end": 1,
     "ingest/test_redact.py::test_time_grows_with_the_text_only": 4,
+    "interaction/test_escalation.py::test_a_text_that_is_stored_word_for_word_is_found_before_everything_else": 1,
     "interaction/test_promises.py::test_twelve_pages_beside_a_writer_repeat_and_lose_nothing": 1,
-    "interaction/test_themes.py::test_switched_off_everything_but_the_themes_is_as_with_them": 4,
+    "interaction/test_themes.py::test_switched_off_everything_but_the_themes_is_as_with_them": 2,
+    "interaction/test_themes.py::test_why_topics_are_not_used_is_told_where_they_are_off": 1,
     "jobs/test_improve_summaries.py::test_a_useless_answer_leaves_the_node_and_is_not_asked_for_again": 1,
     "question/test_intent.py::test_no_text_makes_it_slow": 5,
     "question/test_timehints.py::test_repetitive_text_costs_no_more_for_each_character_the_longer_it_is": 4,
@@ -120,7 +119,10 @@ FAMILIES = {
     "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 2,
     "storage/test_salvage.py::test_a_stretch_of_a_block_costs_what_lies_in_it_and_what_is_read_with_it": 1,
     "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_later": 1,
-    "web/test_hostile.py::test_what_an_address_says_is_no_better": 10,
+    "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_when_it_is_back": 1,
+    "web/test_acts.py::test_no_act_is_done_without_the_visit_s_token_or_for_another_page": 6,
+    "web/test_hostile.py::test_what_an_address_says_is_no_better": 2,
+    "web/test_search_page.py::test_nothing_stored_or_asked_becomes_markup": 2,
 }
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -23,8 +24,27 @@ from tests.waiting import PATIENCE
 
 T = TypeVar("T")
 
+#: Files about the protocol itself, whose tests run in both eras also in the short form.
+_BOTH = frozenset(f"test_{name}.py" for name in ("log", "progress", "status", "tool_list"))
+
 #: "auto" speaks the newest revision without a handshake, "legacy" begins with initialize.
 ERAS = ("auto", "legacy")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave one era of each test to the long form, by turns: what a tool does with a call does not depend on it."""
+    turns: dict[str, list[str]] = {}
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        era = callspec.params.get("era") if callspec and item.path.parent == Path(__file__).parent else None
+        if era in ERAS and item.path.name not in _BOTH:
+            tests = turns.setdefault(item.path.name, [])
+            name = item.name.partition("[")[0]
+            if name not in tests:
+                tests.append(name)
+            if era != ERAS[tests.index(name) % len(ERAS)]:
+                item.add_marker(pytest.mark.slow)
 
 
 _CHECKED: set[str] = set()

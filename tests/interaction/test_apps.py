@@ -129,7 +129,6 @@ class Shown:
         self.frame = page.frame_locator("#view")
         self._door = door
         self._threads = ThreadPoolExecutor(1)
-        page.set_content(HOST)
         page.expose_function("call_tool", self.call)
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -154,11 +153,19 @@ class Shown:
         return [one["params"] for one in json.loads(self.page.evaluate("JSON.stringify(seen)")) if one.get("method") == method]
 
 
-@pytest.fixture
-def host(hostile: Door, browser: "Browser") -> Iterator[Shown]:
+@pytest.fixture(scope="module")
+def standing(hostile: Door, browser: "Browser") -> Iterator[Shown]:
+    """One tab for all tests: opening one costs more than what is done in it."""
     with pages(browser) as page:
         yield Shown(hostile, page)
-        assert page.told == []
+
+
+@pytest.fixture
+def host(standing: Shown) -> Iterator[Shown]:
+    standing.page.goto("about:blank")
+    standing.page.set_content(HOST)
+    yield standing
+    assert standing.page.told == []
 
 
 def test_the_evidence_of_a_search_is_shown_as_text_and_each_quotation_opens(host: Shown) -> None:

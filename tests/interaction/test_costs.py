@@ -44,7 +44,7 @@ def opened(directory: Path, weeks: int) -> App:
     return app
 
 
-@pytest.fixture(scope="module", params=[1, 6], ids=["small", "large"])
+@pytest.fixture(scope="module", params=[1, 3, pytest.param(6, marks=pytest.mark.slow)], ids=["small", "large", "largest"])
 def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     made = opened(tmp_path_factory.mktemp("costs") / "data", request.param)
     yield made

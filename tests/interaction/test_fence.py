@@ -17,6 +17,7 @@ from memory_mcp.model.ids import ROOT
 from memory_mcp.model.sentinel import CLOSE, MARK
 from memory_mcp.server.recall import recall_text
 from memory_mcp.storage.values import Scope
+from tests.examples import examples
 from tests.factories import draft
 from tests.hostile import FORGED, fenced_once, hostile, tags
 from tests.interaction.conftest import Door, open_app
@@ -109,7 +110,7 @@ async def every_answer(client: Client, app: App, bad: str) -> list[tuple[str, Ca
     return found
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(examples(2), deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(hostile)
 def test_no_field_ends_the_fence_of_any_resource_prompt_or_tool(bad: str) -> None:
     with closing(filled(bad)) as app:
@@ -164,7 +165,7 @@ def test_no_field_ends_the_fence_of_any_resource_prompt_or_tool(bad: str) -> Non
         assert fenced > 12
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(examples(4), deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(hostile)
 def test_nor_of_what_a_prompt_brings_back(bad: str) -> None:
     with closing(filled(bad)) as app:

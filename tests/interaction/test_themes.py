@@ -1,6 +1,9 @@
 """An overview answered by themes: what they hold, what they cost, whose words they are, and that nothing else depends on them."""
 
+import atexit
+import functools
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -74,9 +77,8 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         "topics alone": TeleportSettings(bm25=IndexSettings(enabled=False), vector=VectorSettings(enabled=False)),
     }[request.param]
     root = tmp_path_factory.mktemp("pair")
-    on = filled(root / "on", teleport)
-    on.close()
-    shutil.copytree(root / "on", root / "off")
+    for name in ("on", "off"):
+        shutil.copytree(at_rest(teleport), root / name)
     on, off = over(root / "on", teleport), over(root / "off", teleport, TopicsSettings(enabled=False))
     yield on, off
     on.close()
@@ -96,10 +98,20 @@ def filled(place: Path, teleport: TeleportSettings, count: int = 72) -> App:
     return app
 
 
+@functools.cache
+def at_rest(teleport: TeleportSettings) -> Path:
+    """The directory of a grouped memory that is filled once, and copied for whoever wants one."""
+    place = Path(tempfile.mkdtemp()) / "data"
+    atexit.register(shutil.rmtree, place.parent, ignore_errors=True)
+    filled(place, teleport).close()
+    return place
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     """Every layer, at rest."""
-    app = filled(tmp_path_factory.mktemp("whole") / "data", TeleportSettings())
+    place = tmp_path_factory.mktemp("whole") / "data"
+    app = over(Path(shutil.copytree(at_rest(TeleportSettings()), place)), TeleportSettings())
     yield app
     app.close()
 
@@ -199,7 +211,7 @@ def test_pages_behind_the_first_repeat_no_theme(door: Door) -> None:
     assert second["results"]
 
 
-@pytest.mark.parametrize("count", [1, 49])
+@pytest.mark.parametrize("count", [1, pytest.param(49, marks=pytest.mark.slow)])
 def test_a_memory_too_small_for_topics_is_of_tier_two_and_says_how_small(tmp_path: Path, era: str, count: int) -> None:
     with closing(filled(tmp_path / "data", TeleportSettings(), count)) as app:
         told = Door(app, era).ok("get_retrieval_status")

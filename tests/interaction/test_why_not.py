@@ -212,7 +212,15 @@ def told(client: Door, missing: str, call: dict[str, Any]) -> dict[str, Any]:
     return dict(found)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+#: What other cases prove too: each argument is named by one of the short form, alone or beside others.
+LONG = {
+    *("a grip of another project", "an event of another project", "since, where until lets it in", "none of its words, an event"),
+    *("the number of results", "the number of results, an event", "the token budget", "nodes visited", "project and time"),
+    *("time and min_confidence", "a month"),
+}
+
+
+@pytest.mark.parametrize("case", [pytest.param(CASES[n], id=n, marks=[pytest.mark.slow] * (n in LONG)) for n in CASES])
 def test_the_change_that_is_named_shows_it_and_nothing_less_does(client: Door, app: App, case: Case) -> None:
     missing = id_of(app, case.missing)
     assert not shows(client, missing, case.call)

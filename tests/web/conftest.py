@@ -109,26 +109,28 @@ def visitor(explorer: Explorer) -> Visitor:
 
 # in a browser, by the installed program
 
+#: Without a model, which no page needs and each process would load.
+BY_WORDS = {**DAEMON, "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"}
+
 
 @pytest.fixture(scope="session")
 def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a memory of weeks with its topics, to be copied."""
     if not VISIBLE:
         pytest.skip("processes are looked at through /proc")
-    with Place(tmp_path_factory.mktemp("grouped"), idle=600, more=DAEMON) as place:
-        app = helpers.opened(place.directory, FakeClock())
-        fill(app)
-        app.close()
-        # The process begins to build what is missing by itself, and says so to whoever asks for the same.
-        until(lambda: place.run("admin", "rebuild-index", "--type", "topics").returncode == 0, "the topics")
-        place.stop()
-    return place.directory
+    directory = tmp_path_factory.mktemp("grouped") / "data"
+    app = helpers.opened(directory, FakeClock())
+    fill(app)
+    app.accelerators.settle()
+    app.topics().rebuild()
+    app.close()
+    return directory
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, grouped: Path) -> Iterator[Place]:
     """A memory whose background process is there as long as the module's tests."""
-    with copied(grouped, tmp_path_factory.mktemp("served"), idle=600) as place:
+    with copied(grouped, tmp_path_factory.mktemp("served"), more=BY_WORDS, idle=600) as place:
         yield place
 
 
