@@ -1,5 +1,6 @@
 """Refining as it is shipped: the installed command and a client on stdio, both before one daemon; hooks, spool and briefing."""
 
+import datetime as dt
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +10,10 @@ import pytest
 from mcp import Client
 
 from bench.place import Place
-from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import DAEMON, copied, needs_proc
+from tests.daemon.inside import BARE, SERVED, WORDS, Beside, Inside
+from tests.daemon.places import copied, needs_proc
 from tests.daemon.test_pump import call, talk
-from tests.sessions import DAYS, lines, sessions
+from tests.sessions import DAYS, lines, sessions, stretch
 from tests.waiting import until
 
 pytestmark = needs_proc
@@ -32,7 +33,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
-    with copied(origin, tmp_path) as made:
+    with copied(origin, tmp_path, SERVED, kind=Beside) as made:
         yield made
 
 
@@ -62,12 +63,14 @@ def everything(place: Place) -> str:
 
 
 def test_the_command_walks_a_day_and_what_it_writes_takes_the_place_of_the_old_text(place: Place, tmp_path: Path) -> None:
+    place.settings |= WORDS
     due = told(place, "refine", "due", "--day", DAYS[0])["due"]
     assert [(one["events"], one["level"]) for one in due] == [(12, "segment")] * 3
     assert "narwhal" in everything(place)
     shown = told(place, "refine", "show", due[1]["node_id"], "--token-budget", "2000")
     assert shown["left_out"] == 0 if "left_out" in shown else len(shown["events"]) == 12
-    written = told(place, "refine", "write", due[1]["node_id"], stdin=refinement(shown))
+    program = Place(place.root, more=place.settings)
+    written = told(program, "refine", "write", due[1]["node_id"], stdin=refinement(shown))
     assert written["title"] == f"{shown['title'][:16]} · {TITLE}"
     assert place.status()["running"] is True
     assert "narwhal" not in everything(place)
@@ -129,7 +132,7 @@ def test_other_wrong_words_are_refused_too(shared: Place) -> None:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
     """A filled memory for tests that change nothing."""
-    with copied(origin, tmp_path_factory.mktemp("shared")) as made:
+    with copied(origin, tmp_path_factory.mktemp("shared"), SERVED, kind=Beside) as made:
         yield made
 
 
@@ -233,12 +236,13 @@ def briefing(place: Place, session: str) -> str:
     return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed else ""
 
 
-def test_a_session_that_ends_leaves_a_request_and_the_next_is_told_until_it_is_refined(tmp_path: Path) -> None:
-    with Place(tmp_path, idle=60, more=DAEMON | REFINE) as place:
-        place.ok("daemon", "start")
-        a_session(place, "one", "quokka", "")
+def test_a_session_that_is_compacted_or_ends_leaves_a_request_and_the_next_is_told_until_it_is_refined(tmp_path: Path) -> None:
+    """What nobody asked for, of a session that told no end, is asked for by the next compaction."""
+    with Beside(tmp_path, idle=60, more=SERVED | REFINE) as place:
+        begin = (dt.datetime.now(dt.UTC) - dt.timedelta(days=1)).strftime("%Y-%m-%d %H:%M")
+        place.ok("ingest", "-", stdin=lines(stretch("quokka", begin, "one", str(place.home / "shop"))))
         assert "unsummarised" not in briefing(place, "two")
-        hook(place, "SessionEnd", "one", reason="other")
+        hook(place, "PreCompact", "two", trigger="auto", custom_instructions="")
         assert "\n1 stretch is unsummarised: /memory:refine\n" in briefing(place, "three")
         a_session(place, "four", "narwhal", "SessionEnd")
         assert "\n2 stretches are unsummarised: /memory:refine\n" in briefing(place, "five")
@@ -250,19 +254,21 @@ def test_a_session_that_ends_leaves_a_request_and_the_next_is_told_until_it_is_r
         assert "Mooring of the zeppelin" in left
 
 
+# In the short form: a compaction, above.
+@pytest.mark.slow
 def test_a_compaction_leaves_a_request_too_also_where_it_says_nothing(tmp_path: Path) -> None:
-    with Place(tmp_path, idle=60, more=DAEMON) as place:
+    with Beside(tmp_path, idle=60, more=SERVED) as place:
         place.ok("daemon", "start")
         a_session(place, "one", "quokka", "SessionEnd")
         # Switched off nothing is asked and nothing is told.
         assert "unsummarised" not in briefing(place, "two")
         place.stop()
-    with Place(tmp_path, idle=60, more=DAEMON | REFINE) as place:
+    with Beside(tmp_path, idle=60, more=SERVED | REFINE) as place:
         place.ok("daemon", "start")
         assert "unsummarised" not in briefing(place, "three")
         hook(place, "PreCompact", "three", trigger="auto", custom_instructions="")
         assert "\n1 stretch is unsummarised: /memory:refine\n" in briefing(place, "four")
         place.stop()
-    with Place(tmp_path, idle=60, more=DAEMON) as place:
+    with Beside(tmp_path, idle=60, more=SERVED) as place:
         place.ok("daemon", "start")
         assert "unsummarised" not in briefing(place, "five")
