@@ -40,8 +40,8 @@ class Beside(Inside):
     """For tests of what the daemon does, which commands start and find as the installed program does."""
 
     def run(self, *words: str, stdin: str = "", patience: float = PATIENCE) -> Done:
-        """See Place; a hook and a server on a pipe are processes."""
-        if VARIABLE in self.settings or words[:1] in ((), ("hook",), ("serve",)):
+        """See Place; a hook, a server on a pipe and `doctor`, which looks at its own process too, are processes."""
+        if VARIABLE in self.settings or words[:1] in ((), ("hook",), ("serve",), ("doctor",)):
             return Place.run(self, *words, stdin=stdin, patience=patience)
         return run_inside(words, self.environment(), self.home, stdin, _as_installed)
 

@@ -40,20 +40,26 @@ def answered(port: int, host: str, size: int = 0) -> int:
         connection.close()
 
 
-def test_port_and_hosts_of_the_http_door_are_those_set_and_its_bodies_are_bounded(tmp_path: Path) -> None:
+def test_the_http_door_has_the_port_hosts_and_token_set_bounds_bodies_and_keeps_the_daemon(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     own = {"HTTP": "true", "HTTP_HOST": "localhost", "HTTP_PORT": str(port), "HTTP_TOKEN": TOKEN}
     own |= {"HTTP_ALLOWED_HOSTS": "memory.example"}
-    with Beside(tmp_path, idle=60, more={**SERVED, **{f"MEMORY_MCP_SERVER__{k}": v for k, v in own.items()}}) as place:
+    with Beside(tmp_path, idle=1, more={**SERVED, **{f"MEMORY_MCP_SERVER__{k}": v for k, v in own.items()}}) as place:
         place.ok("daemon", "start")
+        pid = look(place)["pid"]
         until(lambda: bool(look(place)["http"]))
         assert answered(port, f"localhost:{port}") == 200
         assert answered(port, "memory.example") == 200
         assert answered(port, "other.example") == 421
         assert answered(port, "localhost", MAX_BODY + 1) == 413
         assert answered(port, "localhost", MAX_BODY - 1) != 413
+        # It stays for its door, to which the token is set.
+        assert not wait_for(lambda: place.processes() == {}, 3)
+        assert look(place)["pid"] == pid
+        assert answered(port, "localhost") == 200
+        assert not (place.directory / "token").exists()
 
 
 def test_the_time_of_the_daily_upkeep_is_the_one_set(tmp_path: Path) -> None:
