@@ -33,7 +33,14 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
-    with copied(origin, tmp_path, SERVED, kind=Beside) as made:
+    with copied(origin, tmp_path, WORDS, kind=Beside) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
+    """A filled memory for tests that use stretches of their own, or change nothing."""
+    with copied(origin, tmp_path_factory.mktemp("shared"), SERVED, kind=Beside) as made:
         yield made
 
 
@@ -63,7 +70,6 @@ def everything(place: Place) -> str:
 
 
 def test_the_command_walks_a_day_and_what_it_writes_takes_the_place_of_the_old_text(place: Place, tmp_path: Path) -> None:
-    place.settings |= WORDS
     due = told(place, "refine", "due", "--day", DAYS[0])["due"]
     assert [(one["events"], one["level"]) for one in due] == [(12, "segment")] * 3
     assert "narwhal" in everything(place)
@@ -129,33 +135,26 @@ def test_other_wrong_words_are_refused_too(shared: Place) -> None:
         assert said in done.stderr, words
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
-    """A filled memory for tests that change nothing."""
-    with copied(origin, tmp_path_factory.mktemp("shared"), SERVED, kind=Beside) as made:
-        yield made
-
-
 # a client on stdio
 
 
-def test_a_client_of_the_full_profile_does_the_same_in_three_calls(place: Place) -> None:
+def test_a_client_of_the_full_profile_does_the_same_in_three_calls(shared: Place) -> None:
     async def work(client: Client) -> tuple[dict[str, Any], dict[str, Any]]:
         [one] = (await call(client, "refine_due", day=DAYS[0], limit=1))["due"]
         shown = await call(client, "refine_show", node_id=one["node_id"], token_budget=2000)
         await call(client, "refine_summary", node_id=one["node_id"], **json.loads(refinement(shown)))
         return shown, await call(client, "get_node", node_id=one["node_id"])
 
-    shown, node = talk(place, work)
+    shown, node = talk(shared, work)
     assert "pangolin" in shown["title"].casefold()
     assert node["node"]["title"] == f"{shown['title'][:16]} · {TITLE}"
     assert node["node"]["bullets"][0]["text"] == TEXT
-    assert "pangolin" not in everything(place)
+    assert "pangolin" not in everything(shared)
     # The command sees what the tool wrote.
-    assert shown["node_id"] not in json.dumps(told(place, "refine", "due"))
+    assert shown["node_id"] not in json.dumps(told(shared, "refine", "due"))
 
 
-def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_follow(place: Place) -> None:
+def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_follow(shared: Place) -> None:
     def billing(number: int, text: str) -> str:
         at = f"{DAYS[0]}T{10 + number}:15:00Z"
         return json.dumps({"session_id": f"b{number}", "timestamp": at, "role": "user", "text": text, "project": "billing"})
@@ -164,14 +163,14 @@ def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_foll
         "We decided that the ledger is kept in the vault.",
         "We decided to print invoices on Mondays, never on Fridays.",
     )
-    place.ok("ingest", "-", stdin="\n".join(billing(n, text) for n, text in enumerate(ledger)))
+    shared.ok("ingest", "-", stdin="\n".join(billing(n, text) for n, text in enumerate(ledger)))
 
     def bullets() -> list[dict[str, Any]]:
-        return list(told(place, "query", "node", DAYS[0], "--all")["node"]["bullets"])
+        return list(told(shared, "query", "node", DAYS[0], "--all")["node"]["bullets"])
 
     def is_of(project: str, bullet: dict[str, Any]) -> bool:
-        segment = told(place, "query", "expand-grip", bullet["grip_ids"][0])["grip"]["node_id"]
-        return project in str(told(place, "query", "node", segment, "--all")["node"]["projects"])
+        segment = told(shared, "query", "expand-grip", bullet["grip_ids"][0])["grip"]["node_id"]
+        return project in str(told(shared, "query", "node", segment, "--all")["node"]["projects"])
 
     def of(project: str) -> list[str]:
         return [b["text"] for b in bullets() if is_of(project, b)]
@@ -184,17 +183,17 @@ def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_foll
         bullets = [{"text": TEXT, "grip_ids": [grip]}]
         await call(client, "refine_summary", node_id=DAYS[0], title=TITLE, bullets=bullets, scope="all")
 
-    talk(place, work)
+    talk(shared, work)
     assert of("shop") == [TEXT]
     assert of("billing") == before
     # What comes later of the other project is told, and the agent's words stay.
     said = "We decided that the ledger of the okapi is written twice a day, never more often."
-    place.ok("ingest", "-", stdin=billing(5, said))
-    place.ok("admin", "rebuild-toc")
+    shared.ok("ingest", "-", stdin=billing(5, said))
+    shared.ok("admin", "rebuild-toc")
     assert of("shop") == [TEXT]
     assert any("okapi" in text for text in of("billing"))
-    assert told(place, "query", "node", DAYS[0], "--all")["node"]["author"] == "agent"
-    assert "every invariant holds" in place.ok("admin", "check")
+    assert told(shared, "query", "node", DAYS[0], "--all")["node"]["author"] == "agent"
+    assert "every invariant holds" in shared.ok("admin", "check")
 
 
 # hooks
