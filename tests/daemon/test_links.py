@@ -94,7 +94,7 @@ def test_a_pipe_in_the_data_directory_keeps_nobody(place: Place, inside: Place, 
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["memory.duckdb", "memory.duckdb.wal", "daemon.log", "high-water.json", "tombstones.jsonl"])
+@pytest.mark.parametrize("name", ["memory.duckdb.wal", "memory.duckdb", "daemon.log", "high-water.json", "tombstones.jsonl"])
 def test_a_file_that_has_a_name_elsewhere_is_named_and_not_written(place: Place, tmp_path: Path, name: str) -> None:
     """What is written to it would change somebody else's file; what to do about it is told, and helps."""
     place.directory.mkdir(mode=0o700)
