@@ -57,8 +57,6 @@ def pytest_configure(config: pytest.Config) -> None:
 #: Files that took a processor 25 seconds and more, longest first, and folders whose tests start processes: they begin first, so
 #: that no worker is left alone with one.
 LONGEST = (
-    *("acceptance/test_field_forgotten.py", "web/test_in_a_browser.py", "acceptance/test_storm.py", "daemon/test_import.py"),
-    *("acceptance/test_field.py", "daemon/test_migrate.py", "daemon/test_loss.py", "acceptance/test_forget_kinds.py"),
 )
 _FIRST = ("acceptance", "daemon")
 
@@ -80,14 +78,12 @@ FAMILIES = {
     "daemon/test_damage.py::test_a_damaged_column_costs_no_more_than_what_nothing_else_tells": 1,
     "daemon/test_damage.py::test_a_damaged_log_costs_one_write_and_every_call_is_answered": 1,
     "daemon/test_http_fence.py::test_no_error_repeats_a_tag": 40,
-    "daemon/test_import.py::test_an_importer_that_ends_early_leaves_a_memory_that_is_finished_without_it": 1,
     "daemon/test_lines.py::test_clients_that_came_while_another_process_had_the_store_go_over_to_one_daemon": 1,
-    "daemon/test_links.py::test_a_file_that_has_a_name_elsewhere_is_named_and_not_written": 2,
+    "daemon/test_links.py::test_a_file_that_has_a_name_elsewhere_is_named_and_not_written": 1,
     "daemon/test_links.py::test_a_pipe_in_the_data_directory_keeps_nobody": 8,
     "daemon/test_links.py::test_neither_a_socket_nor_a_device_keeps_anybody": 4,
-    "daemon/test_loss.py::test_every_kind_of_loss_is_told_until_a_person_acknowledges_it": 2,
-    "daemon/test_pump.py::test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls": 1,
-    "daemon/test_pump.py::test_a_write_in_flight_when_the_daemon_dies_is_applied_once": 2,
+    "daemon/test_loss.py::test_every_kind_of_loss_is_told_until_a_person_acknowledges_it": 1,
+    "daemon/test_pump.py::test_a_write_in_flight_when_the_daemon_dies_is_applied_once": 1,
     "daemon/test_tiers.py::test_a_start_with_a_damaged_or_missing_index_never_fails_and_waits_for_none": 1,
     "derive/test_derivation.py::test_a_run_ends_while_somebody_goes_on_writing": 2,
     "derive/test_derivation.py::test_only_the_levels_asked_for_are_brought_up_to_date": 2,

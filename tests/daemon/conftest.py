@@ -9,12 +9,20 @@ from pathlib import Path
 import pytest
 
 from bench.place import Place
+from tests.daemon.inside import SERVED, Beside
 from tests.daemon.places import DAEMON
 
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     with Place(tmp_path, idle=60, more=DAEMON | getattr(request.module, "PLACES", {})) as made:
+        yield made
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Iterator[Place]:
+    """As `place`, with commands in this process and without indexes."""
+    with Beside(tmp_path, idle=60, more=SERVED) as made:
         yield made
 
 

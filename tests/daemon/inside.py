@@ -5,19 +5,25 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from unittest import mock
 
 from bench.place import PATIENCE, Place
+from memory_mcp.__main__ import main as installed
 from memory_mcp.cli.main import main
 from memory_mcp.failpoints import VARIABLE
+from tests.daemon.places import DAEMON
 
 Done = subprocess.CompletedProcess[str]
 #: Commands open the memory themselves.
 ALONE = {"MEMORY_MCP_SERVER__DAEMON": "false"}
 #: And build no indexes of it.
 BARE = ALONE | {"MEMORY_MCP_TELEPORT__ENABLED": "false", "MEMORY_MCP_TOPICS__ENABLED": "false"}
+#: Nor does the daemon that they find.
+SERVED = BARE | DAEMON
+#: Nor does one build more than the index of words, which is quick.
+WORDS = SERVED | {"MEMORY_MCP_TELEPORT__ENABLED": "true", "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"}
 
 
 class Inside(Place):
@@ -30,7 +36,24 @@ class Inside(Place):
         return run_inside(words, self.environment(), self.home, stdin)
 
 
-def run_inside(words: Sequence[str], environ: Mapping[str, str], folder: Path, stdin: str = "") -> Done:
+class Beside(Inside):
+    """For tests of what the daemon does, which commands start and find as the installed program does."""
+
+    def run(self, *words: str, stdin: str = "", patience: float = PATIENCE) -> Done:
+        """See Place; a hook, a server on a pipe and `doctor`, which looks at its own process too, are processes."""
+        if VARIABLE in self.settings or words[:1] in ((), ("hook",), ("serve",), ("doctor",)):
+            return Place.run(self, *words, stdin=stdin, patience=patience)
+        return run_inside(words, self.environment(), self.home, stdin, _as_installed)
+
+
+def _as_installed(words: list[str]) -> int:
+    with mock.patch.object(sys, "argv", ["memory-mcp", *words]):
+        return installed()
+
+
+def run_inside(
+    words: Sequence[str], environ: Mapping[str, str], folder: Path, stdin: str = "", begin: Callable[[list[str]], int] = main
+) -> Done:
     """Run a command in this process as it would run in one of its own, in an environment and a folder."""
     given, out, err = (io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8") for text in (stdin, "", ""))
     mask = os.umask(0o022)
@@ -42,7 +65,7 @@ def run_inside(words: Sequence[str], environ: Mapping[str, str], folder: Path, s
             contextlib.redirect_stderr(err),
             contextlib.chdir(folder),
         ):
-            status = main(list(words))
+            status = begin([*words])
     finally:
         os.umask(mask)
     for stream in (out, err):

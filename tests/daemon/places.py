@@ -58,9 +58,11 @@ def said(project: str, text: str, hour: int) -> str:
 
 
 @contextmanager
-def copied(origin: Path, root: Path, more: Mapping[str, str] = DAEMON, idle: int = 60) -> Iterator[Place]:
+def copied(
+    origin: Path, root: Path, more: Mapping[str, str] = DAEMON, idle: int = 60, kind: type[Place] = Place
+) -> Iterator[Place]:
     """A place whose memory is a copy of one that nobody has open."""
-    with Place(root, idle=idle, more=more) as made:
+    with kind(root, idle=idle, more=more) as made:
         shutil.copytree(origin, made.directory)
         yield made
 

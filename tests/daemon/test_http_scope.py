@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bench.place import Place
 from tests.daemon.http_client import Caller, served
+from tests.daemon.inside import Beside
 from tests.daemon.places import DAEMON, needs_proc
 from tests.factories import BILLING, SHOP
 from tests.interaction.conftest import history
@@ -38,7 +38,7 @@ def nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
     fields = ("session_id", "timestamp", "role", "text", "project", "agent")
     lines = [{name: getattr(draft, name) for name in fields} for draft in history()]
     (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with Place(folder, idle=600, more=LOCKED) as place:
+    with Beside(folder, idle=600, more=LOCKED) as place:
         place.ok("import", "jsonl", str(folder / "history.jsonl"))
         with served(place) as caller:
             yield caller

@@ -33,13 +33,13 @@ def test_a_payload_over_http_is_kept_where_the_rules_fail(tmp_path: Path, monkey
 
 
 @needs_proc
-def test_what_a_killed_daemon_was_writing_goes_with_the_next_start_and_a_hook_s_own_file_stays(place: Place) -> None:
-    place.ok("daemon", "start")
-    place.stop()
-    aside = place.directory / "spool" / "tmp"
+def test_what_a_killed_daemon_was_writing_goes_with_the_next_start_and_a_hook_s_own_file_stays(beside: Place) -> None:
+    beside.ok("daemon", "start")
+    beside.stop()
+    aside = beside.directory / "spool" / "tmp"
     aside.mkdir(parents=True, exist_ok=True)
     names = [f"{number:020d}-0123456789abcdef-claude-code" for number in range(2)]
     (aside / f"{names[0]}.daemon").write_bytes(b"half")
     (aside / names[1]).write_bytes(b"half")
-    place.ok("daemon", "start")
+    beside.ok("daemon", "start")
     assert [file.name for file in aside.iterdir()] == [names[1]]

@@ -12,6 +12,7 @@ import pytest
 from bench.place import Place, wait_for
 from memory_mcp.client import lines, link
 from memory_mcp.client.door import connect
+from tests.daemon.inside import SERVED, Beside
 from tests.daemon.places import look, needs_proc
 from tests.waiting import PATIENCE, until
 
@@ -65,9 +66,17 @@ class Raw:
         return self.process.returncode, said.decode()
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One with a daemon, for clients of their own."""
+    with Place(tmp_path_factory.mktemp("served"), more=SERVED) as place:
+        yield place
+
+
 @pytest.fixture(scope="module", params=["relay", "in process"])
-def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raw]:
-    with Place(tmp_path_factory.mktemp("lines"), more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, served: Place) -> Iterator[Raw]:
+    with Place(tmp_path_factory.mktemp("lines"), more=SERVED) as alone:
+        place = served if request.param == "relay" else alone
         found = Raw(place, *([] if request.param == "relay" else ["serve", "--in-process"]))
         yield found
         status, said = found.end()
@@ -139,30 +148,29 @@ def test_a_mark_before_the_first_line_and_any_end_of_a_line_are_taken(client: Ra
     goes_on(client)
 
 
-def test_a_client_that_takes_no_answers_is_not_read_on_and_holds_up_nobody_else(tmp_path: Path) -> None:
+def test_a_client_that_takes_no_answers_is_not_read_on_and_holds_up_nobody_else(served: Place) -> None:
     """What it asks for and does not take would else fill the memory of the process that everybody shares."""
     count, pad = 300, "x" * 10_000
-    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
-        other = Raw(place)
-        sent: list[int] = []
-        line = link.greet(connect(str(place.directory)), "mcp", link.Wanted(str(place.directory)))
-        line.sock.sendall(HELLO + b"\n")
+    other = Raw(served)
+    sent: list[int] = []
+    line = link.greet(connect(str(served.directory)), "mcp", link.Wanted(str(served.directory)))
+    line.sock.sendall(HELLO + b"\n")
 
-        def ask() -> None:
-            for number in range(1, count + 1):
-                line.sock.sendall(message(number, "prompts/list", _meta={"pad": pad}) + b"\n")
-                sent.append(number)
+    def ask() -> None:
+        for number in range(1, count + 1):
+            line.sock.sendall(message(number, "prompts/list", _meta={"pad": pad}) + b"\n")
+            sent.append(number)
 
-        asking = threading.Thread(target=ask)
-        asking.start()
-        assert not wait_for(lambda: len(sent) == count, 5)
-        goes_on(other)
-        assert "result" in other.ask(message("call", "tools/call", name="browse_toc", arguments={}))
-        answered = [line.receive()["id"] for _ in range(count + 1)]
-        assert sorted(answered) == list(range(count + 1))
-        asking.join()
-        line.close()
-        other.end()
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert not wait_for(lambda: len(sent) == count, 5)
+    goes_on(other)
+    assert "result" in other.ask(message("call", "tools/call", name="browse_toc", arguments={}))
+    answered = [line.receive()["id"] for _ in range(count + 1)]
+    assert sorted(answered) == list(range(count + 1))
+    asking.join()
+    line.close()
+    other.end()
 
 
 def test_an_empty_line_is_nothing(client: Raw) -> None:
@@ -170,11 +178,9 @@ def test_an_empty_line_is_nothing(client: Raw) -> None:
     goes_on(client)
 
 
-def test_a_line_that_the_client_leaves_unfinished_is_answered(tmp_path: Path) -> None:
-    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
-        client = Raw(place)
-        told, _ = client.process.communicate(message(1, "ping")[:-1], timeout=60)
-        assert json.loads(told)["error"]["code"] == lines.PARSE_ERROR
+def test_a_line_that_the_client_leaves_unfinished_is_answered(served: Place) -> None:
+    told, _ = Raw(served).process.communicate(message(1, "ping")[:-1], timeout=60)
+    assert json.loads(told)["error"]["code"] == lines.PARSE_ERROR
 
 
 class Counted(bytes):
@@ -195,6 +201,8 @@ def test_a_long_line_is_searched_once_however_it_comes() -> None:
     assert Counted.searched == 100 * 100 + 9
 
 
+# In the short form: one that is closed later, `client`.
+@pytest.mark.slow
 def test_in_process_an_early_close_ends_clean(tmp_path: Path) -> None:
     """The store is still being opened, and stdin waited for, when the client goes."""
     done = Place(tmp_path).run("serve", "--in-process")
@@ -216,6 +224,8 @@ def test_times_at_the_ends_of_the_calendar_are_refused(client: Raw, year: str) -
         assert result["content"][0]["text"].startswith("INVALID_ARGUMENT: "), (arguments, result)
 
 
+# In the short form: a client whose daemon is killed, test_pump.
+@pytest.mark.slow
 def test_a_daemon_whose_first_starts_fail_is_tried_for_until_it_runs(tmp_path: Path) -> None:
     """The client is greeted by it, and nobody else has opened the store."""
     site = tmp_path / "site"
@@ -227,7 +237,7 @@ def test_a_daemon_whose_first_starts_fail_is_tried_for_until_it_runs(tmp_path: P
         "    open(count, 'a').write('x')\n"
         "    os._exit(1)\n"
     )
-    with Place(tmp_path / "place", more={"MEMORY_MCP_SERVER__DAEMON": "true", "PYTHONPATH": str(site)}) as place:
+    with Place(tmp_path / "place", more=SERVED | {"PYTHONPATH": str(site)}) as place:
         client = Raw(place)
         stored = client.ask(remember(1, '"We decided on tabs."'))
         assert not stored["result"].get("isError", False)
@@ -236,8 +246,10 @@ def test_a_daemon_whose_first_starts_fail_is_tried_for_until_it_runs(tmp_path: P
         assert client.end()[0] == 0
 
 
+# In the short form: that another process has the store, below.
+@pytest.mark.slow
 def test_a_client_is_told_why_no_daemon_can_be_had_and_served_when_one_can(tmp_path: Path) -> None:
-    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
+    with Beside(tmp_path, more=SERVED) as place:
         client = Raw(place)
         place.ok("daemon", "stop")
         wrong = place.home / "config.toml"
@@ -260,11 +272,13 @@ def hold(place: Place, *words: str) -> "subprocess.Popen[bytes]":
 
 
 @pytest.mark.parametrize("how", ["killed", "closed"])
-def test_clients_that_came_while_another_process_had_the_store_go_over_to_one_daemon(tmp_path: Path, how: str) -> None:
+def test_clients_that_came_while_another_process_had_the_store_go_over_to_one_daemon(
+    tmp_path: Path, how: str, request: pytest.FixtureRequest
+) -> None:
     """None of them becomes its owner when that process ends, and none notices more than that its calls work."""
-    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
+    with Place(tmp_path, more=SERVED) as place:
         holder = hold(place, "serve", "--in-process")
-        clients = [Raw(place) for _ in range(2)]
+        clients = [Raw(place) for _ in range(2 if request.config.getoption("--slow") else 1)]
         for client in clients:
             assert client.ask(message(0, "tools/list"))["result"]["tools"]
             found = client.ask(message(1, "tools/call", name="browse_toc", arguments={}))
@@ -283,8 +297,10 @@ def test_clients_that_came_while_another_process_had_the_store_go_over_to_one_da
         assert {client.end()[0] for client in clients} == {0}
 
 
+# In the short form: a client that came while another process had the store, above; links are named, test_links.
+@pytest.mark.slow
 def test_a_client_is_served_by_a_daemon_once_a_link_is_taken_away(tmp_path: Path) -> None:
-    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
+    with Place(tmp_path, more=SERVED) as place:
         place.directory.mkdir(mode=0o700)
         link_in_there = place.directory / "models"
         link_in_there.symlink_to(tmp_path)
@@ -303,7 +319,7 @@ def test_clients_of_a_daemon_that_starts_for_longer_than_is_waited_for_are_all_s
     site.mkdir()
     slow = f"import sys, time\nif sys.orig_argv[-4:-2] == ['daemon', 'run']: time.sleep({link.START_PATIENCE + 5})\n"
     (site / "sitecustomize.py").write_text(slow)
-    with Place(tmp_path / "place", more={"MEMORY_MCP_SERVER__DAEMON": "true", "PYTHONPATH": str(site)}) as place:
+    with Place(tmp_path / "place", more=SERVED | {"PYTHONPATH": str(site)}) as place:
         clients: list[Raw] = []
         starts = [threading.Thread(target=lambda: clients.append(Raw(place))) for _ in range(3)]
         for start in starts:

@@ -13,7 +13,7 @@ import pytest
 
 from bench.place import Place
 from memory_mcp import paths
-from tests.daemon.inside import Inside
+from tests.daemon.inside import BARE, SERVED, Beside, Inside
 from tests.daemon.places import DAEMON, needs_proc
 from tests.daemon.test_capture import BEFORE, hook
 from tests.waiting import until
@@ -38,6 +38,19 @@ FOLDERS = (
 def inside(tmp_path: Path) -> Iterator[Place]:
     """The place of a test, with commands in this process that look for its daemon all the same."""
     with Inside(tmp_path, idle=60, more=DAEMON) as made:
+        yield made
+
+
+@pytest.fixture
+def place(beside: Place) -> Place:
+    return beside
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One with a daemon that has stored something."""
+    with Beside(tmp_path_factory.mktemp("running"), more=SERVED) as made:
+        made.ok("ingest", "-", stdin=BEFORE)
         yield made
 
 
@@ -81,7 +94,7 @@ def test_a_pipe_in_the_data_directory_keeps_nobody(place: Place, inside: Place, 
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["memory.duckdb", "memory.duckdb.wal", "daemon.log", "high-water.json", "tombstones.jsonl"])
+@pytest.mark.parametrize("name", ["memory.duckdb.wal", "memory.duckdb", "daemon.log", "high-water.json", "tombstones.jsonl"])
 def test_a_file_that_has_a_name_elsewhere_is_named_and_not_written(place: Place, tmp_path: Path, name: str) -> None:
     """What is written to it would change somebody else's file; what to do about it is told, and helps."""
     place.directory.mkdir(mode=0o700)
@@ -104,8 +117,7 @@ def test_a_file_that_has_a_name_elsewhere_is_named_and_not_written(place: Place,
 
 
 def test_second_names_that_a_killed_restore_left_stop_nobody(place: Place) -> None:
-    place.ok("ingest", "-", stdin=BEFORE)
-    place.stop()
+    Inside(place.root, more=BARE).ok("ingest", "-", stdin=BEFORE)
     kept = place.directory / "before-restore-20260101T000000-000"
     kept.mkdir(mode=0o700)
     for name in ("memory.duckdb", "high-water.json"):
@@ -139,28 +151,27 @@ def test_neither_a_socket_nor_a_device_keeps_anybody(inside: Place, place: Place
     assert "Traceback" not in done.stderr
 
 
-def test_a_payload_that_is_a_pipe_is_set_aside(place: Place) -> None:
-    place.ok("ingest", "-", stdin=BEFORE)
-    payload = place.directory / "spool" / "new" / "00000001-00000000-claude-code"
+def test_a_payload_that_is_a_pipe_is_set_aside(running: Place) -> None:
+    payload = running.directory / "spool" / "new" / "00000001-00000000-claude-code"
     payload.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(payload)
     until(lambda: not payload.exists())
-    assert "before" in place.ok("query", "events", "--all")
+    assert "before" in running.ok("query", "events", "--all")
 
 
 @pytest.mark.parametrize("name", ["pauses.json", "briefings"])
-def test_a_pipe_that_comes_while_the_daemon_runs_keeps_no_hook(place: Place, name: str) -> None:
-    place.ok("ingest", "-", stdin=BEFORE)
-    pipe = place.directory / name
+def test_a_pipe_that_comes_while_the_daemon_runs_keeps_no_hook(running: Place, name: str) -> None:
+    pipe = running.directory / name
     if name == "briefings":
-        pipe = Path(paths.briefing_file(str(place.directory), "/home/u"))
+        pipe = Path(paths.briefing_file(str(running.directory), "/home/u"))
         pipe.parent.mkdir(exist_ok=True)
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
     start = {"hook_event_name": "SessionStart", "session_id": "s", "source": "startup", "cwd": "/home/u"}
-    assert place.run("hook", "claude-code", stdin=json.dumps(start)).returncode == 0
-    assert place.run("hook", "claude-code", stdin=json.dumps({**start, "hook_event_name": "SessionEnd"})).returncode == 0
-    assert "before" in place.ok("query", "events", "--all")
+    assert running.run("hook", "claude-code", stdin=json.dumps(start)).returncode == 0
+    assert running.run("hook", "claude-code", stdin=json.dumps({**start, "hook_event_name": "SessionEnd"})).returncode == 0
+    pipe.unlink()
+    assert "before" in running.ok("query", "events", "--all")
 
 
 def test_a_hook_writes_through_no_link(place: Place, tmp_path: Path) -> None:
@@ -174,19 +185,18 @@ def test_a_hook_writes_through_no_link(place: Place, tmp_path: Path) -> None:
     assert "is a link" in done.stderr
 
 
-def test_a_payload_that_is_a_link_is_set_aside_unread_while_the_daemon_runs(place: Place, tmp_path: Path) -> None:
-    hook(place, "UserPromptSubmit", prompt="before")
-    place.ok("ingest", "-", stdin=BEFORE)
+def test_a_payload_that_is_a_link_is_set_aside_unread_while_the_daemon_runs(running: Place, tmp_path: Path) -> None:
+    hook(running, "UserPromptSubmit", prompt="before")
     header = json.dumps({"v": 1, "client": "claude-code", "at_ns": 1_767_225_600_000_000_000})
     told = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "turtledove", "cwd": "/home/u"})
     (tmp_path / "payload").write_text(f"{header}\n{told}")
-    (place.directory / "spool" / "new" / "00000001-00000000-claude-code").symlink_to(tmp_path / "payload")
-    until(lambda: not any((place.directory / "spool" / "new").iterdir()))
-    aside = place.directory / "spool" / "bad" / "00000001-00000000-claude-code"
+    (running.directory / "spool" / "new" / "00000001-00000000-claude-code").symlink_to(tmp_path / "payload")
+    until(lambda: not any((running.directory / "spool" / "new").iterdir()))
+    aside = running.directory / "spool" / "bad" / "00000001-00000000-claude-code"
     assert not aside.is_symlink()
     assert "turtledove" not in aside.read_text()
     assert "turtledove" in (tmp_path / "payload").read_text()
-    assert "turtledove" not in place.ok("query", "events", "--all", "--json")
+    assert "turtledove" not in running.ok("query", "events", "--all", "--json")
 
 
 def test_a_data_directory_that_is_a_link_itself_is_used(place: Place, tmp_path: Path) -> None:

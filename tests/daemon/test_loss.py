@@ -16,8 +16,8 @@ from bench.place import Place
 from memory_mcp.errors import StorageLocked
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.lock import LookingLock
-from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import DAEMON, look, needs_proc, typed
+from tests.daemon.inside import BARE, SERVED, Beside, Inside
+from tests.daemon.places import look, needs_proc, typed
 from tests.daemon.test_pump import call, talk
 from tests.waiting import PATIENCE, until
 
@@ -60,10 +60,15 @@ def asked(place: Place, tool: str, **arguments: Any) -> dict[str, Any]:
     return talk(place, work)
 
 
+@pytest.fixture
+def place(beside: Place) -> Place:
+    return beside
+
+
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with three events in its log, whose daemon was killed."""
-    with Place(tmp_path_factory.mktemp("killed"), idle=60, more=DAEMON) as place:
+    with Beside(tmp_path_factory.mktemp("killed"), idle=60, more=SERVED) as place:
         write(place, "fenders need looks", "ropes need looks", "tides need looks")
         kill(place)
     return place.directory
@@ -237,8 +242,8 @@ def test_what_is_put_back_ends_the_loss(alone: Place) -> None:
     assert "healthy" not in status_of(alone)
 
 
-def test_a_death_and_a_compaction_are_no_loss(place: Place) -> None:
-    for n in range(2):
+def test_a_death_and_a_compaction_are_no_loss(place: Place, request: pytest.FixtureRequest) -> None:
+    for n in range(2 if request.config.getoption("--slow") else 1):
         write(place, f"fenders {n} need looks", source=f"s{n}")
         kill(place)
     place.ok("admin", "compact")
@@ -254,6 +259,8 @@ def test_a_mark_of_an_earlier_version_is_understood(alone: Place) -> None:
     assert "3 acknowledged events are missing" in status_of(alone)["notices"][0]
 
 
+# In the short form: one that is deleted while nobody has it open, above.
+@pytest.mark.slow
 def test_a_file_that_is_deleted_while_it_is_open_is_written_anew(place: Place) -> None:
     write(place, *(f"before {n}" for n in range(40)))
     file = place.directory / FILE

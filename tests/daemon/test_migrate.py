@@ -13,12 +13,13 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import look_at
 from memory_mcp.storage.opening import Opening
 from memory_mcp.storage.postgres.store import open_storage
-from tests.daemon.inside import ALONE, Inside
-from tests.daemon.places import DAEMON, killed, needs_proc
+from tests.daemon.inside import BARE, SERVED, Beside, Inside
+from tests.daemon.places import copied as placed
+from tests.daemon.places import killed, needs_proc
 
 pytestmark = needs_proc
 
-EVENTS = 1200
+EVENTS = 600
 NAME = "Quillfeather-9931"
 #: A project that is called otherwise by now.
 OLD = {"text": "we decided to sell the old pumps", "role": "user", "session_id": "old", "project": "/srv/old-pumps"}
@@ -42,19 +43,21 @@ def said(first: int, count: int) -> str:
     )
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    """A memory without a daemon, so that what is killed is the command."""
-    with Inside(tmp_path / "here", more=ALONE) as made:
-        fill(made)
-        yield made
-
-
-def fill(place: Place) -> None:
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some sessions, and what somebody said of them."""
+    place = Inside(tmp_path_factory.mktemp("origin"), more=BARE)
     place.ok("ingest", "-", stdin=said(0, EVENTS - 1) + "\n" + json.dumps(OLD | {"timestamp": 1_768_298_000_000}))
     place.ok("project", "alias", "/srv/old-pumps", "/srv/pumps")
     place.ok("pause", "--project", "/srv/secret")
+    return place.directory
+
+
+@pytest.fixture
+def here(tmp_path: Path, origin: Path) -> Iterator[Place]:
+    """A memory without a daemon, so that what is killed is the command."""
+    with placed(origin, tmp_path / "here", BARE, kind=Inside) as made:
+        yield made
 
 
 def on(place: Place, url: str, tenant: str) -> dict[str, str]:
@@ -90,9 +93,12 @@ def words(url: str, tenant: str) -> tuple[str, ...]:
     return ("admin", "migrate-to", "postgres", "--url", url, "--tenant", tenant)
 
 
-def test_a_memory_is_copied_there_and_back_killed_at_every_step(here: Place, database: str, tmp_path: Path) -> None:
+def test_a_memory_is_copied_there_and_back_killed_at_every_step(
+    here: Place, database: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    points = POINTS if request.config.getoption("--slow") else POINTS[:1]
     before = held(look_at(here.directory))
-    for point in POINTS:
+    for point in points:
         killed(here, point, *words(database, "killed"))
     told = to_postgres(here, database, "killed")
     assert (told["rows"]["event"], told["came_meanwhile"]) == (EVENTS, 0)
@@ -105,12 +111,12 @@ def test_a_memory_is_copied_there_and_back_killed_at_every_step(here: Place, dat
     refused = here.run("restore", str(tmp_path / "backups"))
     assert (refused.returncode, "lies in a database" in refused.stderr) == (2, True)
     back = tmp_path / "back"
-    for point in POINTS:
+    for point in points:
         killed(here, point, "admin", "migrate-to", "duckdb", "--to", str(back))
     here.ok("admin", "migrate-to", "duckdb", "--to", str(back))
     assert held(look_at(back)) == before
     assert copied(database, "killed") == before
-    with Inside(tmp_path / "again", more=ALONE) as other:
+    with Inside(tmp_path / "again", more=BARE) as other:
         other.settings["MEMORY_MCP_STORAGE__DATA_DIR"] = str(back)
         assert other.ok("admin", "check")
         assert other.ok("restore", str(tmp_path / "backups"))
@@ -118,20 +124,24 @@ def test_a_memory_is_copied_there_and_back_killed_at_every_step(here: Place, dat
         assert [pause.projects for pause in pauses.read(str(back))] == [("/srv/secret",)]
 
 
-def test_it_is_copied_by_the_daemon_which_goes_on_and_again_for_what_came_meanwhile(tmp_path: Path, database: str) -> None:
-    with Place(tmp_path / "here", more=DAEMON) as place:
-        fill(place)
+def test_it_is_copied_by_the_daemon_which_goes_on_and_again_for_what_came_meanwhile(
+    tmp_path: Path, origin: Path, database: str
+) -> None:
+    with placed(origin, tmp_path / "here", SERVED, kind=Beside) as place:
         assert to_postgres(place, database, "daemon")["new_events"] == EVENTS
         assert place.status()["running"]
         place.ok("ingest", "-", stdin=said(EVENTS + 100, 50))
         again = to_postgres(place, database, "daemon")
         assert (again["new_events"], again["rows"]["event"]) == (50, EVENTS + 50)
+        # Nor does what was forgotten since stay in the copy.
+        place.ok("forget", "--session", "s3", "--yes")
+        assert to_postgres(place, database, "daemon")["rows"]["event"] == EVENTS + 50 - 100
         place.stop()
         assert copied(database, "daemon") == held(look_at(place.directory))
 
 
 def test_a_place_that_holds_something_else_is_left_alone(here: Place, database: str, tmp_path: Path) -> None:
-    with Inside(tmp_path / "other", more=ALONE) as other:
+    with Inside(tmp_path / "other", more=BARE) as other:
         other.settings = on(other, database, "used")
         other.ok("ingest", "-", stdin=said(5000, 3))
         there = copied(database, "used")
@@ -147,13 +157,6 @@ def test_a_place_that_holds_something_else_is_left_alone(here: Place, database: 
         assert "not touched" in refused.stderr
 
 
-def test_what_was_forgotten_meanwhile_is_not_in_the_copy(here: Place, database: str) -> None:
-    to_postgres(here, database, "forgotten")
-    here.ok("forget", "--session", "s3", "--yes")
-    assert to_postgres(here, database, "forgotten")["rows"]["event"] == EVENTS - 100
-    assert copied(database, "forgotten") == held(look_at(here.directory))
-
-
 def test_what_was_forgotten_is_known_in_the_copy_and_in_a_copy_of_it(here: Place, database: str, tmp_path: Path) -> None:
     here.ok(
         "ingest", "-", stdin=json.dumps(OLD | {"text": f"the pump's name is {NAME}, they say", "timestamp": 1_768_297_000_000})
@@ -161,7 +164,7 @@ def test_what_was_forgotten_is_known_in_the_copy_and_in_a_copy_of_it(here: Place
     here.ok("forget", "--value", NAME, "--yes")
     here.ok("admin", "migrate-to", "postgres", "--url", database, "--tenant", "forgetful")
     again = json.dumps(OLD | {"text": f"and once more: {NAME} is what they call it", "timestamp": 1_768_296_000_000})
-    with Inside(tmp_path / "there", more=ALONE) as there:
+    with Inside(tmp_path / "there", more=BARE) as there:
         there.settings.update(on(there, database, "forgetful"))
         there.ok("ingest", "-", stdin=again)
         assert NAME not in there.ok("search", "--query", NAME, "--json")
@@ -178,24 +181,26 @@ def test_a_command_that_names_no_place_says_what_to_write(here: Place) -> None:
         assert (refused.returncode, "Say: memory-mcp admin migrate-to" in refused.stderr) == (2, True), words
 
 
+# In the short form: a database that is restored itself, test_restore of team; and what a copy knows, above.
+@pytest.mark.slow
 def test_what_was_forgotten_after_a_backup_stays_forgotten_when_that_is_moved_into_a_database(
-    here: Place, database: str, tmp_path: Path
+    database: str, tmp_path: Path
 ) -> None:
+    # No copy of what other tests copied: a database's memories of one origin have one key.
+    here = Inside(tmp_path / "here", more=BARE)
     here.ok("ingest", "-", stdin=json.dumps(OLD | {"text": f"we decided to ask {NAME}", "timestamp": 1_768_297_000_000}))
     to_postgres(here, database, "first")
     backups, kept = str(tmp_path / "backups"), str(tmp_path / "kept.jsonl")
     here.ok("backup", backups)
-    in_duckdb = here.settings
     here.settings = on(here, database, "first")
     here.ok("forget", "--value", NAME, "--yes")
     refused = here.run("restore", backups)
     assert "tombstones export" in refused.stderr
     here.ok("admin", "team", "tombstones", "export", kept)
-    with Inside(tmp_path / "restored", more=ALONE) as other:
+    with Inside(tmp_path / "restored", more=BARE) as other:
         other.ok("restore", backups)
         to_postgres(other, database, "second")
     here.settings = on(here, database, "second")
     here.ok("admin", "team", "tombstones", "apply", kept)
     assert NAME not in repr(copied(database, "second"))
     assert here.ok("admin", "check")
-    here.settings = in_duckdb

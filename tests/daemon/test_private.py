@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from mcp import ClientSession, stdio_client
 
-from bench.place import Place
 from memory_mcp.ingest.redact import strip_private
-from tests.daemon.places import needs_proc
+from tests.daemon.inside import Beside
+from tests.daemon.places import DAEMON, needs_proc
 from tests.daemon.test_capture import hook, raw
 from tests.waiting import until
 
@@ -56,7 +56,7 @@ def test_what_only_looks_like_one_stays(text: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_no_door_lets_a_private_span_onto_the_disk(place: Place, tmp_path: Path) -> None:
+async def test_no_door_lets_a_private_span_onto_the_disk(tmp_path: Path) -> None:
     spans = [text.replace("SECRET", f"osprey{n}") for n, text in enumerate(SPELLINGS)]
     inner = "<private>osprey</private>"
     everywhere: dict[str, Any] = {
@@ -73,23 +73,24 @@ async def test_no_door_lets_a_private_span_onto_the_disk(place: Place, tmp_path:
         {**everywhere, "id": f"{n}{inner}", "text": text, "timestamp": 1_767_225_600_000 + n} for n, text in enumerate(spans)
     ]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    place.ok("import", "jsonl", str(tmp_path / "a.jsonl"))
-    place.ok("ingest", "-", stdin="".join(json.dumps({**line, "session_id": "b"}) + "\n" for line in lines))
-    hook(place, "UserPromptSubmit", prompt=" ".join(spans))
-    call = {"command": f"echo {spans[0]}", "description": spans[2]}
-    hook(place, "PostToolUse", tool_name="Bash", tool_use_id="u", tool_input=call, tool_response={"stdout": spans[1]})
-    until(lambda: place.spooled() == 0)
-    async with stdio_client(place.server()) as (read, write), ClientSession(read, write) as client:
-        await client.initialize()
-        told = await client.call_tool(
-            "ingest_events", {"events": [{**everywhere, "text": spans[3], "timestamp": 1_767_225_600_000}]}
-        )
-        assert not told.is_error, told.content
-        found = (await client.call_tool("get_events", {"scope": "all"})).structured_content
-        assert found is not None
-        segments = [one["grip_id"] for one in found["events"] if one.get("grip_id")]
-        if segments:
-            await client.call_tool("pin", {"id": segments[0]})
-    place.stop()
+    with Beside(tmp_path, idle=60, more=DAEMON) as place:
+        place.ok("import", "jsonl", str(tmp_path / "a.jsonl"))
+        place.ok("ingest", "-", stdin="".join(json.dumps({**line, "session_id": "b"}) + "\n" for line in lines))
+        hook(place, "UserPromptSubmit", prompt=" ".join(spans))
+        call = {"command": f"echo {spans[0]}", "description": spans[2]}
+        hook(place, "PostToolUse", tool_name="Bash", tool_use_id="u", tool_input=call, tool_response={"stdout": spans[1]})
+        until(lambda: place.spooled() == 0)
+        async with stdio_client(place.server()) as (read, write), ClientSession(read, write) as client:
+            await client.initialize()
+            told = await client.call_tool(
+                "ingest_events", {"events": [{**everywhere, "text": spans[3], "timestamp": 1_767_225_600_000}]}
+            )
+            assert not told.is_error, told.content
+            found = (await client.call_tool("get_events", {"scope": "all"})).structured_content
+            assert found is not None
+            segments = [one["grip_id"] for one in found["events"] if one.get("grip_id")]
+            if segments:
+                await client.call_tool("pin", {"id": segments[0]})
+        place.stop()
     assert b"open" in raw(place)
     assert b"osprey" not in raw(place)

@@ -1,9 +1,14 @@
 """Projects through the installed command, the background process and a real client on a pipe."""
 
 import json
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from bench.place import Place
+from tests.daemon.inside import SERVED, Beside
 from tests.daemon.places import call, needs_proc, said
 
 pytestmark = needs_proc
@@ -11,8 +16,16 @@ pytestmark = needs_proc
 SHOP, BILLING = "github.com/acme/shop", "github.com/acme/billing"
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with Beside(tmp_path_factory.mktemp("place"), more=SERVED) as made:
+        made.ok(
+            "ingest", "-", stdin=said(SHOP, "The zebrafish tank leaks.", 9) + said(BILLING, "The parrot invoice is late.", 10)
+        )
+        yield made
+
+
 def test_an_alias_of_the_command_line_is_in_force_for_a_client_until_it_is_undone(place: Place) -> None:
-    place.ok("ingest", "-", stdin=said(SHOP, "The zebrafish tank leaks.", 9) + said(BILLING, "The parrot invoice is late.", 10))
     both = json.loads(place.ok("projects", "--json"))
     assert [p["project"] for p in both["projects"]] == [BILLING, SHOP]
     assert "2 events in 2 sessions" in place.ok("agents")
@@ -34,15 +47,15 @@ def test_an_alias_of_the_command_line_is_in_force_for_a_client_until_it_is_undon
 def test_where_nothing_is_known_of_the_directory_everything_is_searched_and_both_doors_say_so(
     place: Place, tmp_path: Path
 ) -> None:
-    place.ok("ingest", "-", stdin=said(SHOP, "The zebrafish tank leaks.", 9))
     new = str(tmp_path / "new")
     more = {"CLAUDE_PROJECT_DIR": new}
     [found] = call(place, ("serve",), more, ("intelligent_search", {"query": "zebrafish tank"}))
     notice = f"nothing is stored of project {new} yet; every project was searched"
     assert notice in found["explanation"]["notices"]
     assert "zebrafish" in found["results"][0]["quote"]
-    place.home = Path(new)
-    place.home.mkdir()
-    done = place.run("ask", "zebrafish tank")
+    Path(new).mkdir()
+    done = subprocess.run(
+        [*place.command, "ask", "zebrafish tank"], env=place.environment(), cwd=new, capture_output=True, text=True, check=True
+    )
     assert "zebrafish" in done.stdout
     assert f"nothing is stored of project {new} yet" in done.stderr

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,15 +16,25 @@ import pytest
 from mcp import Client
 
 from bench.place import Place, resident
+from bench.skills import calls_in
 from memory_mcp.client import link
 from memory_mcp.client.door import connect
+from tests.daemon.inside import SERVED
 from tests.daemon.places import look, needs_proc
 from tests.waiting import PATIENCE, until
 
 T = TypeVar("T")
+
+
 ERAS = ("auto", "legacy")
 
 pytestmark = needs_proc
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path, idle=60, more=SERVED) as made:
+        yield made
 
 
 def talk(place: Place, work: Callable[[Client], Awaitable[T]], era: str = "auto", name: str = "tester") -> T:
@@ -94,14 +104,16 @@ def test_the_pump_loads_neither_engine_nor_protocol_nor_anything_of_others(lasti
     assert {n for n in foreign if not n.startswith("_")} == set()
 
 
-def test_twelve_clients_that_start_at_once_start_one_daemon(place: Place) -> None:
+def test_clients_that_start_at_once_start_one_daemon(place: Place, request: pytest.FixtureRequest) -> None:
+    count = 12 if request.config.getoption("--slow") else 5
+
     async def one() -> str:
         async with Client(place.server()) as client:
             return str((await call(client, "get_retrieval_status"))["name"])
 
     async def all_() -> list[str]:
         async with asyncio.timeout(PATIENCE):
-            return await asyncio.gather(*(one() for _ in range(12)))
+            return await asyncio.gather(*(one() for _ in range(count)))
 
     seen: set[int] = set()
     over = threading.Event()
@@ -113,7 +125,7 @@ def test_twelve_clients_that_start_at_once_start_one_daemon(place: Place) -> Non
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        assert len(asyncio.run(all_())) == 12
+        assert len(asyncio.run(all_())) == count
     finally:
         over.set()
         watcher.join()
@@ -122,9 +134,11 @@ def test_twelve_clients_that_start_at_once_start_one_daemon(place: Place) -> Non
     assert log.count(" listens") == 1
 
 
+# In the short form: killed amid a call, below, and ended between two calls, test_settings.
+@pytest.mark.slow
 @pytest.mark.parametrize(("era", "times"), [("legacy", 1), ("auto", 2)], ids=ERAS[::-1])
 def test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls(place: Place, era: str, times: int) -> None:
-    """That of the newer era sends nothing again that it said at first; the next test kills its daemon in the short form."""
+    """That of the newer era sends nothing again that it said at first."""
 
     async def work(client: Client) -> None:
         first = await call(client, "remember", text="The lighthouse keeper prefers oil lamps.")
@@ -141,15 +155,15 @@ def test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls(place: Pla
 @pytest.mark.parametrize(
     ("era", "point"),
     [
+        ("legacy", "events.committed:2"),
         ("auto", "events.committed:2"),
         ("legacy", "events.before_commit:2"),
-        ("legacy", "events.committed:2"),
         ("auto", "events.before_commit:2"),
     ],
 )
 def test_a_write_in_flight_when_the_daemon_dies_is_applied_once(tmp_path: Path, era: str, point: str) -> None:
     """Killed at the second write, before or after its commit; the pump sends it again to the next daemon."""
-    with Place(tmp_path, idle=60, more={"MEMORY_MCP_SERVER__DAEMON": "true", "MEMORY_MCP_FAILPOINT": point}) as place:
+    with Place(tmp_path, idle=60, more={**SERVED, "MEMORY_MCP_FAILPOINT": point}) as place:
 
         async def work(client: Client) -> None:
             await call(client, "remember", text="Nothing special.")
@@ -205,14 +219,9 @@ def test_serving_in_process_uses_the_daemon_that_runs_already(lasting: Place) ->
 
 
 def test_a_long_data_directory_gets_its_socket_elsewhere(tmp_path: Path) -> None:
-    with Place(
-        tmp_path / ("deep" * 30), idle=60, more={"MEMORY_MCP_SERVER__DAEMON": "true", "XDG_RUNTIME_DIR": str(tmp_path)}
-    ) as place:
-
-        async def work(client: Client) -> None:
-            await call(client, "browse_toc")
-
-        talk(place, work)
+    with Place(tmp_path / ("deep" * 30), idle=60, more={**SERVED, "XDG_RUNTIME_DIR": str(tmp_path)}) as place:
+        place.ok("query", "root")
+        assert len(place.owners()) == 1
         assert not (place.directory / "daemon.sock").exists()
         assert [p.stat().st_mode & 0o777 for p in (tmp_path / "memory-mcp").glob("*.sock")] == [0o600]
 
@@ -229,6 +238,21 @@ def test_the_callers_directory_decides_its_scope(lasting: Place, tmp_path: Path)
     for directory in places:
         directory.mkdir()
     assert [asyncio.run(work(d))["project"] for d in places] == [str(d) for d in places]
+
+
+def test_calls_stand_in_the_daemons_log_in_the_order_they_were_made(lasting: Place) -> None:
+    log = lasting.directory / "daemon.log"
+    before = log.stat().st_size
+
+    async def both(client: Client) -> None:
+        await client.call_tool("get_retrieval_status", {})
+        await client.call_tool("intelligent_search", {"query": "quokka"})
+
+    talk(lasting, both)
+    until(lambda: len(calls_in(log.read_bytes()[before:].decode())) == 2)
+    written = log.read_bytes()[before:].decode()
+    assert calls_in(written) == ["get_retrieval_status", "intelligent_search"]
+    assert "quokka" not in written
 
 
 def test_what_a_client_asks_for_ends_with_it(lasting: Place) -> None:

@@ -11,11 +11,17 @@ import pytest
 from mcp import ClientSession, stdio_client
 
 from bench.place import Place
-from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import needs_proc
+from tests.daemon.inside import BARE, Beside, Inside
+from tests.daemon.places import DAEMON, needs_proc
 from tests.daemon.test_capture import BEFORE
 
 pytestmark = [needs_proc, pytest.mark.skipif(sys.platform != "linux", reason="made read-only by modes or by a mount")]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Beside(tmp_path, idle=60, more=DAEMON) as made:
+        yield made
 
 
 @contextmanager

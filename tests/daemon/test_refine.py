@@ -1,5 +1,6 @@
 """Refining as it is shipped: the installed command and a client on stdio, both before one daemon; hooks, spool and briefing."""
 
+import datetime as dt
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +10,10 @@ import pytest
 from mcp import Client
 
 from bench.place import Place
-from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import DAEMON, copied, needs_proc
+from tests.daemon.inside import BARE, SERVED, WORDS, Beside, Inside
+from tests.daemon.places import copied, needs_proc
 from tests.daemon.test_pump import call, talk
-from tests.sessions import DAYS, lines, sessions
+from tests.sessions import DAYS, lines, sessions, stretch
 from tests.waiting import until
 
 pytestmark = needs_proc
@@ -32,7 +33,14 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
-    with copied(origin, tmp_path) as made:
+    with copied(origin, tmp_path, WORDS, kind=Beside) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
+    """A filled memory for tests that use stretches of their own, or change nothing."""
+    with copied(origin, tmp_path_factory.mktemp("shared"), SERVED, kind=Beside) as made:
         yield made
 
 
@@ -67,7 +75,8 @@ def test_the_command_walks_a_day_and_what_it_writes_takes_the_place_of_the_old_t
     assert "narwhal" in everything(place)
     shown = told(place, "refine", "show", due[1]["node_id"], "--token-budget", "2000")
     assert shown["left_out"] == 0 if "left_out" in shown else len(shown["events"]) == 12
-    written = told(place, "refine", "write", due[1]["node_id"], stdin=refinement(shown))
+    program = Place(place.root, more=place.settings)
+    written = told(program, "refine", "write", due[1]["node_id"], stdin=refinement(shown))
     assert written["title"] == f"{shown['title'][:16]} · {TITLE}"
     assert place.status()["running"] is True
     assert "narwhal" not in everything(place)
@@ -126,33 +135,26 @@ def test_other_wrong_words_are_refused_too(shared: Place) -> None:
         assert said in done.stderr, words
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
-    """A filled memory for tests that change nothing."""
-    with copied(origin, tmp_path_factory.mktemp("shared")) as made:
-        yield made
-
-
 # a client on stdio
 
 
-def test_a_client_of_the_full_profile_does_the_same_in_three_calls(place: Place) -> None:
+def test_a_client_of_the_full_profile_does_the_same_in_three_calls(shared: Place) -> None:
     async def work(client: Client) -> tuple[dict[str, Any], dict[str, Any]]:
         [one] = (await call(client, "refine_due", day=DAYS[0], limit=1))["due"]
         shown = await call(client, "refine_show", node_id=one["node_id"], token_budget=2000)
         await call(client, "refine_summary", node_id=one["node_id"], **json.loads(refinement(shown)))
         return shown, await call(client, "get_node", node_id=one["node_id"])
 
-    shown, node = talk(place, work)
+    shown, node = talk(shared, work)
     assert "pangolin" in shown["title"].casefold()
     assert node["node"]["title"] == f"{shown['title'][:16]} · {TITLE}"
     assert node["node"]["bullets"][0]["text"] == TEXT
-    assert "pangolin" not in everything(place)
+    assert "pangolin" not in everything(shared)
     # The command sees what the tool wrote.
-    assert shown["node_id"] not in json.dumps(told(place, "refine", "due"))
+    assert shown["node_id"] not in json.dumps(told(shared, "refine", "due"))
 
 
-def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_follow(place: Place) -> None:
+def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_follow(shared: Place) -> None:
     def billing(number: int, text: str) -> str:
         at = f"{DAYS[0]}T{10 + number}:15:00Z"
         return json.dumps({"session_id": f"b{number}", "timestamp": at, "role": "user", "text": text, "project": "billing"})
@@ -161,14 +163,14 @@ def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_foll
         "We decided that the ledger is kept in the vault.",
         "We decided to print invoices on Mondays, never on Fridays.",
     )
-    place.ok("ingest", "-", stdin="\n".join(billing(n, text) for n, text in enumerate(ledger)))
+    shared.ok("ingest", "-", stdin="\n".join(billing(n, text) for n, text in enumerate(ledger)))
 
     def bullets() -> list[dict[str, Any]]:
-        return list(told(place, "query", "node", DAYS[0], "--all")["node"]["bullets"])
+        return list(told(shared, "query", "node", DAYS[0], "--all")["node"]["bullets"])
 
     def is_of(project: str, bullet: dict[str, Any]) -> bool:
-        segment = told(place, "query", "expand-grip", bullet["grip_ids"][0])["grip"]["node_id"]
-        return project in str(told(place, "query", "node", segment, "--all")["node"]["projects"])
+        segment = told(shared, "query", "expand-grip", bullet["grip_ids"][0])["grip"]["node_id"]
+        return project in str(told(shared, "query", "node", segment, "--all")["node"]["projects"])
 
     def of(project: str) -> list[str]:
         return [b["text"] for b in bullets() if is_of(project, b)]
@@ -181,17 +183,17 @@ def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_foll
         bullets = [{"text": TEXT, "grip_ids": [grip]}]
         await call(client, "refine_summary", node_id=DAYS[0], title=TITLE, bullets=bullets, scope="all")
 
-    talk(place, work)
+    talk(shared, work)
     assert of("shop") == [TEXT]
     assert of("billing") == before
     # What comes later of the other project is told, and the agent's words stay.
     said = "We decided that the ledger of the okapi is written twice a day, never more often."
-    place.ok("ingest", "-", stdin=billing(5, said))
-    place.ok("admin", "rebuild-toc")
+    shared.ok("ingest", "-", stdin=billing(5, said))
+    shared.ok("admin", "rebuild-toc")
     assert of("shop") == [TEXT]
     assert any("okapi" in text for text in of("billing"))
-    assert told(place, "query", "node", DAYS[0], "--all")["node"]["author"] == "agent"
-    assert "every invariant holds" in place.ok("admin", "check")
+    assert told(shared, "query", "node", DAYS[0], "--all")["node"]["author"] == "agent"
+    assert "every invariant holds" in shared.ok("admin", "check")
 
 
 # hooks
@@ -233,12 +235,13 @@ def briefing(place: Place, session: str) -> str:
     return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed else ""
 
 
-def test_a_session_that_ends_leaves_a_request_and_the_next_is_told_until_it_is_refined(tmp_path: Path) -> None:
-    with Place(tmp_path, idle=60, more=DAEMON | REFINE) as place:
-        place.ok("daemon", "start")
-        a_session(place, "one", "quokka", "")
+def test_a_session_that_is_compacted_or_ends_leaves_a_request_and_the_next_is_told_until_it_is_refined(tmp_path: Path) -> None:
+    """What nobody asked for, of a session that told no end, is asked for by the next compaction."""
+    with Beside(tmp_path, idle=60, more=SERVED | REFINE) as place:
+        begin = (dt.datetime.now(dt.UTC) - dt.timedelta(days=1)).strftime("%Y-%m-%d %H:%M")
+        place.ok("ingest", "-", stdin=lines(stretch("quokka", begin, "one", str(place.home / "shop"))))
         assert "unsummarised" not in briefing(place, "two")
-        hook(place, "SessionEnd", "one", reason="other")
+        hook(place, "PreCompact", "two", trigger="auto", custom_instructions="")
         assert "\n1 stretch is unsummarised: /memory:refine\n" in briefing(place, "three")
         a_session(place, "four", "narwhal", "SessionEnd")
         assert "\n2 stretches are unsummarised: /memory:refine\n" in briefing(place, "five")
@@ -250,19 +253,21 @@ def test_a_session_that_ends_leaves_a_request_and_the_next_is_told_until_it_is_r
         assert "Mooring of the zeppelin" in left
 
 
+# In the short form: a compaction, above.
+@pytest.mark.slow
 def test_a_compaction_leaves_a_request_too_also_where_it_says_nothing(tmp_path: Path) -> None:
-    with Place(tmp_path, idle=60, more=DAEMON) as place:
+    with Beside(tmp_path, idle=60, more=SERVED) as place:
         place.ok("daemon", "start")
         a_session(place, "one", "quokka", "SessionEnd")
         # Switched off nothing is asked and nothing is told.
         assert "unsummarised" not in briefing(place, "two")
         place.stop()
-    with Place(tmp_path, idle=60, more=DAEMON | REFINE) as place:
+    with Beside(tmp_path, idle=60, more=SERVED | REFINE) as place:
         place.ok("daemon", "start")
         assert "unsummarised" not in briefing(place, "three")
         hook(place, "PreCompact", "three", trigger="auto", custom_instructions="")
         assert "\n1 stretch is unsummarised: /memory:refine\n" in briefing(place, "four")
         place.stop()
-    with Place(tmp_path, idle=60, more=DAEMON) as place:
+    with Beside(tmp_path, idle=60, more=SERVED) as place:
         place.ok("daemon", "start")
         assert "unsummarised" not in briefing(place, "five")

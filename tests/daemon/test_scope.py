@@ -2,6 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,22 +13,44 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent
 
 from bench.place import Place
-from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import needs_proc, said
+from tests.daemon.inside import BARE, SERVED, Beside, Inside
+from tests.daemon.places import DAEMON, copied, needs_proc, said
 
 pytestmark = needs_proc
 
 OWN, OTHER = "github.com/acme/shop", "github.com/acme/hidden"
 
 
-@pytest.mark.anyio
-async def test_a_bound_status_counts_its_own_and_names_no_other_project(place: Place) -> None:
-    alone = Inside(place.root, more=BARE)
-    alone.ok("ingest", "-", stdin=said(OWN, "The kettle is descaled on Mondays.", 9))
-    alone.ok("ingest", "-", stdin="".join(said(OTHER, f"Secret number {n} of the vault.", 10 + n) for n in range(7)))
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """An event of the own project, and seven of the other, which is paused."""
+    alone = Inside(tmp_path_factory.mktemp("origin"), more=BARE)
+    secrets = "".join(said(OTHER, f"Secret number {n} of the vault.", 11 + n) for n in range(6))
+    alone.ok("ingest", "-", stdin=said(OWN, "We decided that the kettle is descaled on Mondays.", 9))
+    alone.ok("ingest", "-", stdin=said(OTHER, "We decided that the vault opens with the blue key.", 10) + secrets)
     alone.ok("pause", "--project", OTHER, "--for", "2h")
-    given = place.server("serve")
-    given.env = {**(given.env or {}), "MEMORY_MCP_SERVER__SCOPE_LOCK": "true", "MEMORY_MCP_PROJECT": OWN}
+    return alone
+
+
+@pytest.fixture(scope="module")
+def grips(origin: Place) -> tuple[str, str]:
+    """One of the own project, and one of the other."""
+    own, other = (re.findall(r"grip:[0-9]+:[0-9a-z]+", origin.ok("search", word, "--all"))[0] for word in ("kettle", "blue key"))
+    return own, other
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory, origin: Place) -> Iterator[Place]:
+    """One whose daemon binds connections to their project."""
+    more = DAEMON | {"MEMORY_MCP_SERVER__SCOPE_LOCK": "true"}
+    with copied(origin.directory, tmp_path_factory.mktemp("locked"), more, kind=Beside) as made:
+        yield made
+
+
+@pytest.mark.anyio
+async def test_a_bound_status_counts_its_own_and_names_no_other_project(locked: Place) -> None:
+    given = locked.server("serve")
+    given.env = {**(given.env or {}), "MEMORY_MCP_PROJECT": OWN}
     async with stdio_client(given) as (read, write), ClientSession(read, write) as client:
         await client.initialize()
         call = Asked(client).tool
@@ -58,20 +83,11 @@ class Asked:
             return f"error: {error}"
 
 
-def two_projects(place: Place) -> tuple[str, str]:
-    """A grip of the own project, and one of the other."""
-    alone = Inside(place.root, more=BARE)
-    alone.ok("ingest", "-", stdin=said(OWN, "We decided that the kettle is descaled on Mondays.", 9))
-    alone.ok("ingest", "-", stdin=said(OTHER, "We decided that the vault opens with the blue key.", 10))
-    own, other = (re.findall(r"grip:[0-9]+:[0-9a-z]+", alone.ok("search", word, "--all"))[0] for word in ("kettle", "vault"))
-    return own, other
-
-
 @pytest.mark.anyio
-async def test_by_no_id_does_a_bound_connection_get_words_of_another_project(place: Place) -> None:
-    own, other = two_projects(place)
-    given = place.server("serve")
-    given.env = {**(given.env or {}), "MEMORY_MCP_SERVER__SCOPE_LOCK": "true", "MEMORY_MCP_PROJECT": OWN}
+async def test_by_no_id_does_a_bound_connection_get_words_of_another_project(locked: Place, grips: tuple[str, str]) -> None:
+    own, other = grips
+    given = locked.server("serve")
+    given.env = {**(given.env or {}), "MEMORY_MCP_PROJECT": OWN}
     async with stdio_client(given) as (read, write), ClientSession(read, write) as client:
         await client.initialize()
         asked = Asked(client)
@@ -97,11 +113,14 @@ async def test_by_no_id_does_a_bound_connection_get_words_of_another_project(pla
 
 
 @pytest.mark.anyio
-async def test_without_the_lock_an_id_is_opened_and_marked_and_rewrites_no_shared_period(place: Place) -> None:
-    _, other = two_projects(place)
-    given = place.server("serve")
-    given.env = {**(given.env or {}), "MEMORY_MCP_PROJECT": OWN}
-    async with stdio_client(given) as (read, write), ClientSession(read, write) as client:
+async def test_without_the_lock_an_id_is_opened_and_marked_and_rewrites_no_shared_period(
+    tmp_path: Path, origin: Place, grips: tuple[str, str]
+) -> None:
+    _, other = grips
+    async with AsyncExitStack() as stack:
+        given = stack.enter_context(copied(origin.directory, tmp_path, SERVED, kind=Beside)).server("serve")
+        given.env = {**(given.env or {}), "MEMORY_MCP_PROJECT": OWN}
+        client = await stack.enter_async_context(ClientSession(*await stack.enter_async_context(stdio_client(given))))
         await client.initialize()
         asked = Asked(client)
         text, told = await asked.tool("expand_grip", grip_id=other)

@@ -4,20 +4,26 @@ import asyncio
 import http.client
 import json
 import socket
-import subprocess
 from pathlib import Path
 
+import pytest
 from mcp import Client
 
 from bench.place import Place, wait_for
 from memory_mcp.daemon.http import MAX_BODY
-from tests.daemon.places import DAEMON, look, needs_proc
+from tests.daemon.inside import BARE, SERVED, Beside, run_inside
+from tests.daemon.places import look, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.waiting import until, until_async
 
 pytestmark = needs_proc
 
 TOKEN = "t" * 40
+
+
+@pytest.fixture
+def place(beside: Place) -> Place:
+    return beside
 
 
 def answered(port: int, host: str, size: int = 0) -> int:
@@ -34,30 +40,36 @@ def answered(port: int, host: str, size: int = 0) -> int:
         connection.close()
 
 
-def test_port_and_hosts_of_the_http_door_are_those_set_and_its_bodies_are_bounded(tmp_path: Path) -> None:
+def test_the_http_door_has_the_port_hosts_and_token_set_bounds_bodies_and_keeps_the_daemon(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     own = {"HTTP": "true", "HTTP_HOST": "localhost", "HTTP_PORT": str(port), "HTTP_TOKEN": TOKEN}
     own |= {"HTTP_ALLOWED_HOSTS": "memory.example"}
-    with Place(tmp_path, idle=60, more={**DAEMON, **{f"MEMORY_MCP_SERVER__{k}": v for k, v in own.items()}}) as place:
+    with Beside(tmp_path, idle=1, more={**SERVED, **{f"MEMORY_MCP_SERVER__{k}": v for k, v in own.items()}}) as place:
         place.ok("daemon", "start")
+        pid = look(place)["pid"]
         until(lambda: bool(look(place)["http"]))
         assert answered(port, f"localhost:{port}") == 200
         assert answered(port, "memory.example") == 200
         assert answered(port, "other.example") == 421
         assert answered(port, "localhost", MAX_BODY + 1) == 413
         assert answered(port, "localhost", MAX_BODY - 1) != 413
+        # It stays for its door, to which the token is set.
+        assert not wait_for(lambda: place.processes() == {}, 3)
+        assert look(place)["pid"] == pid
+        assert answered(port, "localhost") == 200
+        assert not (place.directory / "token").exists()
 
 
 def test_the_time_of_the_daily_upkeep_is_the_one_set(tmp_path: Path) -> None:
-    with Place(tmp_path, idle=60, more={**DAEMON, "MEMORY_MCP_SCHEDULER__HOUSEKEEPING_AT": "04:44"}) as place:
+    with Beside(tmp_path, idle=60, more={**SERVED, "MEMORY_MCP_SCHEDULER__HOUSEKEEPING_AT": "04:44"}) as place:
         assert "daily at 04:44" in place.ok("scheduler", "status")
 
 
 def briefing(root: Path, **hooks: str) -> str:
     """What the daemon wrote down for a new session of a project in which much was decided."""
-    with Place(root, idle=60, more={**DAEMON, **{f"MEMORY_MCP_HOOKS__{k}": v for k, v in hooks.items()}}) as place:
+    with Beside(root, idle=60, more={**SERVED, **{f"MEMORY_MCP_HOOKS__{k}": v for k, v in hooks.items()}}) as place:
         said = [
             {"session_id": f"s{n}", "timestamp": 1_767_225_600_000 + n * 7_200_000, "role": "user", "project": "/shop"}
             | {"text": f"We decided to keep warehouse {n} on the old scanner until its lease ends in {2030 + n}."}
@@ -134,26 +146,21 @@ def test_a_client_that_stays_gets_a_changed_setting_with_its_next_call(place: Pl
 
 def test_the_data_directory_may_be_named_in_the_words_of_its_option(place: Place, tmp_path: Path) -> None:
     """By commands, the hook, the server and the daemon alike; the setting's own variable comes first."""
-    other = {k: v for k, v in place.environment().items() if not k.endswith("STORAGE__DATA_DIR")}
-    other["MEMORY_MCP_DATA_DIR"] = str(tmp_path / "other")
-    own = other | {"MEMORY_MCP_STORAGE__DATA_DIR": str(place.directory)}
-
-    def run(environ: dict[str, str], *words: str, given: str = "") -> str:
-        argv = [*place.command, *words]
-        return subprocess.run(argv, env=environ, cwd=place.home, input=given, capture_output=True, text=True, check=True).stdout
-
+    own, other = place.settings, tmp_path / "other"
+    place.settings = {k: v for k, v in own.items() if not k.endswith("STORAGE__DATA_DIR")}
+    place.settings["MEMORY_MCP_DATA_DIR"] = str(other)
     try:
-        run(other, "hook", "json", given='{"session_id": "s", "role": "user", "text": "Kept where it was named."}')
-        assert len(list((tmp_path / "other" / "spool" / "new").iterdir())) == 1
-        run(other, "serve")
-        assert json.loads(run(other, "daemon", "status", "--json"))["data_dir"] == str(tmp_path / "other")
-        assert run(other, "config", "show").count(f'storage.data_dir = "{tmp_path / "other"}"') == 1
-        until(lambda: "Kept where it was named." in run(other, "query", "events"))
+        place.ok("hook", "json", stdin='{"session_id": "s", "role": "user", "text": "Kept where it was named."}')
+        assert len(list((other / "spool" / "new").iterdir())) == 1
+        place.ok("serve")
+        assert json.loads(place.ok("daemon", "status", "--json"))["data_dir"] == str(other)
+        assert place.ok("config", "show").count(f'storage.data_dir = "{other}"') == 1
+        until(lambda: "Kept where it was named." in place.ok("query", "events"))
         assert not place.directory.exists()
-        run(own, "search", "anything")
+        run_inside(("search", "anything"), place.environment() | own | BARE, place.home)
         assert place.directory.exists()
     finally:
-        run(other, "daemon", "stop")
+        place.ok("daemon", "stop")
 
 
 def test_a_settings_file_that_cannot_be_used_is_an_error_of_commands_and_ends_nothing(place: Place) -> None:
@@ -168,9 +175,9 @@ def test_a_settings_file_that_cannot_be_used_is_an_error_of_commands_and_ends_no
 
 
 def test_a_callers_variable_that_nobody_knows_is_an_error_also_while_a_daemon_runs(tmp_path: Path) -> None:
-    with Place(tmp_path, idle=60, more=DAEMON) as place:
+    with Beside(tmp_path, idle=60, more=SERVED) as place:
         place.ok("daemon", "start")
-        other = Place(tmp_path, idle=60, more={**DAEMON, "MEMORY_MCP_TOC__GAP_MINUTE": "5"})
+        other = Place(tmp_path, idle=60, more={**SERVED, "MEMORY_MCP_TOC__GAP_MINUTE": "5"})
         for words in (("search", "anything"), ("serve",)):
             done = other.run(*words)
             assert (done.returncode, done.stdout) == (2, "")

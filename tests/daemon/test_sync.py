@@ -50,8 +50,8 @@ def sync(place: Place, folder: Path) -> dict[str, Any]:
 
 
 def converge(folder: Path, *places: Place) -> dict[str, str]:
-    """What all hold once each had its turn twice."""
-    for place in (*places, *places):
+    """What all hold once each but the last had its turn twice."""
+    for place in (*places, *places[:-1]):
         sync(place, folder)
     first, *others = [held(place) for place in places]
     assert all(other == first for other in others)
@@ -69,7 +69,7 @@ def shared_texts(folder: Path) -> list[str]:
 
 
 def test_a_copied_laptop_takes_a_folder_of_its_own(make: Make, folder: Path, tmp_path: Path) -> None:
-    one, third = make("one"), make("third")
+    one = make("one")
     say(one, "both", "Said before the laptop was copied.")
     sync(one, folder)
     shutil.copytree(one.root, tmp_path / "two")
@@ -80,8 +80,8 @@ def test_a_copied_laptop_takes_a_folder_of_its_own(make: Make, folder: Path, tmp
     sync(two, folder)
     say(one, "one again", "Said later on the first laptop.")
     say(two, "two again", "Said later on the second laptop.")
-    assert len(converge(folder, one, two, third)) == 5
-    assert len(list(folder.iterdir())) == 3
+    assert len(converge(folder, one, two)) == 5
+    assert len(list(folder.iterdir())) == 2
 
 
 def test_a_machine_that_was_brought_back_from_a_backup_gets_what_it_had_shared(make: Make, folder: Path) -> None:
@@ -99,15 +99,16 @@ def test_a_machine_that_was_brought_back_from_a_backup_gets_what_it_had_shared(m
     assert len(converge(folder, one, two)) == 3
 
 
-def test_files_stay_few_and_readers_take_in_each_event_once(make: Make, folder: Path) -> None:
+def test_files_stay_few_and_readers_take_in_each_event_once(make: Make, folder: Path, request: pytest.FixtureRequest) -> None:
     one, two = make("one"), make("two")
-    for n in range(8):
+    turns = 8 if request.config.getoption("--slow") else 5
+    for n in range(turns):
         say(one, f"s{n}", *(f"Statement {n} {k}." for k in range(3)))
         assert sync(one, folder)["written"] == 3
         if n % 4 == 1:
             sync(two, folder)
     assert len(list(folder.rglob("*.archive"))) <= 3
-    assert len(converge(folder, one, two)) == 24
+    assert len(converge(folder, one, two)) == 3 * turns
 
 
 def test_a_machine_that_is_gone_takes_nothing_with_it(make: Make, folder: Path) -> None:
@@ -153,7 +154,8 @@ def test_copies_that_a_program_makes_are_read_like_any_other(make: Make, folder:
     assert len(converge(folder, one, two)) == 2
 
 
-@pytest.mark.parametrize("point", ["sync.written", "sync.noted"])
+# In the short form: killed before the store counts what is written.
+@pytest.mark.parametrize("point", ["sync.written", pytest.param("sync.noted", marks=pytest.mark.slow)])
 def test_a_run_that_is_killed_leaves_nothing_and_loses_nothing(make: Make, folder: Path, point: str) -> None:
     one, two = make("one"), make("two")
     say(one, "first", "Said first.")

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from mcp import Client
 from bench.place import Place
 from memory_mcp.indexes.generation import Home
 from memory_mcp.server import service
-from tests.daemon.places import DAEMON, copied, needs_proc
+from tests.daemon.inside import WORDS, Beside
+from tests.daemon.places import copied, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.factories import a_small_history
 from tests.fakes import FakeClock
@@ -26,7 +27,6 @@ pytestmark = needs_proc
 #: How often the indexes are looked at, at least (seconds): by the specification damage shows within two.
 LOOKS = 2.0
 QUERY = "the retry queue has no idempotency key"
-SETTINGS = {**DAEMON, "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
-    with copied(origin, tmp_path, SETTINGS) as made:
+    with copied(origin, tmp_path, WORDS, kind=Beside) as made:
         yield made
 
 
@@ -79,41 +79,35 @@ async def answered(client: Client) -> dict[str, Any]:
     return told
 
 
-def damaged(place: Place, talked: Callable[[Client], Awaitable[object]], damage: Callable[[], None]) -> None:
-    """A healthy tier, damage, a tier that says so, answers all the while, and the healthy tier again."""
-
-    async def work(client: Client) -> None:
-        await until(client, (4, True))
-        await talked(client)
-        damage()
-        await until(client, (5, False))
-        await answered(client)
-        await until(client, (4, True))
-        await talked(client)
-
-    talk(place, work)
-
-
 def test_the_indexes_are_looked_at_often_enough() -> None:
     """That one look is enough is told by the tests of their keeper."""
     assert service.WATCH <= LOOKS
 
 
-@requirement("bm25:FR-07.3", "bm25:NFR-02.1", "bm25:NFR-02.2", "goal:G4")
-def test_a_folder_that_is_deleted_lowers_the_tier_and_comes_back(place: Place) -> None:
-    damaged(place, answered, lambda: shutil.rmtree(folder(place)))
-    assert manifest(place) is not None
+@requirement("bm25:FR-07.3", "bm25:NFR-02.1", "bm25:NFR-02.2", "bm25:risk-index-corruption", "goal:G4")
+def test_a_file_that_is_changed_and_a_folder_that_is_deleted_lower_the_tier_and_come_back(place: Place) -> None:
+    """A healthy tier, damage, a tier that says so, answers all the while, and the healthy tier again."""
 
+    async def work(client: Client) -> None:
+        await until(client, (4, True))
+        await answered(client)
+        before = manifest(place)
+        for damage in (flipped, shutil.rmtree):
+            damage(folder(place))
+            await until(client, (5, False))
+            await answered(client)
+            await until(client, (4, True))
+            await answered(client)
+            assert damage is shutil.rmtree or manifest(place).number > before.number
+        assert manifest(place) is not None
 
-@requirement("bm25:risk-index-corruption")
-def test_a_file_that_is_changed_lowers_the_tier_and_comes_back(place: Place) -> None:
-    before = manifest(place)
-    damaged(place, answered, lambda: flip(max(files_of(folder(place) / "parts"), key=lambda p: p.stat().st_size)))
-    assert manifest(place).number > before.number
+    talk(place, work)
 
 
 @requirement("us:US-07", "bm25:FR-08.2", "bm25:FR-08.4")
-def test_switched_off_and_restarted_the_connected_client_goes_on_by_navigation(place: Place) -> None:
+def test_switched_off_and_restarted_the_connected_client_goes_on_by_navigation(
+    place: Place, request: pytest.FixtureRequest
+) -> None:
     async def work(client: Client) -> None:
         await until(client, (4, True))
         (place.home / "config.toml").write_text("[teleport.bm25]\nenabled = false\n")
@@ -125,19 +119,22 @@ def test_switched_off_and_restarted_the_connected_client_goes_on_by_navigation(p
         refused = await client.call_tool("teleport_search", {"query": QUERY})
         assert refused.is_error
         assert "BM25 index not enabled" in str(refused.content)
-        (place.home / "config.toml").write_text("")
-        await asyncio.to_thread(place.ok, "daemon", "restart")
-        await until(client, (4, True))
+        if request.config.getoption("--slow"):
+            (place.home / "config.toml").write_text("")
+            await asyncio.to_thread(place.ok, "daemon", "restart")
+            await until(client, (4, True))
 
     talk(place, work)
 
 
 @requirement("bm25:FR-04.4")
-def test_a_daemon_that_is_stopped_commits_what_it_has_followed(place: Place) -> None:
+def test_the_first_question_after_a_start_is_answered_by_the_index_and_a_stop_commits_what_it_has_followed(place: Place) -> None:
     before = manifest(place).position
 
     async def work(client: Client) -> None:
-        await until(client, (4, True))
+        told = await answered(client)
+        assert told["explanation"]["tier_used"] == 4
+        assert told["explanation"]["method_used"] == "bm25"
         await call(client, "remember", text="We decided to name the valve rhodium.")
 
         async def followed() -> bool:
@@ -195,15 +192,6 @@ def test_a_start_with_a_damaged_or_missing_index_never_fails_and_waits_for_none(
     """None can be read, so each has to be built first: tools are listed and questions answered before."""
     damage(folder(place))
     listed(place)
-
-
-def test_the_first_question_after_a_start_is_answered_by_the_index(place: Place) -> None:
-    async def work(client: Client) -> None:
-        told = await answered(client)
-        assert told["explanation"]["tier_used"] == 4
-        assert told["explanation"]["method_used"] == "bm25"
-
-    talk(place, work)
 
 
 @pytest.mark.slow

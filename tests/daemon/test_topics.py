@@ -11,6 +11,7 @@ from mcp import Client
 
 from bench.place import Place
 from memory_mcp.indexes.settings import TeleportSettings
+from tests.daemon.inside import Beside
 from tests.daemon.places import DAEMON, copied, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.fakes import FakeClock
@@ -37,10 +38,11 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture
-def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
     # What was said in the sample is old by now: one new word would leave all else out for its silence.
-    with copied(origin, tmp_path, {**DAEMON, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"}) as made:
+    more = {**DAEMON, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"}
+    with copied(origin, tmp_path_factory.mktemp("place"), more, idle=600, kind=Beside) as made:
         yield made
 
 
@@ -82,29 +84,6 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@requirement("policy:check-fall-back", "policy:tier-1")
-def test_damage_under_a_daemon_lowers_the_tier_is_told_and_healed_by_the_job(
-    place: Place, request: pytest.FixtureRequest
-) -> None:
-    folder = place.directory / "indexes" / "topics"
-
-    async def work(client: Client) -> None:
-        topics = await until_tier(client, 1)
-        assert topics["count"] == len(THEMES)
-        wanted = await themes(client)
-        assert wanted
-        for damage in list(DAMAGES.values())[:: 1 if request.config.getoption("--slow") else 2]:
-            damage(folder)
-            told = await until_tier(client, 2)
-            assert told["reason"] == "its files were changed or removed from outside; it is built again"
-            assert await themes(client) == set()
-            await asyncio.to_thread(place.ok, "scheduler", "run", "group_topics")
-            await until_tier(client, 1)
-            assert await themes(client) == wanted, "the same topics by the same ids"
-
-    talk(place, work)
-
-
 def test_what_is_remembered_is_placed_in_a_topic_by_the_daemon_that_serves(place: Place) -> None:
     async def work(client: Client) -> None:
         await until_tier(client, 1)
@@ -118,5 +97,29 @@ def test_what_is_remembered_is_placed_in_a_topic_by_the_daemon_that_serves(place
         await until_async(found, "for the remembered segment to be placed")
         told = await call(client, "get_topic_graph_status")
         assert (told["topic_count"], told["generation"]) == (len(THEMES), 1)
+
+    talk(place, work)
+
+
+@requirement("policy:check-fall-back", "policy:tier-1")
+def test_damage_under_a_daemon_lowers_the_tier_is_told_and_healed_by_the_job(
+    place: Place, request: pytest.FixtureRequest
+) -> None:
+    """Damage of other kinds is what tests of their keeper do in the short form."""
+    folder = place.directory / "indexes" / "topics"
+
+    async def work(client: Client) -> None:
+        topics = await until_tier(client, 1)
+        assert topics["count"] == len(THEMES)
+        wanted = await themes(client)
+        assert wanted
+        for damage in list(DAMAGES.values())[: None if request.config.getoption("--slow") else 1]:
+            damage(folder)
+            told = await until_tier(client, 2)
+            assert told["reason"] == "its files were changed or removed from outside; it is built again"
+            assert await themes(client) == set()
+            await asyncio.to_thread(place.ok, "scheduler", "run", "group_topics")
+            await until_tier(client, 1)
+            assert await themes(client) == wanted, "the same topics by the same ids"
 
     talk(place, work)

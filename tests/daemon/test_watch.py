@@ -6,12 +6,19 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bench.place import Place
-from tests.daemon.places import needs_proc
+from tests.daemon.places import look, needs_proc
 from tests.ingest.suite import claude_line, write
 from tests.waiting import until
 
 pytestmark = needs_proc
+
+
+@pytest.fixture
+def place(beside: Place) -> Place:
+    return beside
 
 
 def session(place: Place, name: str = "a.jsonl") -> Path:
@@ -76,9 +83,7 @@ def test_who_is_followed_is_remembered_until_it_is_taken_back(place: Place) -> N
     place.ok("scheduler", "run", "follow_clients")
     assert len(stored(place)) == 2
     assert followed(place)["claude-code"]["new_files"] == 1
-
-
-def test_what_has_no_place_of_its_own_cannot_be_followed(place: Place) -> None:
+    # Nor is one that has no place of its own.
     refused = place.run("watch", "on", "jsonl")
     assert refused.returncode == 2
     assert "cannot be followed" in refused.stderr
@@ -103,5 +108,6 @@ def test_doctor_tells_which_transcripts_their_client_deletes_before_they_are_imp
     assert "memory-mcp watch on claude-code" in going["next_step"]
     place.ok("watch", "on", "claude-code")
     until(lambda: len(stored(place)) == 2, "for the transcript")
+    until(lambda: not look(place)["queues"]["events_to_file"] and not look(place)["deriving"], "for it to be filed")
     kept = transcripts(place)
     assert (kept["state"], "1 file, all imported" in kept["text"]) == ("ok", True)
