@@ -54,9 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("nightly" if config.getoption("--slow", default=False) else "ci")
 
 
-#: Files that took a processor 25 seconds and more, longest first, and folders whose tests start processes: they begin first, so
+#: Files that took a processor 18 seconds and more, longest first, and folders whose tests start processes: they begin first, so
 #: that no worker is left alone with one.
 LONGEST = (
+    *("acceptance/test_field_forgotten.py", "web/test_in_a_browser.py", "acceptance/test_field.py", "acceptance/test_forget.py"),
+    *("acceptance/test_forget_kinds.py", "acceptance/test_storm.py", "team/test_isolation.py", "acceptance/test_hook.py"),
 )
 _FIRST = ("acceptance", "daemon")
 
