@@ -202,8 +202,7 @@ def killed_at_random(source: Path, directory: Path, kills: int, seed: int) -> in
     return done
 
 
-# In the short form, the tests above and below kill at points that are named and after lines that are counted.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form, the tests above and below kill at points that are named and after lines that are counted.
 @pytest.mark.timeout(900)
 def test_killed_at_many_random_moments_the_import_still_comes_to_the_same_end(
     source: Path, undisturbed: dict[str, object], tmp_path: Path

@@ -38,8 +38,7 @@ def test_clients_hooks_and_an_import_share_one_daemon_that_ends_when_they_have_g
     assert report["victims"] == 1
 
 
-# In the short form, `test_storm.py` kills it under clients, hooks and imports.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form, `test_storm.py` kills it under clients, hooks and imports.
 def test_a_daemon_killed_again_and_again_loses_nothing_and_doubles_nothing_and_no_client_notices() -> None:
     report = loaded(500, clients=4, calls=10, hooks=10, import_events=600, victims=1, idle=2, kills=3, kill_after=1)
     assert report["kills"] == 3

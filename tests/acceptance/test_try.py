@@ -37,8 +37,7 @@ def test_try_shows_three_cited_and_verified_answers_and_leaves_nothing(command: 
     assert no_process_of(environment["TMPDIR"])
 
 
-# In the short form, the test above has both indexes.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form, the test above has both indexes.
 def test_try_answers_through_the_index_there_can_be_and_waits_for_no_other(command: Command, environment: dict[str, str]) -> None:
     done = command("try", env={"MEMORY_MCP_EMBEDDER__MODEL": ""})
     assert (done.returncode, done.stdout.count("Path (tier 4, ")) == (0, 3)
@@ -81,8 +80,7 @@ def own_transcript(environment: dict[str, str]) -> Path:
     return place.parent
 
 
-# In the short form, the tests above and below try the transcripts given, and begin with one's own.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form, the tests above and below try the transcripts given, and begin with one's own.
 @pytest.mark.parametrize("own", [True, False])
 def test_questions_come_from_the_transcripts_given_or_ones_own(command: Command, environment: dict[str, str], own: bool) -> None:
     if own:

@@ -170,8 +170,7 @@ async def test_a_search_shows_cards_and_a_card_its_evidence_in_its_conversation(
         assert "Results" not in await seen(pilot, "━Time")
 
 
-# In the short form: a card that opens its evidence.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: a card that opens its evidence.
 async def test_a_statement_opens_its_evidence_and_escape_leads_back_to_it(shop: App) -> None:
     async with browsing(Asked(shop)) as pilot:
         await seen(pilot, "January 2026", "decision: ")
@@ -190,8 +189,7 @@ async def test_a_statement_opens_its_evidence_and_escape_leads_back_to_it(shop: 
         await seen(pilot, "━Time")
 
 
-# In the short form: pages of `query browse`, in test_query.py.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: pages of `query browse`, in test_query.py.
 async def test_children_come_page_by_page_as_the_cursor_reaches_the_end(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(widgets, "_PAGE", 2)
     for day in range(12, 17):
@@ -211,8 +209,7 @@ async def test_children_come_page_by_page_as_the_cursor_reaches_the_end(app: App
         assert [bool(a["cursor"]) for a in asked] == [False, True, True]
 
 
-# In the short form: ways through the tree, above.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: ways through the tree, above.
 async def test_t_goes_to_the_newest_day_o_to_where_a_result_lies_and_c_copies_the_id_under_the_cursor(shop: App) -> None:
     async with browsing(Asked(shop)) as pilot:
         await seen(pilot, "January")
@@ -234,8 +231,7 @@ async def test_t_goes_to_the_newest_day_o_to_where_a_result_lies_and_c_copies_th
         assert tree.cursor_node.data.node_id.startswith("toc:segment:2025-12-03:")
 
 
-# In the short form: a search that shows cards.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: a search that shows cards.
 async def test_typing_on_drops_the_search_before(shop: App) -> None:
     asking = Asked(shop)
     asking.held = lambda name, arguments: name == "intelligent_search" and arguments["query"] == "printer"
@@ -299,8 +295,7 @@ async def test_stored_text_is_neither_markup_nor_does_it_steer_the_terminal(app:
         assert (actions, links) == (set(), {None})
 
 
-# In the short form: text that steers nothing, in the same columns.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: text that steers nothing, in the same columns.
 async def test_it_is_readable_without_colours_in_eighty_columns(shop: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with browsing(Asked(shop)) as pilot:
@@ -314,8 +309,7 @@ async def test_it_is_readable_without_colours_in_eighty_columns(shop: App, monke
         assert colours == {"default"}
 
 
-# In the short form: text that steers nothing.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: text that steers nothing.
 async def test_wide_characters_and_right_to_left_text_keep_their_columns(app: App) -> None:
     tell(app, "決定しました: キューは残します。" * 4, "قررنا الاحتفاظ بقائمة الانتظار " * 5)
     async with browsing(Asked(app)) as pilot:
@@ -343,8 +337,7 @@ async def test_an_empty_memory_says_what_fills_it(app: App) -> None:
         await seen(pilot, "Fill it with: memory-mcp import")
 
 
-# In the short form: tool output that is unfolded, above.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: tool output that is unfolded, above.
 async def test_a_long_message_is_read_in_pieces_that_fit_the_screen(app: App) -> None:
     words = " ".join(f"word{n}" for n in range(1000))
     tell(app, words, "Done.")

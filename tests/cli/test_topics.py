@@ -116,8 +116,7 @@ def test_a_project_is_shown_in_its_own_words(memory: Cli) -> None:
     assert "kingfisher" not in shown["billing"]
 
 
-# In the short form: indexes by `admin`, in test_teleport.py; topics by `topics status`, above.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: indexes by `admin`, in test_teleport.py; topics by `topics status`, above.
 def test_topics_stand_among_the_indexes(memory: Cli) -> None:
     made = memory("admin", "rebuild-index", "--type", "topics", "--json").data["rebuilt"]
     assert (set(made), made["topics"]["documents"]) == ({"topics"}, 72)

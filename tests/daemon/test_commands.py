@@ -182,8 +182,7 @@ def test_what_is_private_is_not_reached_over_the_protocol(shared: Place) -> None
     assert shared.status()["running"] is True
 
 
-# In the short form: a new zone, cli/test_admin.py; a command that ends with another daemon, test_embedder.py.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: a new zone, cli/test_admin.py; a command that ends with another daemon, test_embedder.py.
 def test_moving_the_days_to_another_zone_gives_the_clients_a_daemon_that_knows(place: Place) -> None:
     place.ok("ingest", "-", stdin=lines(60))
     before = place.status()["pid"]

@@ -98,8 +98,7 @@ def test_a_second_daemon_is_refused_and_says_who_is_the_first(running: Place) ->
     assert look(place)["pid"] == pid
 
 
-# In the short form: a daemon of an older version makes way for one that waits for its end.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: a daemon of an older version makes way for one that waits for its end.
 def test_a_daemon_waits_for_the_one_that_is_ending(place: Place) -> None:
     first = start(place)
     second = subprocess.Popen([*place.command, "daemon", "run"], env=place.environment(), cwd=place.home, stderr=subprocess.PIPE)

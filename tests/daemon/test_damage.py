@@ -131,8 +131,7 @@ def test_a_damaged_column_costs_no_more_than_what_nothing_else_tells(tmp_path: P
         assert told_lost == len(before) - len(after)
 
 
-# In the short form: the acts behind a flipped byte, in the test of a damaged log.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: the acts behind a flipped byte, in the test of a damaged log.
 def test_pins_and_acts_behind_the_damage_of_a_log_come_back(place: Place) -> None:
     write(Inside(place.root, more=BARE), *[f"the {n}th fender needs {n * 7919} looks" for n in range(6)])
     write(place, "before the damage", source="a")

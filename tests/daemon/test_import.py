@@ -192,8 +192,7 @@ def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once(place
     assert place.run("admin", "check").returncode == 0
 
 
-# In the short form: one that is killed, and its daemon with it, above.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: one that is killed, and its daemon with it, above.
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_an_importer_that_ends_early_leaves_a_memory_that_is_finished_without_it(place: Place, end: signal.Signals) -> None:
     source = place.home / "events"

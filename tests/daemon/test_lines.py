@@ -201,8 +201,7 @@ def test_a_long_line_is_searched_once_however_it_comes() -> None:
     assert Counted.searched == 100 * 100 + 9
 
 
-# In the short form: one that is closed later, `client`.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: one that is closed later, `client`.
 def test_in_process_an_early_close_ends_clean(tmp_path: Path) -> None:
     """The store is still being opened, and stdin waited for, when the client goes."""
     done = Place(tmp_path).run("serve", "--in-process")
@@ -224,8 +223,7 @@ def test_times_at_the_ends_of_the_calendar_are_refused(client: Raw, year: str) -
         assert result["content"][0]["text"].startswith("INVALID_ARGUMENT: "), (arguments, result)
 
 
-# In the short form: a client whose daemon is killed, test_pump.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: a client whose daemon is killed, test_pump.
 def test_a_daemon_whose_first_starts_fail_is_tried_for_until_it_runs(tmp_path: Path) -> None:
     """The client is greeted by it, and nobody else has opened the store."""
     site = tmp_path / "site"
@@ -246,8 +244,7 @@ def test_a_daemon_whose_first_starts_fail_is_tried_for_until_it_runs(tmp_path: P
         assert client.end()[0] == 0
 
 
-# In the short form: that another process has the store, below.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: that another process has the store, below.
 def test_a_client_is_told_why_no_daemon_can_be_had_and_served_when_one_can(tmp_path: Path) -> None:
     with Beside(tmp_path, more=SERVED) as place:
         client = Raw(place)

@@ -181,8 +181,7 @@ def test_a_command_that_names_no_place_says_what_to_write(here: Place) -> None:
         assert (refused.returncode, "Say: memory-mcp admin migrate-to" in refused.stderr) == (2, True), words
 
 
-# In the short form: a database that is restored itself, test_restore of team; and what a copy knows, above.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: a database that is restored itself, test_restore of team; and what a copy knows, above.
 def test_what_was_forgotten_after_a_backup_stays_forgotten_when_that_is_moved_into_a_database(
     database: str, tmp_path: Path
 ) -> None:

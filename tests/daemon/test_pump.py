@@ -134,8 +134,7 @@ def test_clients_that_start_at_once_start_one_daemon(place: Place, request: pyte
     assert log.count(" listens") == 1
 
 
-# In the short form: killed amid a call, below, and ended between two calls, test_settings.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: killed amid a call, below, and ended between two calls, test_settings.
 @pytest.mark.parametrize(("era", "times"), [("legacy", 1), ("auto", 2)], ids=ERAS[::-1])
 def test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls(place: Place, era: str, times: int) -> None:
     """That of the newer era sends nothing again that it said at first."""

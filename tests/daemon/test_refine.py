@@ -253,8 +253,7 @@ def test_a_session_that_is_compacted_or_ends_leaves_a_request_and_the_next_is_to
         assert "Mooring of the zeppelin" in left
 
 
-# In the short form: a compaction, above.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: a compaction, above.
 def test_a_compaction_leaves_a_request_too_also_where_it_says_nothing(tmp_path: Path) -> None:
     with Beside(tmp_path, idle=60, more=SERVED) as place:
         place.ok("daemon", "start")

@@ -225,8 +225,7 @@ def test_the_folder_of_another_memory_put_in_its_place_is_never_believed(place: 
     asked(place, work)
 
 
-# In the short form: the test above, and test_follow.py::test_an_index_of_another_store_is_never_followed.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: the test above, and test_follow.py::test_an_index_of_another_store_is_never_followed.
 def test_a_memory_that_is_served_with_the_folder_of_another_builds_its_own(tmp_path: Path, other: Path, origin: Path) -> None:
     place = copy_of(origin, tmp_path)
     shutil.rmtree(home(place).directory)

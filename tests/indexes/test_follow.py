@@ -277,8 +277,7 @@ def vector(tmp_path_factory: pytest.TempPathFactory) -> Kind[Any]:
     return KINDS["vector"]({"model": str(static_model(tmp_path_factory.mktemp("model") / "tiny", words=words))})
 
 
-# In the short form: the keywords above, as following is one for all kinds; test_vector_kind.py.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: the keywords above, as following is one for all kinds; test_vector_kind.py.
 @pytest.mark.timeout(3600)
 @settings(max_examples=100)
 @given(SEQUENCES)

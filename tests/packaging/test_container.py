@@ -85,8 +85,7 @@ def test_the_containers_process_serves_until_it_is_stopped_and_ends_the_daemon_i
     assert "ending: asked to" in (tmp_path / "data" / "daemon.log").read_text(encoding="utf-8")
 
 
-# In the short form: the script that serves, above; the message, in daemon/test_serve_http.py.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: the script that serves, above; the message, in daemon/test_serve_http.py.
 @unix
 def test_without_a_token_the_container_ends_at_once_and_says_what_is_missing(tmp_path: Path) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

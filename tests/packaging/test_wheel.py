@@ -116,8 +116,7 @@ def test_what_the_wheel_holds_is_enough_to_keep_and_find_something(built: Built,
     assert "The ferry leaves at nine." in said
 
 
-# In the short form: the wheel unpacked, above.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: the wheel unpacked, above.
 def test_the_wheel_installed_into_a_fresh_environment_is_enough_to_try_it(built: Built, tmp_path: Path) -> None:
     env = away(tmp_path)
     run([sys.executable, "-m", "venv", str(tmp_path / "venv")], tmp_path, env)

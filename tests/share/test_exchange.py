@@ -115,8 +115,7 @@ def test_secrets_that_were_stored_before_a_rule_was_known_do_not_leave(laptop: M
     assert len(one.texts()) == 2
 
 
-# In the short form: a forgotten value, below; an event that was forgotten, told after long.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: a forgotten value, below; an event that was forgotten, told after long.
 def test_a_forgotten_event_leaves_the_space_and_the_other_laptops(laptop: Make) -> None:
     one, two, third = laptop("alice"), laptop("bob"), laptop("carol")
     [gone, _] = one.say(draft("Delete me please, I should not have said it."), draft("This stays.", session="s2"))
@@ -151,8 +150,7 @@ def test_a_forgotten_value_leaves_them_and_the_rest_of_its_messages_stays(laptop
     assert one.exchange() == two.exchange()
 
 
-# In the short form: roles, in test_space.py.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: roles, in test_space.py.
 def test_a_forgetting_that_takes_another_role_is_refused_and_said(laptop: Make) -> None:
     one, two, admin = laptop("alice"), laptop("bob"), laptop("zoe", "admin")
     [said] = one.say(draft("Alice said this, and only she or an admin takes it out."))
@@ -190,8 +188,7 @@ def test_a_retraction_and_a_correction_travel_and_the_last_one_holds(laptop: Mak
     assert one.app.evidence.expand(told.grip_id, 0, 0).quote == "The cause was the network."
 
 
-# In the short form: what others forgot, in test_unshared.py.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: what others forgot, in test_unshared.py.
 def test_own_events_that_others_forgot_stay_until_a_person_agrees_when_they_are_many(laptop: Make) -> None:
     one, admin = laptop("alice"), laptop("zoe", "admin")
     one.say(*(draft(f"Statement number {n} of a long session.", at=1768212000000 + n) for n in range(101)))
@@ -219,8 +216,7 @@ def test_what_was_forgotten_on_the_server_is_told_to_those_who_were_away_for_lon
     assert two.texts() == one.texts()
 
 
-# In the short form: a server that ends, in test_processes.py.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: a server that ends, in test_processes.py.
 def test_being_offline_is_normal_and_said_since_when(laptop: Make, server: Server) -> None:
     one = laptop("alice")
     one.say(draft("Said online."))

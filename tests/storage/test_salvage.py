@@ -191,8 +191,7 @@ def test_the_header_of_a_log_is_known_from_the_file(whole: tuple[Path, dict[str,
     assert list(blocks.damaged(directory / FILE)) == []
 
 
-# In the short form: test_duckdb.py::test_a_damaged_file_is_set_aside....
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: test_duckdb.py::test_a_damaged_file_is_set_aside....
 def test_a_file_that_cannot_be_opened_is_tried_twice_and_not_for_every_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -291,8 +291,7 @@ def test_an_answer_that_is_outdated_is_not_shown(desk: Visit) -> None:
     page.unroute("**/search?q=ledger")
 
 
-# In the short form: the page of a search among all pages above, with an explanation and as narrow as a phone.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: the page of a search among all pages above, with an explanation and as narrow as a phone.
 def test_searches_have_no_serious_fault_unfolded_refused_or_on_a_phone_where_a_year_scrolls_in_its_own_box(
     desk: Visit, phone: Visit
 ) -> None:
@@ -414,8 +413,7 @@ def test_a_days_words_are_refined_from_its_page(desk: Visit, served: Place) -> N
     assert '"refine"' in served.ok("admin", "audit", "--json")
 
 
-# In the short form: test_acts.py for the act, and forms of other acts here.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: test_acts.py for the act, and forms of other acts here.
 def test_two_projects_are_shown_as_one_and_as_two_again(desk: Visit, couriers: Place) -> None:
     page = desk.go("projects")
     assert OLD in names(page)
@@ -433,8 +431,7 @@ def test_two_projects_are_shown_as_one_and_as_two_again(desk: Visit, couriers: P
     assert "Also recorded as" not in card(page, CHECKOUT).inner_text()
 
 
-# In the short form: test_acts.py for the act, and forms of other acts here.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: test_acts.py for the act, and forms of other acts here.
 def test_the_sessions_of_a_folder_are_split_off_and_put_back(desk: Visit, couriers: Place) -> None:
     page = desk.go("projects")
     assert "2 sessions" in card(page, CHECKOUT).inner_text()
@@ -452,8 +449,7 @@ def test_the_sessions_of_a_folder_are_split_off_and_put_back(desk: Visit, courie
     assert "2 sessions" in card(page, CHECKOUT).inner_text()
 
 
-# In the short form: test_acts.py for the act, and forms of other acts here.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: test_acts.py for the act, and forms of other acts here.
 def test_a_topic_is_renamed_and_gets_its_own_name_back(desk: Visit) -> None:
     page = desk.go("topics")
     press(page, page.locator("main [data-item] a[data-open]").first)
@@ -466,8 +462,7 @@ def test_a_topic_is_renamed_and_gets_its_own_name_back(desk: Visit) -> None:
         assert page.locator("h1").inner_text() == shown
 
 
-# In the short form: test_acts.py for the act, and keys that lead everywhere above.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: test_acts.py for the act, and keys that lead everywhere above.
 def test_a_project_is_excluded_and_included_by_keys_alone(desk: Visit, served: Place) -> None:
     page = desk.go("projects")
     one = card(page, SITE)
@@ -490,8 +485,7 @@ def test_a_project_is_excluded_and_included_by_keys_alone(desk: Visit, served: P
     assert card(page, SITE).locator("form[action$='/exclude']").count() == 1
 
 
-# In the short form: test_acts.py for the act, and forms of other acts here.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: test_acts.py for the act, and forms of other acts here.
 def test_recording_of_a_project_is_paused_and_resumed(desk: Visit, couriers: Place) -> None:
     page = desk.go("projects")
     one = card(page, HANDBOOK)
@@ -506,8 +500,7 @@ def test_recording_of_a_project_is_paused_and_resumed(desk: Visit, couriers: Pla
     assert "Recording is paused" not in page.inner_text("main")
 
 
-# In the short form: test_acts.py for the act, and forms of other acts here.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: test_acts.py for the act, and forms of other acts here.
 def test_all_recording_is_paused_and_resumed(desk: Visit) -> None:
     page = desk.go("projects")
     everything = page.locator("main > .acts").first
@@ -594,8 +587,7 @@ def test_what_is_shown_is_saved_as_a_file(desk: Visit, tmp_path: Path) -> None:
             json.loads(text)
 
 
-# In the short form: test_acts.py for the act, and forms of other acts here.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: test_acts.py for the act, and forms of other acts here.
 def test_a_job_is_paused_resumed_and_run_from_the_status_page(desk: Visit) -> None:
     page = desk.go("status")
     for words in ("Pause", "Resume", "Run now"):
@@ -736,8 +728,7 @@ def test_the_cookie_is_sent_to_no_other_server(desk: Visit, foreign: Foreign) ->
     page.close()
 
 
-# In the short form: test_visits.py, over HTTP.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: test_visits.py, over HTTP.
 def test_another_browser_with_the_copied_address_gets_nothing(tabs: Tabs, desk: Visit, served: Place) -> None:
     url = address(served)
     other = desk.page.context.browser

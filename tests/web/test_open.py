@@ -216,8 +216,7 @@ def test_a_door_that_was_opened_for_pages_closes_when_nobody_uses_them_and_a_pag
         assert refuses(visitor.server)
 
 
-# In the short form: daemon/test_serve_http.py for such a door; its pages are those of any door.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: daemon/test_serve_http.py for such a door; its pages are those of any door.
 def test_pages_are_served_by_a_door_that_is_open_by_its_settings(tmp_path: Path) -> None:
     more = {**MORE, "MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0"}
     with Place(tmp_path, idle=SOON, more=more) as place:
@@ -236,8 +235,7 @@ def test_pages_are_served_by_a_door_that_is_open_by_its_settings(tmp_path: Path)
         assert (look(place)["http"], visitor.get(FIRST).status) == (url, 200)
 
 
-# In the short form: a door that the settings opened, and daemon/test_serve_http.py for a command that ends.
-@pytest.mark.slow
+@pytest.mark.slow  # in the short form: a door that the settings opened, and daemon/test_serve_http.py for a command that ends.
 def test_pages_go_on_when_the_command_that_served_http_is_stopped(place: Place) -> None:
     process = serve(place, "--http", "--port", "0", "--json")
     try:
