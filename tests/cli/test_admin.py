@@ -26,7 +26,6 @@ def test_check_finds_nothing_in_a_healthy_store_and_ends_with_status_one_when_so
     assert cli("admin", "check", "--data-dir", str(copy)).status == 0
 
 
-@pytest.mark.slow  # in the short form: a tree that is rebuilt, above; ids that are kept, in derive/test_rebuild.py.
 def test_rebuilding_keeps_ids_and_may_change_the_zone(cli: Cli, copy: Path) -> None:
     before = cli("query", "node", "toc:day:2026-01-30", "--data-dir", str(copy), "--json").data
     done = cli("admin", "rebuild-toc", "--timezone", "Asia/Tokyo", "--data-dir", str(copy), "--json")

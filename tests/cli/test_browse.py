@@ -170,7 +170,6 @@ async def test_a_search_shows_cards_and_a_card_its_evidence_in_its_conversation(
         assert "Results" not in await seen(pilot, "━Time")
 
 
-@pytest.mark.slow  # in the short form: a card that opens its evidence.
 async def test_a_statement_opens_its_evidence_and_escape_leads_back_to_it(shop: App) -> None:
     async with browsing(Asked(shop)) as pilot:
         await seen(pilot, "January 2026", "decision: ")
@@ -189,7 +188,6 @@ async def test_a_statement_opens_its_evidence_and_escape_leads_back_to_it(shop: 
         await seen(pilot, "━Time")
 
 
-@pytest.mark.slow  # in the short form: pages of `query browse`, in test_query.py.
 async def test_children_come_page_by_page_as_the_cursor_reaches_the_end(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(widgets, "_PAGE", 2)
     for day in range(12, 17):
@@ -209,7 +207,6 @@ async def test_children_come_page_by_page_as_the_cursor_reaches_the_end(app: App
         assert [bool(a["cursor"]) for a in asked] == [False, True, True]
 
 
-@pytest.mark.slow  # in the short form: ways through the tree, above.
 async def test_t_goes_to_the_newest_day_o_to_where_a_result_lies_and_c_copies_the_id_under_the_cursor(shop: App) -> None:
     async with browsing(Asked(shop)) as pilot:
         await seen(pilot, "January")
@@ -295,7 +292,6 @@ async def test_stored_text_is_neither_markup_nor_does_it_steer_the_terminal(app:
         assert (actions, links) == (set(), {None})
 
 
-@pytest.mark.slow  # in the short form: text that steers nothing, in the same columns.
 async def test_it_is_readable_without_colours_in_eighty_columns(shop: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with browsing(Asked(shop)) as pilot:

@@ -49,7 +49,6 @@ def test_the_timeline_begins_with_its_year_and_has_a_bar_and_in_json_a_count_for
     assert memory("timeline", "--project", "printer", "--json").data["years"][0]["year"] == 2024
 
 
-@pytest.mark.slow  # in the short form: a timeline of weeks, in this file.
 def test_a_long_time_is_told_in_days_and_a_longer_one_in_weeks(memory: Cli) -> None:
     few = memory("timeline", "--since", "2025-12-20").text
     assert "09:00" in few or "10:00" in few

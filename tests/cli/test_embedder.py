@@ -123,7 +123,6 @@ def test_what_is_no_model_is_refused_and_leaves_nothing(hub: Hub, data: Path, na
     assert list((data / "models").iterdir()) == []
 
 
-@pytest.mark.slow  # in the short form: what is no model leaves nothing; without a network nothing changes.
 def test_an_offline_hub_is_not_asked_and_a_download_that_breaks_off_leaves_nothing(hub: Hub, data: Path) -> None:
     done = run(data, "embedder", "fetch", NAME, HF_ENDPOINT=hub.address, HF_HUB_OFFLINE="1")
     assert (done.status, hub.asked) == (3, [])
@@ -200,7 +199,6 @@ def test_a_settings_file_is_made_line_ends_stay_and_what_is_chosen_already_chang
     assert (checked.status, "embedder.model (file)" in checked.out) == (0, True)
 
 
-@pytest.mark.slow  # in the short form: a model that is fetched whole.
 def test_progress_of_a_slow_download_is_told(hub: Hub, data: Path) -> None:
     hub.pause = 1.2
     done = run(data, "embedder", "fetch", NAME, HF_ENDPOINT=hub.address)

@@ -56,7 +56,6 @@ def test_what_may_leave_the_machine_is_named_by_its_setting_and_nothing_by_defau
     assert found[0]["where"] == "https://models.example/v1"
 
 
-@pytest.mark.slow  # in the short form: what clients, redactions and disk hold, in this file.
 def test_pauses_exclusions_and_backups_are_told(ask: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ask("pause", "--project", "*", "--for", "2h").status == 0
     assert ask("backup").status == 0

@@ -342,7 +342,6 @@ def test_a_prune_that_says_nothing_sensible_is_refused(jump: Cli, argv: tuple[st
 # inside the daemon
 
 
-@pytest.mark.slow  # in the short form: commands that a daemon is asked for, in daemon/test_commands.py.
 def test_the_commands_work_as_in_the_daemon_on_a_memory_that_is_open_already(indexed: Path, cli: Cli) -> None:
     app = App(load({}, {"storage.data_dir": str(indexed)}))
     session = SESSION.set(Session(app, str(indexed), {}, lambda: None))

@@ -259,7 +259,6 @@ def test_a_mark_of_an_earlier_version_is_understood(alone: Place) -> None:
     assert "3 acknowledged events are missing" in status_of(alone)["notices"][0]
 
 
-@pytest.mark.slow  # in the short form: one that is deleted while nobody has it open, above.
 def test_a_file_that_is_deleted_while_it_is_open_is_written_anew(place: Place) -> None:
     write(place, *(f"before {n}" for n in range(40)))
     file = place.directory / FILE

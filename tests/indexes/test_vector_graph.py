@@ -228,7 +228,6 @@ def test_improving_leaves_off_when_it_is_told_to(kind: Vector, tmp_path: Path) -
     assert graphs(index) == [False, False]
 
 
-@pytest.mark.slow  # in the short form: test_keeper.py::test_a_child_that_dies_costs_a_try_and_nothing_else.
 def test_a_child_that_dies_leaves_everything_as_it_was(kind: Vector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = index_of(kind, tmp_path / "index")
     live = index.keeper.index

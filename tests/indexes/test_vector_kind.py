@@ -270,7 +270,6 @@ def test_while_another_model_takes_over_the_old_index_serves_and_follows(
     assert (again.index.health, again.index.outdated) == (Health.HEALTHY, False)
 
 
-@pytest.mark.slow  # in the short form: test_keeper.py::test_bulk_changes_are_made_into_parts_by_a_child_process.
 def test_bulk_that_is_followed_by_a_child_uses_the_model_in_force(
     app: App, model: Path, other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,7 +291,6 @@ def test_an_index_whose_model_is_gone_is_built_again(app: App, model: Path, othe
     assert kept.search() == kept.built_anew(kept.kind)
 
 
-@pytest.mark.slow  # in the short form: test_keeper.py::test_a_commit_while_a_generation_is_built_leaves_its_parts_alone.
 def test_commits_while_a_new_generation_is_built_leave_it_alone(app: App, model: Path, other: Path, tmp_path: Path) -> None:
     old, new = Vector(Model2Vec(model)), Vector(Model2Vec(other))
     Kept(app, tmp_path / "index", old).rebuild()

@@ -215,7 +215,6 @@ def test_a_period_whose_children_changed_is_extractive_again_at_once_and_due_whe
     assert written(app) == set(DUE)
 
 
-@pytest.mark.slow  # in the short form: a period whose children changed, above.
 def test_a_live_write_has_the_same_effect_as_a_whole_roll_up(app: App) -> None:
     run(app)
     app.write([draft("One more thing about the valve.", "2026-01-30 18:00", "late", source_id="late")], "test")
@@ -226,7 +225,6 @@ def test_a_live_write_has_the_same_effect_as_a_whole_roll_up(app: App) -> None:
     assert findings(app) == []
 
 
-@pytest.mark.slow  # in the short form: a period whose children changed, above.
 def test_a_month_is_extractive_again_also_where_the_days_words_stay_as_they_were(app: App) -> None:
     for period in DUE[2:]:
         app.storage.toc.set_pin(period, on=True, by="me")
@@ -243,7 +241,6 @@ def test_a_month_is_extractive_again_also_where_the_days_words_stay_as_they_were
     assert rebuild(app).nodes_changed == 0
 
 
-@pytest.mark.slow  # in the short form: a period whose children changed, above.
 def test_a_segment_that_grows_is_extractive_again(script: Script) -> None:
     clock = FakeClock(ms("2026-03-02 12:00"))
     long = [draft(f"Why does the harbour crane {n} stop? " * 60, f"2026-03-02 09:0{n}", "s", source_id=f"n{n}") for n in range(3)]
@@ -366,7 +363,6 @@ def test_a_restart_repeats_nothing(script: Script, tmp_path: Path) -> None:
     second.close()
 
 
-@pytest.mark.slow  # in the short form: a run whose questions come in order, above.
 def test_questions_run_side_by_side_as_far_as_they_may(script: Script) -> None:
     both = threading.Barrier(2, timeout=60)
 
@@ -380,7 +376,6 @@ def test_questions_run_side_by_side_as_far_as_they_may(script: Script) -> None:
     app.close()
 
 
-@pytest.mark.slow  # in the short form: an endpoint that stays away.
 def test_a_slow_endpoint_holds_up_neither_other_jobs_nor_the_end(script: Script) -> None:
     never = threading.Event()
     script.steps.append(never)

@@ -168,7 +168,6 @@ def test_what_an_agent_called_a_topic_is_left_alone(app: App) -> None:
     assert topic not in {row.node_id for row in rows(app)}
 
 
-@pytest.mark.slow  # in the short form: what an agent called a topic, above.
 def test_an_agent_who_names_a_topic_while_the_model_is_asked_wins(app: App, script: Script) -> None:
     script.steps.extend([of_node] * NODES)
     topic = next(iter(labels(app, None)))
@@ -199,7 +198,6 @@ def test_the_budget_is_one_and_nodes_come_first(place: Path, script: Script) -> 
     app.close()
 
 
-@pytest.mark.slow  # in the short form: the budget, above.
 def test_one_run_asks_for_a_bounded_number_of_labels(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     count = len(due(app))
     monkeypatch.setattr("memory_mcp.jobs.improve_summaries._LABELS", 4)
@@ -241,7 +239,6 @@ def test_an_answer_that_cannot_be_used_in_one_scope_says_nothing_of_another(app:
     assert {one.scopes for one in labeller.due("another") if one.topic_id == shared} == {(None,), (SHOP,), (BILLING,)}
 
 
-@pytest.mark.slow  # in the short form: an answer that cannot be used.
 def test_a_graph_that_is_lost_while_the_model_is_asked_costs_no_row(
     app: App, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,6 @@ def test_rolling_up_publishes_what_is_stale_once_waits_for_whoever_publishes_and
     app.close()
 
 
-@pytest.mark.slow  # in the short form: one roll-up, above.
 def test_many_periods_are_read_as_few_are() -> None:
     """Days of one week and of six, all due: what is asked of the store does not grow with them."""
     counted = []

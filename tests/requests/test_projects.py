@@ -192,7 +192,6 @@ def test_sessions_of_a_folder_are_split_off_stored_and_new_ones(app: App) -> Non
     assert set(listed(app)) == set(before["list"])
 
 
-@pytest.mark.slow  # in the short form: sessions that are split off.
 def test_a_split_outlives_a_restart_and_follows_an_alias_of_its_project(tmp_path: Path) -> None:
     app = opened(tmp_path / "own")
     app.write([harbour("a", TREE, 2, "One crane."), harbour("b", f"{TREE}/east", 3, "Two cranes.")], "jsonl")
@@ -213,7 +212,6 @@ def test_a_split_outlives_a_restart_and_follows_an_alias_of_its_project(tmp_path
     app.close()
 
 
-@pytest.mark.slow  # in the short form: a session below another name.
 def test_gone_worktrees_join_a_project_that_is_known_whichever_comes_first(app: App) -> None:
     app.write([harbour("w1", f"{TREE}-wt-1", 2, "First worktree.", f"{TREE}-wt-1")], "jsonl")
     app.derivation.run()
@@ -255,7 +253,6 @@ def test_a_folder_without_a_branch_is_no_part_of_a_gone_repository_above_it(app:
     assert f"{TREE}/notes" in listed(app)
 
 
-@pytest.mark.slow  # in the short form: bullets that follow an alias, above.
 def test_a_period_that_an_agent_told_names_the_project_of_its_bullets(app: App) -> None:
     best = app.ask(Query("retry queue idempotency", 1, BILLING)).hits[0]
     bullets = [Statement("Invoices went out twice.", [best.grip_ids[0]])]
@@ -287,7 +284,6 @@ def test_a_session_that_begins_below_another_name_is_told_of_the_project(app: Ap
     assert own.read_text(encoding="utf-8") == before
 
 
-@pytest.mark.slow  # in the short form: an alias that is undone exactly, above.
 def test_rebuilding_the_tree_changes_nothing_of_it(app: App) -> None:
     from memory_mcp.derive.rebuild_toc import RebuildToc
 

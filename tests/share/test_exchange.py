@@ -115,7 +115,6 @@ def test_secrets_that_were_stored_before_a_rule_was_known_do_not_leave(laptop: M
     assert len(one.texts()) == 2
 
 
-@pytest.mark.slow  # in the short form: a forgotten value, below; an event that was forgotten, told after long.
 def test_a_forgotten_event_leaves_the_space_and_the_other_laptops(laptop: Make) -> None:
     one, two, third = laptop("alice"), laptop("bob"), laptop("carol")
     [gone, _] = one.say(draft("Delete me please, I should not have said it."), draft("This stays.", session="s2"))
@@ -188,7 +187,6 @@ def test_a_retraction_and_a_correction_travel_and_the_last_one_holds(laptop: Mak
     assert one.app.evidence.expand(told.grip_id, 0, 0).quote == "The cause was the network."
 
 
-@pytest.mark.slow  # in the short form: what others forgot, in test_unshared.py.
 def test_own_events_that_others_forgot_stay_until_a_person_agrees_when_they_are_many(laptop: Make) -> None:
     one, admin = laptop("alice"), laptop("zoe", "admin")
     one.say(*(draft(f"Statement number {n} of a long session.", at=1768212000000 + n) for n in range(101)))

@@ -61,7 +61,6 @@ def test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is
     assert BILLING not in outside(server)
 
 
-@pytest.mark.slow  # in the short form: a project that gets another name, below.
 def test_a_session_that_is_split_onto_a_shared_name_waits_and_one_split_off_leaves_no_more(laptop: Make, server: Server) -> None:
     one = sharing(laptop)
     one.app.storage.projects.add_splits([Split(BILLING, "b1", "", SHOP, 1)])

@@ -414,7 +414,7 @@ def test_a_days_words_are_refined_from_its_page(desk: Visit, served: Place) -> N
 
 
 @pytest.mark.slow  # in the short form: test_acts.py for the act, and forms of other acts here.
-def test_two_projects_are_shown_as_one_and_as_two_again(desk: Visit, couriers: Place) -> None:
+def test_two_projects_are_shown_as_one_and_a_folder_is_split_off_until_it_is_taken_back(desk: Visit, couriers: Place) -> None:
     page = desk.go("projects")
     assert OLD in names(page)
     form = page.locator("section", has=page.get_by_role("heading", name="Two are one"))
@@ -429,11 +429,6 @@ def test_two_projects_are_shown_as_one_and_as_two_again(desk: Visit, couriers: P
     assert "as it was recorded again" in note(page)
     assert OLD in names(page)
     assert "Also recorded as" not in card(page, CHECKOUT).inner_text()
-
-
-@pytest.mark.slow  # in the short form: test_acts.py for the act, and forms of other acts here.
-def test_the_sessions_of_a_folder_are_split_off_and_put_back(desk: Visit, couriers: Place) -> None:
-    page = desk.go("projects")
     assert "2 sessions" in card(page, CHECKOUT).inner_text()
     form = page.locator("section", has=page.get_by_role("heading", name="One is two"))
     form.get_by_label("Sessions of this project").fill(CHECKOUT)
@@ -485,8 +480,7 @@ def test_a_project_is_excluded_and_included_by_keys_alone(desk: Visit, served: P
     assert card(page, SITE).locator("form[action$='/exclude']").count() == 1
 
 
-@pytest.mark.slow  # in the short form: test_acts.py for the act, and forms of other acts here.
-def test_recording_of_a_project_is_paused_and_resumed(desk: Visit, couriers: Place) -> None:
+def test_recording_of_a_project_and_of_all_is_paused_and_resumed(desk: Visit, couriers: Place) -> None:
     page = desk.go("projects")
     one = card(page, HANDBOOK)
     one.locator("summary").click()
@@ -498,11 +492,6 @@ def test_recording_of_a_project_is_paused_and_resumed(desk: Visit, couriers: Pla
     press(page, card(page, HANDBOOK).get_by_role("button", name="Resume"))
     assert note(page) == "HandBook is recorded again."
     assert "Recording is paused" not in page.inner_text("main")
-
-
-@pytest.mark.slow  # in the short form: test_acts.py for the act, and forms of other acts here.
-def test_all_recording_is_paused_and_resumed(desk: Visit) -> None:
-    page = desk.go("projects")
     everything = page.locator("main > .acts").first
     everything.get_by_label("Pause everything for", exact=False).select_option(label="until I resume it")
     press(page, everything.get_by_role("button", name="Pause", exact=True))

@@ -222,7 +222,6 @@ def test_the_folder_of_another_memory_is_never_believed(directory: Path, tmp_pat
     app.close()
 
 
-@pytest.mark.slow  # in the short form: the test below, of a store that went back.
 def test_a_store_that_is_an_older_copy_is_grouped_anew(directory: Path, tmp_path: Path) -> None:
     older = Path(shutil.copytree(directory, tmp_path / "older"))
     app = over(directory)

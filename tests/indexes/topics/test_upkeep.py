@@ -64,7 +64,6 @@ def test_switched_off_nothing_of_topics_is_loaded_and_no_child_begins(directory:
     assert process(directory, "off") == {"loaded": ["base"], "started": []}
 
 
-@pytest.mark.slow  # in the short form: test_keeper.py::test_below_fifty_segments_no_child_begins_and_the_reason_counts.
 def test_a_memory_too_small_for_topics_starts_no_child_and_loads_nothing_that_groups(tmp_path: Path) -> None:
     app = over(tmp_path / "data")
     said(app, themed(49))
