@@ -11,13 +11,7 @@ import pytest
 
 from tests.requirements import ALL, REQUIREMENTS, Requirement, requirement
 from tests.requirements.claims import Claim, Reading, read_tree
-from tests.requirements.documents import (
-    DOCUMENTS,
-    NUMBERED,
-    PLACE,
-    headings,
-    numbered_ids,
-)
+from tests.requirements.documents import DOCUMENTS, NUMBERED, PLACE, headings, numbered_ids
 
 TESTS = Path(__file__).parent
 PREFIXES = ("policy", "bm25", "tele", "us", "goal", "metric", "plan", "contract", "error")
