@@ -34,16 +34,14 @@ ERAS = ("auto", "legacy")
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave one era of each test to the long form, by turns: what a tool does with a call does not depend on it."""
-    turns: dict[str, list[str]] = {}
+    turns: dict[str, dict[str, int]] = {}
     for item in items:
         callspec = getattr(item, "callspec", None)
         era = callspec.params.get("era") if callspec and item.path.parent == Path(__file__).parent else None
         if era in ERAS and item.path.name not in _BOTH:
-            tests = turns.setdefault(item.path.name, [])
-            name = item.name.partition("[")[0]
-            if name not in tests:
-                tests.append(name)
-            if era != ERAS[tests.index(name) % len(ERAS)]:
+            tests = turns.setdefault(item.path.name, {})
+            number = tests.setdefault(item.name.partition("[")[0], len(tests))
+            if era != ERAS[number % len(ERAS)]:
                 item.add_marker(pytest.mark.slow)
 
 
