@@ -7,8 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
-#: One more than there are processors, as tests wait for processes; more than five were never tried.
-_COUNT = str(min((os.cpu_count() or 1) + 1, 5))
+#: Two more than there are processors, as tests wait for processes; more than six were never tried.
+_COUNT = str(min((os.cpu_count() or 1) + 2, 6))
 #: What a file's tests share (a daemon, a port, a store that takes seconds to fill) stays with one worker; files go to
 #: whoever is free, in the order in which they are collected.
 WORKERS = ("-n", _COUNT, "--dist", "loadfile", "--no-loadscope-reorder")
@@ -21,10 +21,6 @@ STEPS: tuple[tuple[str, list[str]], ...] = (
 TYPES = [PYTHON, "-m", "mypy"]
 
 
-#: In a clean clone, writes the modules of tests as pytest rewrites them, which takes ten seconds; each worker would do it again.
-COLLECT = [PYTHON, "-m", "pytest", "-q", "--collect-only", "-n", "0"]
-
-
 def main() -> int:
     """Run every step, also after one failed; the first failing step's status."""
     failed = 0
@@ -32,7 +28,9 @@ def main() -> int:
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     with subprocess.Popen(TYPES, cwd=ROOT, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as types:
         if next((ROOT / "tests").rglob("*-pytest-*.pyc"), None) is None:
-            subprocess.run(COLLECT, cwd=ROOT, env=kept, stdout=subprocess.DEVNULL, check=False)
+            # In a clean clone each worker would write the modules of tests anew, as pytest rewrites them, which takes ten seconds.
+            collect = [PYTHON, "-m", "pytest", "-q", "--collect-only", "-n", "0"]
+            subprocess.run(collect, cwd=ROOT, env=kept, stdout=subprocess.DEVNULL, check=False)
         for name, command in STEPS:
             print(f"== {name}", flush=True)  # noqa: T201
             status = subprocess.run(command, cwd=ROOT, env=kept, check=False).returncode

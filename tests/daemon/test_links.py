@@ -170,7 +170,7 @@ def test_a_pipe_that_comes_while_the_daemon_runs_keeps_no_hook(running: Place, n
     start = {"hook_event_name": "SessionStart", "session_id": "s", "source": "startup", "cwd": "/home/u"}
     assert running.run("hook", "claude-code", stdin=json.dumps(start)).returncode == 0
     assert running.run("hook", "claude-code", stdin=json.dumps({**start, "hook_event_name": "SessionEnd"})).returncode == 0
-    pipe.unlink()
+    pipe.unlink(missing_ok=True)
     assert "before" in running.ok("query", "events", "--all")
 
 
