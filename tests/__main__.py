@@ -28,9 +28,8 @@ def main() -> int:
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     with subprocess.Popen(TYPES, cwd=ROOT, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as types:
         if next((ROOT / "tests").rglob("*-pytest-*.pyc"), None) is None:
-            # In a clean clone each worker would write the modules of tests anew, as pytest rewrites them, which takes ten seconds.
-            collect = [PYTHON, "-m", "pytest", "-q", "--collect-only", "-n", "0"]
-            subprocess.run(collect, cwd=ROOT, env=kept, stdout=subprocess.DEVNULL, check=False)
+            # In a clean clone each worker would write the tests' modules anew, as pytest rewrites them: ten seconds.
+            subprocess.run([PYTHON, "-m", "pytest", "--collect-only"], cwd=ROOT, env=kept, stdout=subprocess.DEVNULL, check=False)
         for name, command in STEPS:
             print(f"== {name}", flush=True)  # noqa: T201
             status = subprocess.run(command, cwd=ROOT, env=kept, check=False).returncode
