@@ -8,8 +8,6 @@ from tests.daemon.places import call
 from tests.factories import a_small_history
 from tests.waiting import until
 
-WEEKS = 6
-
 
 def line(project: str, session: str, text: str, at: str | int, role: str = "user", **more: object) -> str:
     """A line for `ingest`."""
@@ -17,7 +15,7 @@ def line(project: str, session: str, text: str, at: str | int, role: str = "user
     return json.dumps(given | more) + "\n"
 
 
-def history(weeks: int = WEEKS) -> str:
+def history(weeks: int = 6) -> str:
     """Weeks of three projects, as lines for `ingest`."""
     lines = []
     for draft in a_small_history(weeks):
