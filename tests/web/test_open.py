@@ -82,37 +82,36 @@ def outlast(visitor: Visitor) -> None:
 def test_open_starts_the_process_and_its_door_and_gives_an_address_that_works_once_until_a_restart_and_is_in_no_log(
     running: Place,
 ) -> None:
-    place = running
-    url = opened(place)
+    url = opened(running)
     assert urlsplit(url).hostname == "127.0.0.1"
     visitor = entered(url)
     assert visitor.get(FIRST).status == 200
     assert Visitor(visitor.server).send("GET", urlsplit(url).path).status == 403
-    assert look(place)["http"] == visitor.origin
+    assert look(running)["http"] == visitor.origin
     # Another address is another visit of the same door.
-    again = json.loads(place.ok("open", "--print", "--json"))
+    again = json.loads(running.ok("open", "--print", "--json"))
     assert again["opened"] is False
     other = entered(again["url"])
     assert (other.server, other.base == visitor.base) == (visitor.server, False)
     assert visitor.get(FIRST).status == other.get(FIRST).status == 200
     visitor.get("nothing")
     visitor.send("GET", f"{visitor.base}/{FIRST}", Origin="https://evil.example")
-    # A restart ends every visit, and a port that somebody has is named.
-    place.ok("daemon", "restart")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        done = place.run("open", "--print", "--port", port)
-    assert done.returncode != 0
-    assert f"port {port} of 127.0.0.1 is in use" in done.stderr
-    anew = entered(place.ok("open", "--print", "--port", visitor.server.rpartition(":")[2]).strip())
-    assert anew.server == visitor.server
-    assert visitor.get(FIRST).status == 403
-    assert anew.get(FIRST).status == 200
-    for path in place.directory.rglob("*"):
+    # A restart, amid which no file changes while it is read, ends every visit, and a port that somebody has is named.
+    running.stop()
+    for path in running.directory.rglob("*"):
         if path.is_file() and path.suffix != ".duckdb":
             text = path.read_bytes()
             assert visitor.cookie.encode() not in text, path
             assert visitor.base.encode() not in text, path
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = running.run("open", "--print", "--port", port)
+    assert done.returncode != 0
+    assert f"port {port} of 127.0.0.1 is in use" in done.stderr
+    anew = entered(running.ok("open", "--print", "--port", visitor.server.rpartition(":")[2]).strip())
+    assert anew.server == visitor.server
+    assert visitor.get(FIRST).status == 403
+    assert anew.get(FIRST).status == 200
 
 
 def test_without_the_background_process_the_command_says_what_to_do(tmp_path: Path) -> None:
@@ -216,7 +215,7 @@ def test_a_door_that_was_opened_for_pages_closes_when_nobody_uses_them_and_a_pag
         assert refuses(visitor.server)
 
 
-@pytest.mark.slow  # in the short form: daemon/test_serve_http.py for such a door; its pages are those of any door.
+@pytest.mark.slow  # in the short form: daemon/test_settings.py for such a door; its pages are those of any door.
 def test_pages_are_served_by_a_door_that_is_open_by_its_settings(tmp_path: Path) -> None:
     more = {**MORE, "MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0"}
     with Place(tmp_path, idle=SOON, more=more) as place:
@@ -235,7 +234,7 @@ def test_pages_are_served_by_a_door_that_is_open_by_its_settings(tmp_path: Path)
         assert (look(place)["http"], visitor.get(FIRST).status) == (url, 200)
 
 
-@pytest.mark.slow  # in the short form: a door that the settings opened, and daemon/test_serve_http.py for a command that ends.
+@pytest.mark.slow  # in the short form: daemon/test_serve_http.py for a command that ends and its door.
 def test_pages_go_on_when_the_command_that_served_http_is_stopped(place: Place) -> None:
     process = serve(place, "--http", "--port", "0", "--json")
     try:
