@@ -110,7 +110,7 @@ def theme_of(app: App, node: NodeId) -> str:
     return session_of(app, node).partition("-")[0]
 
 
-@pytest.mark.parametrize("count", [1, 49])
+@pytest.mark.parametrize("count", [1, 49, pytest.param(0, marks=pytest.mark.slow)])
 def test_below_fifty_segments_no_child_begins_and_the_reason_counts(tmp_path: Path, count: int) -> None:
     app = over(tmp_path / "data")
     said(app, themed(count))
