@@ -32,7 +32,7 @@ COUNT, FEW = 200, 40
 FIRST, SECOND = 20, 7
 #: Who calls, and with whose values; a caller sees the first space of a tenant alone.
 ATTACKS: tuple[tuple[int, Owner], ...] = ((FIRST, (SECOND, 1)), (FIRST, (FIRST, 2)))
-#: The same kinds the other way round, in the long form.
+#: A person's space, which members of several spaces below see, and the other way round: in the long form.
 MORE_ATTACKS: tuple[tuple[int, Owner], ...] = ((FIRST, (FIRST, 3)), (SECOND, (FIRST, 1)))
 #: Spaces with so much in them that they have topics.
 TALKATIVE: tuple[Owner, ...] = ((FIRST, 1), (FIRST, 2), (SECOND, 1))
