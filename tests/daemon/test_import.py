@@ -192,11 +192,12 @@ def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once(place
     assert place.run("admin", "check").returncode == 0
 
 
-@pytest.mark.slow  # in the short form: one that is killed, and its daemon with it, above.
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+# In the short form: one that is interrupted; one that is killed, and its daemon with it, is above.
+@pytest.mark.parametrize("end", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_an_importer_that_ends_early_leaves_a_memory_that_is_finished_without_it(place: Place, end: signal.Signals) -> None:
     source = place.home / "events"
-    count = history(source, 150, size=1_000)
+    count = history(source, 150)
+    place.settings |= WORDS
     place.ok("daemon", "start")
     importer = start(place, source)
     until(lambda: stored(place) > 0)
