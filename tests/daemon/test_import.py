@@ -89,9 +89,10 @@ def settled(place: Place) -> bool:
     return not now["queues"]["events_to_file"] and not now["deriving"] and not now["indexing"]
 
 
-def test_the_daemon_stores_what_a_process_of_its_own_would(place: Place, tmp_path: Path) -> None:
+def test_the_daemon_stores_what_a_process_of_its_own_would(place: Place, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     source = place.home / "events"
-    count = history(source, 14, 10)
+    # In the long form more than one batch.
+    count = history(source, *((30, 30) if pytestconfig.getoption("--slow") else (14, 10)))
     told = json.loads(place.ok("import", "jsonl", str(source), "--json"))
     assert told["new"] == count
     assert settled(place)
