@@ -239,12 +239,8 @@ def test_a_daemon_tells_of_the_store_it_has_open_and_keeps_the_settings_of_befor
     """Doctor is the one command that does not apply those that were changed since."""
     file = home / "config.toml"
     file.write_text("")
-    own = (
-        BARE
-        | DAEMON
-        | STAYS
-        | {"MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0", "MEMORY_MCP_CONFIG": str(file)}
-    )
+    own = BARE | DAEMON | STAYS | {"MEMORY_MCP_CONFIG": str(file)}
+    own |= {"MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0"}
     started = json.loads(command("daemon", "start", "--json", env=own).stdout)
     try:
         # What the daemon does by itself after a start has to be over before its files can be compared.

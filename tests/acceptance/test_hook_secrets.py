@@ -97,9 +97,9 @@ def patient(directory: Path, given: bytes) -> set[str]:
     return set(done.stdout.decode().split())
 
 
-def again(directory: Path, name: str) -> None:
+def again(directory: Path, name: str, given: bytes = SECRET) -> None:
     """What a daemon does with a request that waited."""
-    told = {"name": name, "payload": base64.b64encode(SECRET).decode("ascii"), "told": {"cwd": str(ROOT)}}
+    told = {"name": name, "payload": base64.b64encode(given).decode("ascii"), "told": {"cwd": str(ROOT)}}
     assert link.call(str(directory), handing.METHOD, told, LIMIT) == {handing.KEPT: True}
 
 
@@ -135,8 +135,9 @@ def test_hardly_a_secret_of_any_kind_is_in_the_spool(directory: Path, pytestconf
     tool = {"tool_name": "Bash", "tool_input": {"command": "cat"}}
     for n in range(0, len(values), 60):
         said = "\n\n".join(text for text, _ in values[n : n + 60])
-        prompt = payload("UserPromptSubmit", prompt=said)
-        hook(directory, payload("PostToolUse", tool_response={"stdout": said}, **tool) if n % 120 else prompt)
+        told = [payload("UserPromptSubmit", prompt=said), payload("PostToolUse", tool_response={"stdout": said}, **tool)]
+        for given in told if pytestconfig.getoption("--slow") else told[n // 60 % 2 :][:1]:
+            hook(directory, given)
     texts = [json.loads(one) for one in payloads_of(directory)]
     spool = "\n".join(one.get("prompt") or one["tool_response"]["stdout"] for one in texts)
     found = [text for text, secret in values if remains(secret, spool)]
@@ -172,18 +173,20 @@ def _ended(pid: int) -> bool:
 def test_a_halted_daemon_holds_no_hook_up_and_what_it_does_later_stores_nothing_twice(
     served: Path, running: tuple[Path, int]
 ) -> None:
+    # In words of its own: the same words of another test are stored once.
+    given, cleaned = (one.replace(b"The token", b"The halted token") for one in (SECRET, CLEANED))
     os.kill(running[1], signal.SIGSTOP)
     try:
-        assert RULES in loaded(served, SECRET)
+        assert RULES in loaded(served, given)
         (file,) = kept(served)
-        assert (payloads_of(served), is_clean(served)) == ([CLEANED], True)
+        assert (payloads_of(served), is_clean(served)) == ([cleaned], True)
     finally:
         os.kill(running[1], signal.SIGCONT)
     until(lambda: kept(served) == [])
     # A daemon that took the request and was halted then goes on with it when the drain has stored and removed the file.
-    again(served, file.name)
+    again(served, file.name, given)
     until(lambda: kept(served) == [])
-    assert asked(served, "query", "events", "--all").count("[REDACTED:github]") == 1
+    assert asked(served, "query", "events", "--all").count("The halted token is [REDACTED:github]") == 1
     assert is_clean(served)
 
 

@@ -116,7 +116,7 @@ def test_a_transcript_of_a_paused_time_is_not_recorded_by_a_later_import(lasting
     place = lasting
     place.ok("ingest", "-", stdin=BEFORE)
     place.ok("pause", "--project", "*")
-    begin = json.loads((place.directory / "pauses.json").read_text())["pauses"][0]["begin"]
+    begin = json.loads((place.directory / "pauses.json").read_text())["pauses"][-1]["begin"]
     place.ok("resume", "--project", "*")
     rows = [
         {"session_id": "z", "role": "user", "timestamp": at, "text": t} for at, t in ((begin - 5000, "poplar"), (begin, "quince"))

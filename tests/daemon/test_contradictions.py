@@ -37,11 +37,8 @@ def line(text: str, day: int, project: str = SHOP, role: str = "user", hour: int
 def origin(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """Events of other things, 1,200 in the long form; pairs that contradict each other, and pairs that both hold."""
     made = Inside(tmp_path_factory.mktemp("origin"), more=BARE)
-    made.ok(
-        "ingest",
-        "-",
-        stdin="".join(json.dumps(e) + "\n" for e in events(1200 if request.config.getoption("--slow") else 300, mean_bytes=120)),
-    )
+    count = 1200 if request.config.getoption("--slow") else 300
+    made.ok("ingest", "-", stdin="".join(json.dumps(e) + "\n" for e in events(count, mean_bytes=120)))
     older = (line(OLD, 5), line(OLD_ZH, 6), line(ALPHA, 7), line(OLD, 8, OTHER))
     newer = (line(NEW, 12), line(NEW_ZH, 13), line(BETA, 14), line(LATER, 15), line(LATER_ZH, 16))
     own = [line(text, day, project) for project in (TAKEN, GONE) for text, day in ((OLD, 4), (NEW, 12))]

@@ -18,8 +18,6 @@ SHOPS = [f"github.com/acme/shop-{n}" for n in range(6)]
 FULL = ("serve", "--profile", "full")
 OLD, NEW = "We decided that the parcels are shipped by falcon.", "Parcels travel in a wheelbarrow."
 QUESTION = "how are the parcels shipped by falcon"
-
-
 _unused = itertools.count()
 
 

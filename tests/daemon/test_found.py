@@ -40,7 +40,7 @@ def test_a_daemon_is_found_again_whose_socket_was_deleted_or_replaced_by_a_link(
     assert (tmp_path / "outside").read_text() == "somebody else's"
 
 
-@pytest.mark.slow  # in the short form: client/test_relay.py, which greets so; test_pump.py kills a daemon between two calls.
+@pytest.mark.slow  # in the short form: client/test_relay.py, which greets so; test_pump.py kills a daemon amid a call.
 def test_a_client_that_greeted_twice_is_understood_by_the_next_daemon(place: Place) -> None:
     """Its first greeting took so long that it tried the older one too, which the connection refused."""
     client = Raw(place, greets=False)

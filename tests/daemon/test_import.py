@@ -89,9 +89,10 @@ def settled(place: Place) -> bool:
     return not now["queues"]["events_to_file"] and not now["deriving"] and not now["indexing"]
 
 
-def test_the_daemon_stores_what_a_process_of_its_own_would(place: Place, tmp_path: Path) -> None:
+def test_the_daemon_stores_what_a_process_of_its_own_would(place: Place, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     source = place.home / "events"
-    count = history(source, 14, 10)
+    # In the long form more than one batch.
+    count = history(source, *((30, 30) if pytestconfig.getoption("--slow") else (14, 10)))
     told = json.loads(place.ok("import", "jsonl", str(source), "--json"))
     assert told["new"] == count
     assert settled(place)
@@ -192,11 +193,12 @@ def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once(place
     assert place.run("admin", "check").returncode == 0
 
 
-@pytest.mark.slow  # in the short form: one that is killed, and its daemon with it, above.
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+# In the short form: one that is interrupted; one that is killed, and its daemon with it, is above.
+@pytest.mark.parametrize("end", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_an_importer_that_ends_early_leaves_a_memory_that_is_finished_without_it(place: Place, end: signal.Signals) -> None:
     source = place.home / "events"
-    count = history(source, 150, size=1_000)
+    count = history(source, 150)
+    place.settings |= WORDS
     place.ok("daemon", "start")
     importer = start(place, source)
     until(lambda: stored(place) > 0)

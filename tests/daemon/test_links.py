@@ -152,7 +152,7 @@ def test_neither_a_socket_nor_a_device_keeps_anybody(inside: Place, place: Place
 
 
 def test_a_payload_that_is_a_pipe_is_set_aside(running: Place) -> None:
-    payload = running.directory / "spool" / "new" / "00000001-00000000-claude-code"
+    payload = running.directory / "spool" / "new" / "00000002-00000000-claude-code"
     payload.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(payload)
     until(lambda: not payload.exists())
@@ -170,8 +170,8 @@ def test_a_pipe_that_comes_while_the_daemon_runs_keeps_no_hook(running: Place, n
     start = {"hook_event_name": "SessionStart", "session_id": "s", "source": "startup", "cwd": "/home/u"}
     assert running.run("hook", "claude-code", stdin=json.dumps(start)).returncode == 0
     assert running.run("hook", "claude-code", stdin=json.dumps({**start, "hook_event_name": "SessionEnd"})).returncode == 0
-    pipe.unlink(missing_ok=True)
     assert "before" in running.ok("query", "events", "--all")
+    pipe.unlink(missing_ok=True)
 
 
 def test_a_hook_writes_through_no_link(place: Place, tmp_path: Path) -> None:

@@ -24,8 +24,6 @@ from tests.daemon.places import look, needs_proc
 from tests.waiting import PATIENCE, until
 
 T = TypeVar("T")
-
-
 ERAS = ("auto", "legacy")
 
 pytestmark = needs_proc

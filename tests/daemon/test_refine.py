@@ -177,6 +177,7 @@ def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_foll
 
     before = of("billing")
     assert before
+    assert of("shop") != [TEXT]
     grip = next(b["grip_ids"][0] for b in bullets() if is_of("shop", b))
 
     async def work(client: Client) -> None:

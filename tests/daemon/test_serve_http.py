@@ -107,13 +107,12 @@ def test_another_address_than_loopback_is_refused_without_a_token_and_hosts(last
 
 
 def test_many_requests_that_are_half_sent_do_not_stay(lasting: Place, request: pytest.FixtureRequest) -> None:
-    serving = serve(lasting, "--http", "--port", "0", "--json")
+    serving = serve(lasting, "--transport", "streamable-http", "--port", "0", "--json")
     try:
         url = told(serving)["url"]
         address = (urlsplit(url).hostname, urlsplit(url).port)
-        slow = [
-            socket.create_connection(address, timeout=PATIENCE) for _ in range(200 if request.config.getoption("--slow") else 50)
-        ]
+        count = 200 if request.config.getoption("--slow") else 50
+        slow = [socket.create_connection(address, timeout=PATIENCE) for _ in range(count)]
         for number, one in enumerate(slow):
             one.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: " + b"a" * (number % 3))
         assert ask(url, "/health")[0] in (200, 401), "it goes on answering"
