@@ -79,7 +79,7 @@ class BackupKeeper:
             return made
 
     def before(self, what: str) -> None:
-        """Make a backup, for the reason "before WHAT", if backups are on; raises what `make` raises, so that WHAT is not done."""
+        """Make a backup with the reason "before WHAT" if backups are on. Raises what `make` raises: the caller then stops."""
         if self.enabled:
             self.make(f"before {what}")
 

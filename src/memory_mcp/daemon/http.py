@@ -64,7 +64,7 @@ class HttpDoor:
         max_body: int = MAX_BODY,
         pages: "tuple[Memory, Visits] | None" = None,
     ) -> None:
-        """Prepare the door of `server` (MCP); nothing is bound before `serve`.
+        """Make the HTTP door of an MCP server; `serve` binds its address.
 
         The token is in `data_dir` unless the settings have one. `health` returns what `/health` says besides version, process
         and uptime, `metrics` the text of `/metrics`; `max_body` is the largest request body (bytes). `pages` are the memory and

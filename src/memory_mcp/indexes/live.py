@@ -177,7 +177,7 @@ class LiveIndex(Merging[B]):
         self._lose(Health.UNHEALTHY, reason)
 
     def _publish(self, position: Position) -> None:
-        """Make the non-empty parts on disk and the write buffer what is searched from now on, and the state healthy."""
+        """Search the non-empty parts on disk and the write buffer from now on, and set the state to healthy."""
         parts = list(self._disk)
         if self._tail:
             parts.append(LivePart(self._tail_part()))

@@ -51,7 +51,7 @@ def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
 def copied(kind: type[T], value: object, /, **others: Any) -> T:
     """Return a dataclass `kind` with the fields `others`, and all of its other fields copied from those of `value`."""
     known: Any = kind
-    return kind(**{f.name: getattr(value, f.name) for f in fields(known) if f.name not in others}, **others)
+    return kind(**{name: getattr(value, name) for name, _, _ in _shape(known) if name not in others}, **others)
 
 
 def compact(value: Any) -> str:

@@ -281,7 +281,7 @@ def run_rebuild_index(args: argparse.Namespace) -> int:
 
 
 def _rebuilt(app: "App", name: str) -> dict[str, Any]:
-    """Build one index anew with progress on stderr; return {"documents", "seconds"}, for topics also their number, "topics"."""
+    """Rebuild one index, with progress on stderr; return {"documents", "seconds"}, and "topics", their number, for topics."""
     if name == _TOPICS:
         with render.Progress("grouping topics"):
             grouped = app.topics().rebuild()

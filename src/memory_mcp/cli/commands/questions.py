@@ -1,4 +1,4 @@
-"""Derives questions that a store can answer from the statements of its own segments; the same store gives the same ones."""
+"""Derives questions that a store can answer from the statements of its segments; they depend on the store alone."""
 
 import re
 from collections import Counter

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
-    """Yield the lines of each project, then one for each client, of the response to GetToday; one where nothing is recorded.
+    """Yield the lines of a GetToday response: each project's, then one line for each client; one line if nothing is recorded.
 
     Of a project: its name, where it was left off, what was asked, came of it, was decided, is open and is next, and facts.
     """
