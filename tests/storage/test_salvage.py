@@ -82,6 +82,13 @@ def read(directory: Path) -> tuple[dict[str, Event], int]:
     raise AssertionError("the second opening was to save what is whole")
 
 
+def mended(directory: Path) -> bool:
+    """Whether the right value of every damaged byte can be told."""
+    log = (directory / LOG).read_bytes()
+    entries = logs.entries(log, len(logs.header_for(directory / FILE)))
+    return all(one.mend for one in [*blocks.damaged(directory / FILE), *(e for e in entries if e.content is None)])
+
+
 def places(size: int, count: int, seed: int) -> Iterator[tuple[int, int]]:
     made = random.Random(seed)
     for n in range(count):
@@ -95,17 +102,16 @@ def test_one_damaged_byte(
     directory, stored = whole
     count *= 4 if request.config.getoption("--slow") else 1
     size = (directory / name).stat().st_size
-    unharmed = 0
     for offset, by in places(size, count, 7):
         copy = tmp_path / str(offset)
         shutil.copytree(directory, copy)
         content = bytearray((copy / name).read_bytes())
         content[offset] ^= by
         (copy / name).write_bytes(content)
+        allowed = 0 if mended(copy) else at_most
         found, told = read(copy)
         assert found.items() <= stored.items(), offset
-        assert told == len(stored) - len(found) <= at_most, offset
-        unharmed += not told
+        assert told == len(stored) - len(found) <= allowed, offset
         # Nothing is deleted: the damaged part lies there, and the next start finds nothing to do.
         assert any((copy / "damaged").iterdir()), offset
         assert read(copy) == (found, told), offset
@@ -113,7 +119,20 @@ def test_one_damaged_byte(
         assert store.audit.all()[0].what == "salvage"
         store.close()
         shutil.rmtree(copy)
-    assert unharmed >= -(-count // 4)
+
+
+@pytest.mark.parametrize("name", [LOG, FILE])
+def test_of_single_damaged_bytes_the_right_value_of_most_is_told(
+    whole: tuple[Path, dict[str, Event]], tmp_path: Path, name: str
+) -> None:
+    """Of two in three, measured; which those are depends on the numbers that a store draws for itself."""
+    shutil.copytree(whole[0], copy := tmp_path / "data")
+    content = (copy / name).read_bytes()
+    count, told = 60, 0
+    for offset, by in places(len(content), count, 11):
+        (copy / name).write_bytes(content[:offset] + bytes([content[offset] ^ by]) + content[offset + 1 :])
+        told += mended(copy)
+    assert told >= count // 3
 
 
 @pytest.mark.parametrize("column", ["front", "middle", "end"])
