@@ -4,7 +4,6 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
 from typing import Any
 
 import pytest
@@ -360,12 +359,6 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@cache
-def door(app: App, caller: str) -> Door:
-    """The server of a caller: making one takes longer than most answers."""
-    return Door(app, "auto", caller)
-
-
 @dataclass
 class Doors:
     """One open memory and both ways into it, for a caller who works on a project or on none."""
@@ -375,7 +368,7 @@ class Doors:
 
     def tool(self, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
         """Return the structured answer of a tool, or the text of its error."""
-        found = door(self.app, self.caller).call(name, **arguments)
+        found = Door(self.app, "auto", self.caller).call(name, **arguments)
         [block] = found.content
         return (None, str(block.text)) if found.is_error else (found.structured_content, "")  # type: ignore[union-attr]
 
