@@ -86,7 +86,8 @@ def mended(directory: Path) -> bool:
     """Whether the right value of every damaged byte can be told."""
     log = (directory / LOG).read_bytes()
     entries = logs.entries(log, len(logs.header_for(directory / FILE)))
-    return all(one.mend for one in [*blocks.damaged(directory / FILE), *(e for e in entries if e.content is None)])
+    harmed: list[blocks.Block | logs.Entry] = [*blocks.damaged(directory / FILE), *(e for e in entries if e.content is None)]
+    return all(one.mend for one in harmed)
 
 
 def places(size: int, count: int, seed: int) -> Iterator[tuple[int, int]]:
