@@ -66,14 +66,17 @@ class Browser(App[None]):
 
     def compose(self) -> ComposeResult:
         """Yield the widgets: scope and search above, tree and results at the left, the page at the right, keys below."""
+        # Kept, as a worker may have words for one while the screen is being closed.
+        self._search = Input(placeholder="/ search: words or a question (last week too)", compact=True, id="search")
+        self._tree, self._results, self._page = TimeTree(self.ask, id="tree"), Entries(id="results"), Entries(id="page")
         with Horizontal(id="top"):
             yield Static(Content("memory"), id="scope")
-            yield Input(placeholder="/ search: words or a question (last week too)", compact=True, id="search")
+            yield self._search
         with Horizontal(id="body"):
             with Container(id="left"):
-                yield TimeTree(self.ask, id="tree")
-                yield Entries(id="results")
-            yield Entries(id="page")
+                yield self._tree
+                yield self._results
+            yield self._page
         yield Footer(compact=True, show_command_palette=False)
 
     async def on_mount(self) -> None:
@@ -87,26 +90,6 @@ class Browser(App[None]):
     async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Return the response of a request in the chosen project and scope, as JSON values; raises MemoryMcpError."""
         return await self._asking.ask(name, **arguments, **self._where)
-
-    @property
-    def _tree(self) -> TimeTree:
-        """The time tree, also while a window is above the main screen."""
-        return self.screen_stack[0].query_one("#tree", TimeTree)
-
-    @property
-    def _results(self) -> Entries:
-        """The list of results, also while a window is above the main screen."""
-        return self.screen_stack[0].query_one("#results", Entries)
-
-    @property
-    def _page(self) -> Entries:
-        """The list that shows the page, also while a window is above the main screen."""
-        return self.screen_stack[0].query_one("#page", Entries)
-
-    @property
-    def _search(self) -> Input:
-        """The search box, also while a window is above the main screen."""
-        return self.screen_stack[0].query_one("#search", Input)
 
     def _focus(self, widget: Widget) -> None:
         """Focus a widget of the main screen at once; `Widget.focus` does so a moment later."""
