@@ -7,7 +7,6 @@ Invariants
 """
 
 import re
-import sys
 import unicodedata
 from collections.abc import Iterator
 
@@ -15,9 +14,18 @@ from memory_mcp.text import MAX_TOKEN
 
 #: Voiced sounds of kana are marks to Unicode, and letters to a reader.
 _KEPT_MARKS = (0x3099, 0x309A)
-_MARKS: dict[int, None] = {
-    c: None for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c)).startswith("M") and c not in _KEPT_MARKS
-}
+
+
+class _WithoutMarks(dict[int, int | None]):
+    """For `str.translate`: each character once met, and None for marks; a table of all takes 0.6 s to make."""
+
+    def __missing__(self, code: int) -> int | None:
+        """Keep and return the character itself, or None for a mark."""
+        is_mark = unicodedata.category(chr(code)).startswith("M") and code not in _KEPT_MARKS
+        return self.setdefault(code, None if is_mark else code)
+
+
+_MARKS = _WithoutMarks()
 _CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _PIECE = re.compile(rf"(?P<cjk>[{_CJK}]+)|[^\W{_CJK}]+")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+")
