@@ -143,11 +143,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_sessionfinish() -> None:
-    """What was kept from the collector goes with the rest."""
-    gc.unfreeze()
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
     if config.getoption("--slow", default=False) or "slow" in (config.getoption("markexpr", default="") or ""):
