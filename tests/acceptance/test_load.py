@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not place.VISIBLE, reason="processes are looked 
 
 
 class Watched(Place):
-    """A place whose daemon builds no index but that of words; no process is started to look at it, nor before or after all others."""
+    """A place whose daemon builds no index but that of words; it is looked at, filled before and judged after all from here."""
 
     def __init__(self, root: Path, idle: int) -> None:
         super().__init__(root, idle)
