@@ -7,17 +7,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
 
 from memory_mcp import paths
 from memory_mcp.app import App
-from memory_mcp.client.hook import CLIENTS
+from memory_mcp.client.hook import CLIENTS, main
 from memory_mcp.config import Settings
 from memory_mcp.failpoints import VARIABLE
+from memory_mcp.ingest import redact as _loaded_before  # noqa: F401 - so that no child process compiles the rules
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from tests.spooled import left
@@ -63,13 +65,42 @@ def environment(directory: Path, **more: str) -> dict[str, str]:
     return kept | nowhere | {"MEMORY_MCP_STORAGE__DATA_DIR": str(directory)} | more
 
 
+def forked(words: Sequence[str], given: bytes, environ: Mapping[str, str]) -> Done:
+    """The function in a process that has Python and the rules of secrets loaded already."""
+    with TemporaryFile() as told, TemporaryFile() as out, TemporaryFile() as err:
+        told.write(given)
+        told.seek(0)
+        pid = os.fork()
+        if not pid:
+            try:
+                for number, file in enumerate((told, out, err)):
+                    os.dup2(file.fileno(), number)
+                sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+                os.chdir(ROOT)
+                os.environ.clear()
+                os.environ.update(environ)
+                status = main(words)
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(status)
+            finally:
+                os._exit(70)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        out.seek(0)
+        err.seek(0)
+        return Done(list(words), status, out.read(), err.read())
+
+
 def hook(directory: Path, given: bytes, *arguments: str, way: str = "function", **more: str) -> Done:
     """One run; it must end well and say nothing but what a hook may say."""
     words = arguments or ("claude-code",)
-    done = subprocess.run(
-        [sys.executable, *WAYS[way], *words], input=given, env=environment(directory, **more), capture_output=True, timeout=LIMIT,
-        check=False, cwd=ROOT,
-    )  # fmt: skip
+    if way == "function":
+        done = forked(words, given, environment(directory, **more))
+    else:
+        done = subprocess.run(
+            [sys.executable, *WAYS[way], *words], input=given, env=environment(directory, **more), capture_output=True,
+            timeout=LIMIT, check=False, cwd=ROOT,
+        )  # fmt: skip
     assert done.returncode == 0
     assert len(done.stderr.splitlines()) <= 1
     return done

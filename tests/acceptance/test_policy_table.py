@@ -239,8 +239,8 @@ async def everything(client: Client, tier: int, whole: bool) -> Told:
         if whole or key in always or sampled(tier, intent, mode):
             given = arguments(case, intent, mode)
             told.full[key] = await ask(client, **given, limit=FEW, detail="full")
-            # What an agent gets is the same made short: each tier tells it of other cases in the short form.
-            if not whole and (CASES.index(case) + tier) % 3:
+            # What an agent gets is the same made short: each tier tells it of another case in the short form.
+            if not whole and case != CASES[tier - 1]:
                 continue
             told.lean[key] = await ask(client, **given, limit=FEW)
             told.small[key] = await ask(client, **given, token_budget=SMALL)
@@ -268,7 +268,7 @@ def tables(origin: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig:
 
 
 def at(tier: int, origin: Path, root: Path, whole: bool) -> Told:
-    """What a server of a tier answers over a copy of the memory; in the short form that of the first tier has its own process."""
+    """What a server of a tier answers over a copy of the memory; in the long form in a process, as in `test_end_to_end.py`."""
     settings = {k: v for name in SWITCHED_OFF[tier] for k, v in OFF[name].items()}
 
     async def main(server: StdioServerParameters | MemoryServer) -> Told:
@@ -277,7 +277,7 @@ def at(tier: int, origin: Path, root: Path, whole: bool) -> Told:
 
     with Place(root, more=settings) as place:
         shutil.copytree(origin, place.directory)
-        if whole or tier == 1:
+        if whole:
             return asyncio.run(main(place.server("serve", "--in-process")))
         app = App(load(place.environment()))
         app.accelerators.settle()
