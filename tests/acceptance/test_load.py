@@ -30,12 +30,9 @@ class Watched(Place):
         (self.home / "config.toml").write_text("[teleport.vector]\nenabled = false\n\n[topics]\nenabled = false\n")
 
     def run(self, *words: str, stdin: str = "", patience: float = PATIENCE) -> Done:
-        if words[-1].endswith("before.jsonl") or words[0] == "admin":
+        if words[-1].endswith("before.jsonl") or words[0] == "admin" or words[-1] == "stop":
             return run_inside(words, self.environment() | ALONE, self.home, stdin)
         return super().run(*words, stdin=stdin, patience=patience)
-
-    def stop(self) -> None:
-        assert self.status() == {"running": False}
 
     def status(self) -> dict[str, Any]:
         try:
