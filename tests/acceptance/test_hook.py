@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -77,19 +78,18 @@ def forked(words: Sequence[str], given: bytes, environ: Mapping[str, str]) -> Do
         told.seek(0)
         pid = os.fork()
         if not pid:
+            status = 70
             try:
                 for number, file in enumerate((told, out, err)):
                     os.dup2(file.fileno(), number)
                 sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
                 os.chdir(ROOT)
-                os.environ.clear()
-                os.environ.update(environ)
-                status = main(words)
+                with mock.patch.dict(os.environ, environ, clear=True):
+                    status = main(words)
                 sys.stdout.flush()
                 sys.stderr.flush()
-                os._exit(status)
             finally:
-                os._exit(70)
+                os._exit(status)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         out.seek(0)
         err.seek(0)
