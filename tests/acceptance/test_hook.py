@@ -7,19 +7,23 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from memory_mcp import paths
 from memory_mcp.app import App
-from memory_mcp.client.hook import CLIENTS
+from memory_mcp.client.hook import CLIENTS, main
 from memory_mcp.config import Settings
 from memory_mcp.failpoints import VARIABLE
+from memory_mcp.ingest import redact as _loaded_before  # noqa: F401 - so that no child process compiles the rules
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
+from tests.daemon.inside import ALONE, WORDS
 from tests.spooled import left
 from tests.toc.helpers import findings
 from tests.waiting import until
@@ -63,13 +67,40 @@ def environment(directory: Path, **more: str) -> dict[str, str]:
     return kept | nowhere | {"MEMORY_MCP_STORAGE__DATA_DIR": str(directory)} | more
 
 
+def ran(words: Sequence[str], environ: Mapping[str, str], given: bytes = b"", command: str = sys.executable) -> Done:
+    return subprocess.run([command, *words], input=given, env=environ, capture_output=True, timeout=LIMIT, check=False, cwd=ROOT)
+
+
+def forked(words: Sequence[str], given: bytes, environ: Mapping[str, str]) -> Done:
+    """The function in a process that has Python and the rules of secrets loaded already."""
+    with TemporaryFile() as told, TemporaryFile() as out, TemporaryFile() as err:
+        told.write(given)
+        told.seek(0)
+        pid = os.fork()
+        if not pid:
+            status = 70
+            try:
+                for number, file in enumerate((told, out, err)):
+                    os.dup2(file.fileno(), number)
+                sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+                os.chdir(ROOT)
+                with mock.patch.dict(os.environ, environ, clear=True):
+                    status = main(words)
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                os._exit(status)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        out.seek(0)
+        err.seek(0)
+        return Done(list(words), status, out.read(), err.read())
+
+
 def hook(directory: Path, given: bytes, *arguments: str, way: str = "function", **more: str) -> Done:
     """One run; it must end well and say nothing but what a hook may say."""
     words = arguments or ("claude-code",)
-    done = subprocess.run(
-        [sys.executable, *WAYS[way], *words], input=given, env=environment(directory, **more), capture_output=True, timeout=LIMIT,
-        check=False, cwd=ROOT,
-    )  # fmt: skip
+    environ = environment(directory, **more)
+    done = forked(words, given, environ) if way == "function" else ran([*WAYS[way], *words], environ, given)
     assert done.returncode == 0
     assert len(done.stderr.splitlines()) <= 1
     return done
@@ -107,11 +138,8 @@ def drained(directory: Path) -> tuple[int, int, int]:
     return report.new, report.known, report.bad
 
 
-def drain(directory: Path, **more: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "tests.acceptance.drainer", str(directory)], cwd=ROOT, env=environment(directory, **more),
-        capture_output=True, text=True, timeout=LIMIT, check=False,
-    )  # fmt: skip
+def drain(directory: Path, **more: str) -> Done:
+    return ran(["-m", "tests.acceptance.drainer", str(directory)], environment(directory, **more))
 
 
 # what is kept
@@ -190,8 +218,7 @@ def test_a_settings_file_says_where_and_a_broken_one_does_no_harm(directory: Pat
     settings.write_text(f'[storage]\ndata_dir = "{tmp_path / "elsewhere"}"\n', encoding="utf-8")
     bare = environment(directory)
     del bare["MEMORY_MCP_STORAGE__DATA_DIR"]
-    command = [sys.executable, *WAYS["function"], "claude-code", "--config", str(settings)]
-    subprocess.run(command, input=PROMPT, env=bare, check=True, timeout=LIMIT, cwd=ROOT)
+    assert ran([*WAYS["function"], "claude-code", "--config", str(settings)], bare, PROMPT).returncode == 0
     assert len(kept(tmp_path / "elsewhere")) == 1
     start = payload("SessionStart", source="startup")
     broken = (b"[storage", b"\xff\xfe", b"storage = 7\nhooks = []", b'[hooks]\nbriefing = "yes"\nrecall = 3\n')
@@ -225,10 +252,7 @@ def test_streams_that_are_closed_or_full_do_not_make_it_fail(directory: Path) ->
         "</dev/null",
         "</proc/self/mem",
     ):
-        done = subprocess.run(
-            ["sh", "-c", f"{command} {streams}"], input=start, env=environment(directory), capture_output=True, timeout=LIMIT,
-            check=False, cwd=ROOT,
-        )  # fmt: skip
+        done = ran(["-c", f"{command} {streams}"], environment(directory), start, "sh")
         assert done.returncode == 0, streams
         assert b"Traceback" not in done.stderr, streams
 
@@ -236,10 +260,7 @@ def test_streams_that_are_closed_or_full_do_not_make_it_fail(directory: Path) ->
 def test_a_file_that_may_grow_no_more_leaves_nothing_behind(directory: Path) -> None:
     limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
     code = limited + "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); " + IN_PROCESS
-    done = subprocess.run(
-        [sys.executable, "-c", code, "claude-code"], input=PROMPT + b" " * 5000, env=environment(directory), capture_output=True,
-        timeout=LIMIT, check=False, cwd=ROOT,
-    )  # fmt: skip
+    done = ran(["-c", code, "claude-code"], environment(directory), PROMPT + b" " * 5000)
     assert done.returncode == 0
     assert b"not kept" in done.stderr
     assert kept(directory) == kept(directory, "tmp") == []
@@ -257,16 +278,9 @@ def test_a_payload_of_many_megabytes_is_read_to_its_end_and_bounded(directory: P
 
 
 def test_help_names_the_clients() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "memory_mcp", "hook", "--help"],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-        cwd=ROOT,
-    )
+    done = ran([*WAYS["program"], "--help"], os.environ)
     assert done.returncode == 0
-    assert " or ".join(CLIENTS) in " ".join(done.stdout.split())
+    assert " or ".join(CLIENTS) in " ".join(done.stdout.decode().split())
 
 
 # how little it takes
@@ -274,10 +288,7 @@ def test_help_names_the_clients() -> None:
 
 def loaded(directory: Path, given: bytes, **more: str) -> set[str]:
     code = f"{IN_PROCESS[: IN_PROCESS.index('sys.exit')]}main(['claude-code']); print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], input=given, env=environment(directory, **more), capture_output=True, text=False,
-        timeout=LIMIT, check=False, cwd=ROOT,
-    )  # fmt: skip
+    done = ran(["-c", code], environment(directory, **more), given)
     assert done.returncode == 0
     return set(done.stderr.decode().split())
 
@@ -392,16 +403,14 @@ def test_a_daemon_that_does_not_answer_holds_no_prompt_up(directory: Path) -> No
 
 
 def test_many_at_once_leave_as_many_files_and_each_is_stored_once(directory: Path, pytestconfig: pytest.Config) -> None:
-    many, alike = (20, 10) if pytestconfig.getoption("--slow") else (5, 5)
+    many, alike = (20, 10) if pytestconfig.getoption("--slow") else (3, 3)
     # Prompts of the same words in the same moment are told apart by the ids that the client gives them.
     prompts = [payload("UserPromptSubmit", prompt=f"prompt {n}") for n in range(many)]
     prompts += [payload("UserPromptSubmit", prompt="Fix the retry queue.", prompt_id=f"p{n}") for n in range(alike)]
     running = []
+    command = [sys.executable, *WAYS["function"], "claude-code"]
     for given in prompts:
-        one = subprocess.Popen(
-            [sys.executable, *WAYS["function"], "claude-code"], stdin=subprocess.PIPE, env=environment(directory), cwd=ROOT
-        )
-        running.append((one, given))
+        running.append((subprocess.Popen(command, stdin=subprocess.PIPE, env=environment(directory), cwd=ROOT), given))
     for one, given in running:
         one.communicate(given, timeout=LIMIT)
         assert one.returncode == 0
@@ -457,10 +466,8 @@ def test_killed_again_and_again_while_hooks_go_on_everything_is_stored_once(dire
 def test_what_a_hook_tells_a_running_daemon_comes_back_with_a_prompt_of_another_session(directory: Path) -> None:
     said = "We agreed that invoices to Norway carry 25 percent VAT."
     question = payload("UserPromptSubmit", prompt="Which VAT percent do invoices to Norway carry?", session_id="another")
-    more = {"MEMORY_MCP_HOOKS__RECALL": "true", "MEMORY_MCP_HOOKS__RECALL_DEADLINE_MS": "2000"}
-    daemon = [sys.executable, "-m", "memory_mcp", "daemon"]
-    settings = {"env": environment(directory, **more), "cwd": ROOT, "timeout": LIMIT, "capture_output": True}
-    subprocess.run([*daemon, "start"], check=True, **settings)  # type: ignore[call-overload]
+    more = WORDS | ALONE | {"MEMORY_MCP_HOOKS__RECALL": "true", "MEMORY_MCP_HOOKS__RECALL_DEADLINE_MS": "2000"}
+    assert ran(["-m", "memory_mcp", "daemon", "start"], environment(directory, **more)).returncode == 0
     try:
         assert hook(directory, payload("UserPromptSubmit", prompt=said), way="program", **more).stdout == b""
         answers: list[bytes] = []
@@ -471,7 +478,7 @@ def test_what_a_hook_tells_a_running_daemon_comes_back_with_a_prompt_of_another_
 
         until(answered)
     finally:
-        subprocess.run([*daemon, "stop"], check=True, **settings)  # type: ignore[call-overload]
+        assert ran(["-m", "memory_mcp", "daemon", "stop"], environment(directory, **more)).returncode == 0
     text = json.loads(answers[-1])["hookSpecificOutput"]["additionalContext"]
     assert text.startswith("<recalled-by-memory-mcp>\n")
     assert f'user said: "{said}" [grip:' in text

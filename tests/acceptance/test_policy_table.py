@@ -52,49 +52,14 @@ CHAIN = {
     "locate": ("bm25", "hybrid", "vector", "agentic"),
     "time_boxed": ("hybrid", "bm25", "vector", "agentic"),
 }
-#: What is left of it at each tier.
-ORDER = {
-    ("explore", 1): ["topics", "hybrid", "vector", "bm25", "agentic"],
-    ("explore", 2): ["hybrid", "vector", "bm25", "agentic"],
-    ("explore", 3): ["vector", "agentic"],
-    ("explore", 4): ["bm25", "agentic"],
-    ("explore", 5): ["agentic"],
-    ("answer", 1): ["hybrid", "bm25", "vector", "agentic"],
-    ("answer", 2): ["hybrid", "bm25", "vector", "agentic"],
-    ("answer", 3): ["vector", "agentic"],
-    ("answer", 4): ["bm25", "agentic"],
-    ("answer", 5): ["agentic"],
-    ("locate", 1): ["bm25", "hybrid", "vector", "agentic"],
-    ("locate", 2): ["bm25", "hybrid", "vector", "agentic"],
-    ("locate", 3): ["vector", "agentic"],
-    ("locate", 4): ["bm25", "agentic"],
-    ("locate", 5): ["agentic"],
-    ("time_boxed", 1): ["hybrid", "agentic"],
-    ("time_boxed", 2): ["hybrid", "agentic"],
-    ("time_boxed", 3): ["vector", "agentic"],
-    ("time_boxed", 4): ["bm25", "agentic"],
-    ("time_boxed", 5): ["agentic"],
-}
+#: What can be used at each tier.
+USABLE = {1: {*CHAIN["explore"]}, 2: {*CHAIN["answer"]}, 3: {"vector", "agentic"}, 4: {"bm25", "agentic"}, 5: {"agentic"}}
+#: What is left of a route at each tier; of that of time-boxed the first accelerator.
+ORDER = {(intent, tier): [name for name in CHAIN[intent] if name in USABLE[tier]] for intent in INTENTS for tier in TIERS}
+ORDER |= {("time_boxed", tier): [*ORDER["time_boxed", tier][:-1][:1], "agentic"] for tier in TIERS}
 #: What is passed over on the way to agentic, because it cannot be used.
-MISSING: dict[tuple[str, int], list[str]] = {
-    **{(intent, 1): [] for intent in INTENTS},
-    ("explore", 2): ["topics"],
-    ("explore", 3): ["topics", "hybrid", "bm25"],
-    ("explore", 4): ["topics", "hybrid", "vector"],
-    ("explore", 5): ["topics", "hybrid", "vector", "bm25"],
-    ("answer", 2): [],
-    ("answer", 3): ["hybrid", "bm25"],
-    ("answer", 4): ["hybrid", "vector"],
-    ("answer", 5): ["hybrid", "bm25", "vector"],
-    ("locate", 2): [],
-    ("locate", 3): ["bm25", "hybrid"],
-    ("locate", 4): ["hybrid", "vector"],
-    ("locate", 5): ["bm25", "hybrid", "vector"],
-    ("time_boxed", 2): [],
-    ("time_boxed", 3): ["hybrid", "bm25"],
-    ("time_boxed", 4): ["hybrid"],
-    ("time_boxed", 5): ["hybrid", "bm25", "vector"],
-}
+MISSING = {(intent, tier): [name for name in CHAIN[intent] if name not in USABLE[tier]] for intent, tier in ORDER}
+MISSING["time_boxed", 4] = ["hybrid"]
 #: What runs side by side: a layer rather than those it is made of.
 SIDE_BY_SIDE = {
     (intent, tier): set(ORDER[intent, tier]) - ({"bm25", "vector"} if tier <= 2 else set())
@@ -239,8 +204,8 @@ async def everything(client: Client, tier: int, whole: bool) -> Told:
         if whole or key in always or sampled(tier, intent, mode):
             given = arguments(case, intent, mode)
             told.full[key] = await ask(client, **given, limit=FEW, detail="full")
-            # What an agent gets is the same made short: each tier tells it of other cases in the short form.
-            if not whole and (CASES.index(case) + tier) % 3:
+            # What an agent gets is the same made short: each tier tells it of another case in the short form.
+            if not whole and case != CASES[tier - 1]:
                 continue
             told.lean[key] = await ask(client, **given, limit=FEW)
             told.small[key] = await ask(client, **given, token_budget=SMALL)
@@ -268,7 +233,7 @@ def tables(origin: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig:
 
 
 def at(tier: int, origin: Path, root: Path, whole: bool) -> Told:
-    """What a server of a tier answers over a copy of the memory; in the short form that of the first tier has its own process."""
+    """What a server of a tier answers over a copy of the memory; in the long form in a process, as in `test_end_to_end.py`."""
     settings = {k: v for name in SWITCHED_OFF[tier] for k, v in OFF[name].items()}
 
     async def main(server: StdioServerParameters | MemoryServer) -> Told:
@@ -277,7 +242,7 @@ def at(tier: int, origin: Path, root: Path, whole: bool) -> Told:
 
     with Place(root, more=settings) as place:
         shutil.copytree(origin, place.directory)
-        if whole or tier == 1:
+        if whole:
             return asyncio.run(main(place.server("serve", "--in-process")))
         app = App(load(place.environment()))
         app.accelerators.settle()

@@ -4,8 +4,7 @@ The short form takes one value of each kind, through the doors by turns; `--slow
 """
 
 import json
-import subprocess
-import sys
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,11 +12,13 @@ import duckdb
 import pytest
 from mcp import Client
 
+from bench.place import Place
 from memory_mcp import paths
-from tests.acceptance.conftest import Command
 from tests.acceptance.test_end_to_end import ask, call
+from tests.daemon.inside import ALONE, WORDS, Beside
+from tests.daemon.places import DAEMON
 from tests.ingest.secret_kinds import KINDS, remains
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 #: The share of values that may remain, in the text of an event.
 SHARE = 0.03
@@ -35,17 +36,20 @@ def line(n: int, text: str, **more: str) -> str:
 
 
 def on_disk(directory: Path) -> Iterator[str]:
-    """Every byte of every file, and every text of the store, which is packed on disk."""
+    """Every byte of every file, of zeros one for many, and every text of the store, which is packed on disk."""
     for file in directory.rglob("*"):
         if file.is_file():
-            yield file.read_bytes().decode("utf-8", "ignore")
+            yield re.sub(rb"\0+", b"\0", file.read_bytes()).decode("utf-8", "ignore")
     with opened(directory) as store:
         for (table,) in store.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall():
             yield "\n".join(str(row) for row in store.execute(f'SELECT * FROM "{table}"').fetchall()).replace("\\\\", "\\")
 
 
-def stop(command: Command, directory: Path) -> None:
-    assert command("--data-dir", str(directory), "daemon", "stop").returncode == 0
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A memory of which commands build no index but that of words, and for which they start no daemon."""
+    with Beside(tmp_path, more=WORDS | ALONE) as made:
+        yield made
 
 
 def opened(directory: Path) -> duckdb.DuckDBPyConnection:
@@ -63,19 +67,17 @@ def opened(directory: Path) -> duckdb.DuckDBPyConnection:
     return found[0]
 
 
-def through_files(command: Command, directory: Path, tmp_path: Path, values: list[tuple[str, str]], door: str) -> None:
-    file = tmp_path / f"{door}.jsonl"
-    file.write_text("\n".join(line(n, text, id=f"{door}{n}") for n, (text, _) in enumerate(values)))
-    argv = ["import", "jsonl", str(file)] if door == "import" else ["ingest", str(file)]
-    done = command("--data-dir", str(directory), *argv)
-    assert done.returncode == 0, done.stderr
+def through_file(place: Place, rows: list[str], *words: str) -> None:
+    file = place.root / f"{words[0]}.jsonl"
+    file.write_text("\n".join(rows))
+    place.ok(*words, str(file))
 
 
 @pytest.mark.parametrize("count", [2, pytest.param(60, marks=pytest.mark.slow)])
-def test_hardly_a_secret_reaches_the_disk(count: int, command: Command, environment: dict[str, str], tmp_path: Path) -> None:
+def test_hardly_a_secret_reaches_the_disk(count: int, place: Place) -> None:
     """Of each door, which is told values of its own: files, hooks and the tools of a client, into one memory."""
-    directory = tmp_path / "data"
-    environment["MEMORY_MCP_SERVER__PROFILE"] = "full"
+    # In the long form there are vectors and topics too; the texts that they are made of are looked at in the short form.
+    place.settings = {k: v for k, v in place.settings.items() if count == 2 or k not in WORDS} | DAEMON
     values = {door: planted(count, door) for door in ("import", "ingest", "hook", "ingest_events", "remember")}
     if count == 2:
         # One value of each kind, in both surroundings by turns, through one door; every door has its share of all of them.
@@ -85,12 +87,9 @@ def test_hardly_a_secret_reaches_the_disk(count: int, command: Command, environm
     for n in range(0, len(values["hook"]), 200):
         said = "\n\n".join(text for text, _ in values["hook"][n : n + 200])
         told = {"session_id": f"s{n}", "hook_event_name": "UserPromptSubmit", "prompt": said, "cwd": "/home/dev/shop"}
-        subprocess.run(
-            [sys.executable, "-m", "memory_mcp", "hook", "claude-code", "--data-dir", str(directory)],
-            input=json.dumps(told).encode(), env=environment, check=True, capture_output=True, timeout=PATIENCE,
-        )  # fmt: skip
-    for door in ("import", "ingest"):
-        through_files(command, directory, tmp_path, values[door], door)
+        place.ok("hook", "claude-code", stdin=json.dumps(told))
+    for door, words in (("import", ("import", "jsonl")), ("ingest", ("ingest",))):
+        through_file(place, [line(n, text, id=f"{door}{n}") for n, (text, _) in enumerate(values[door])], *words)
 
     async def talk(client: Client) -> None:
         for text, _ in values["remember"]:
@@ -99,66 +98,59 @@ def test_hardly_a_secret_reaches_the_disk(count: int, command: Command, environm
         for n in range(0, len(lines), 50):
             await call(client, "ingest_events", events=lines[n : n + 50])
 
-    ask(environment | {"MEMORY_MCP_STORAGE__DATA_DIR": str(directory)}, talk, "serve")
-    assert command("--data-dir", str(directory), "scheduler", "run", "drain_spool").returncode == 0
-    stop(command, directory)
-    everything = "\n".join(on_disk(directory))
+    ask(place.environment(), talk, "serve")
+    place.ok("scheduler", "run", "drain_spool")
+    place.ok("daemon", "stop")
+    everything = "\n".join(on_disk(place.directory))
     for door, told_there in values.items():
         left = [text for text, secret in told_there if remains(secret, everything)]
         assert len(left) <= SHARE * len(told_there), (door, left[:20])
 
 
-def test_no_field_keeps_a_secret_and_sessions_stay_apart(command: Command, tmp_path: Path) -> None:
-    directory, file = tmp_path / "data", tmp_path / "fields.jsonl"
+def test_no_field_keeps_a_secret_and_sessions_stay_apart(place: Place) -> None:
     fields = ("session_id", "agent", "project", "thread", "speaker", "id")
     rows = [line(n, f"hello {field}", **{field: f"x {TOKEN}{n}"}) for n, field in enumerate(fields)]
     rows += [json.dumps(json.loads(line(9, "hello key")) | {"metadata": {TOKEN: "x"}})]
     rows += [line(n, f"again {n}", session_id=f"x {TOKEN}{n}") for n in (20, 21)]
-    file.write_text("\n".join(rows))
-    assert command("--data-dir", str(directory), "import", "jsonl", str(file)).returncode == 0
-    stop(command, directory)
-    assert not any(TOKEN[:24] in text for text in on_disk(directory))
-    with opened(directory) as store:
+    through_file(place, rows, "import", "jsonl")
+    assert not any(TOKEN[:24] in text for text in on_disk(place.directory))
+    with opened(place.directory) as store:
         sessions = store.execute("SELECT count(DISTINCT session_id) FROM event WHERE text LIKE 'again%'").fetchone()
     assert sessions == (2,)
 
 
-def test_a_pause_does_not_write_down_a_secret(command: Command, tmp_path: Path) -> None:
-    directory, file = tmp_path / "data", tmp_path / "one.jsonl"
-    file.write_text(line(1, "hello"))
-    assert command("--data-dir", str(directory), "import", "jsonl", str(file)).returncode == 0
-    done = command("--data-dir", str(directory), "pause", "--project", f"x {TOKEN}")
+def test_a_pause_does_not_write_down_a_secret(place: Place) -> None:
+    place.settings |= DAEMON
+    through_file(place, [line(1, "hello")], "import", "jsonl")
+    done = place.run("pause", "--project", f"x {TOKEN}")
     assert done.returncode == 2
     assert "holds a secret" in done.stderr
-    stop(command, directory)
-    assert not any(TOKEN[:24] in text for text in on_disk(directory))
+    place.ok("daemon", "stop")
+    assert not any(TOKEN[:24] in text for text in on_disk(place.directory))
 
 
-def test_what_a_hook_left_unreadable_is_kept_without_its_secrets(command: Command, tmp_path: Path) -> None:
-    directory = tmp_path / "data"
-    new = Path(paths.spool_dir(str(directory))) / "new"
+def test_what_a_hook_left_unreadable_is_kept_without_its_secrets(place: Place) -> None:
+    place.settings |= DAEMON
+    new = Path(paths.spool_dir(str(place.directory))) / "new"
     new.mkdir(parents=True)
     (new / "00000000000000000001-bad").write_text('{"v":1,"client":"claude-code","at_ns":1}\n{"broken": "' + TOKEN)
-    assert command("--data-dir", str(directory), "daemon", "start").returncode == 0
-    assert command("--data-dir", str(directory), "scheduler", "run", "drain_spool").returncode == 0
-    stop(command, directory)
+    place.ok("daemon", "start")
+    place.ok("scheduler", "run", "drain_spool")
+    place.ok("daemon", "stop")
     assert len(list((new.parent / "bad").iterdir())) == 1
-    assert not any(TOKEN[:24] in text for text in on_disk(directory))
+    assert not any(TOKEN[:24] in text for text in on_disk(place.directory))
 
 
-def test_doctor_counts_stored_secrets_without_showing_one(command: Command, tmp_path: Path) -> None:
-    directory, file = tmp_path / "data", tmp_path / "one.jsonl"
-    file.write_text("\n".join(line(n, f"hello {n}") for n in range(3)))
-    assert command("--data-dir", str(directory), "import", "jsonl", str(file)).returncode == 0
-    stop(command, directory)
-    with opened(directory) as store:
+def test_doctor_counts_stored_secrets_without_showing_one(place: Place) -> None:
+    through_file(place, [line(n, f"hello {n}") for n in range(3)], "import", "jsonl")
+    with opened(place.directory) as store:
         # As a release that knew fewer rules would have stored it.
         store.execute("UPDATE event SET text = ? WHERE text = 'hello 1'", [f"the token is {TOKEN}"])
     for start in (False, True):
         if start:
-            assert command("--data-dir", str(directory), "daemon", "start").returncode == 0
-        done = command("--data-dir", str(directory), "doctor", "--secrets")
+            place.settings |= DAEMON
+            place.ok("daemon", "start")
+        done = place.run("doctor", "--secrets")
         assert "github: 1 secret in 1 event" in done.stdout
         assert "memory-mcp forget --event" in done.stdout
         assert TOKEN not in done.stdout
-    stop(command, directory)

@@ -3,46 +3,77 @@
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from anyio.abc import TaskGroup
 
-from bench import place
+from bench import place, traffic
+from bench.load import Options
+from bench.storm import Storm
+from bench.traffic import ERAS, Talker
+from tests.acceptance.test_load import Watched
+from tests.waiting import PATIENCE, beside, until
 
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(not place.VISIBLE, reason="processes are looked at through /proc")
 
 
-def stormed(*words: str, patience: float) -> dict[str, Any]:
-    """What a run in a process of its own saw; nothing that does not hold."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.storm", "--json", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=patience,
-        check=False,
-    )
-    assert done.stdout, done.stderr[-3000:]
-    report: dict[str, Any] = json.loads(done.stdout)
-    assert report["failures"] == []
-    return report
+class Short(Storm):
+    """Each attack meets clients, hooks and an import of its own, of so many calls; in the long form none of them ever ends."""
+
+    def beside(self, tasks: TaskGroup) -> None:
+        tasks.start_soon(anyio.to_thread.run_sync, self._attack)
+
+    def _one(self, kind: str) -> None:
+        number = len(self.storms.attacks)
+        source = self.place.root / f"beside{number}"
+        marks = traffic.write_history(source, self.options.import_events, source.name, number)
+        self.account.tried |= marks
+        talkers = [Talker(self.place, f"c{number}{n}", era, bearable=self.bearable) for n, era in enumerate(ERAS)]
+
+        def imported(_: object) -> None:
+            self.account.acknowledged |= marks if self._imported(source) else set()
+
+        def hooked(_: object) -> None:
+            anyio.run(traffic.hooks, self.place, 6, 2, self.account, 6 * number, self.bearable)
+
+        def talked(talker: Talker, _: object) -> None:
+            anyio.run(talker.talk, lambda done: done < self.options.calls)
+
+        with beside(imported, hooked, *(partial(talked, talker) for talker in talkers)):
+            until(lambda: all(talker.done > 2 or talker.rests for talker in talkers), "for clients that talk")
+            super()._one(kind)
+        for talker in talkers:
+            self.account.add(talker.account)
+            self.report.calls += talker.done
 
 
-def test_what_was_acknowledged_is_there_after_every_kind_of_attack() -> None:
+def test_what_was_acknowledged_is_there_after_every_kind_of_attack(tmp_path: Path) -> None:
     # Of noise and links in the places of its files `daemon/test_damage.py` and `daemon/test_links.py` try each alone.
-    kinds = ("kill", "delete", "messages")
-    report = stormed("--each-once", "--clients=2", "--import-events=60", f"--only={','.join(kinds)}", patience=560)
-    assert report["storms"]["attacks"] == dict.fromkeys(report["storms"]["attacks"], 1)
-    assert set(report["storms"]["attacks"]) == set(kinds)
-    assert report["acknowledged"] > 200
-    assert report["storms"]["hostile"] > 0
+    kinds = ["kill", "delete", "messages"]
+    options = Options(clients=0, calls=8, import_events=60, kills=1, grace=PATIENCE)
+    with Watched(tmp_path, options.idle) as attacked:
+        storm = Short(attacked, options, 0, kinds, each_once=True, mounted=False)
+        report = storm.run()
+        assert storm.judge() == []
+    assert storm.storms.attacks == dict.fromkeys(kinds, 1)
+    assert (report.kills, report.calls) == (1, 3 * 2 * 8)
+    assert {mark.split("-")[1] for mark in storm.account.acknowledged} == {"hook", "import", "ingest", "probe", "remember"}
+    assert report.acknowledged > 200
+    assert storm.storms.hostile > 0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_an_hour_of_every_attack() -> None:
-    report = stormed("--minutes=60", "--clients=4", patience=7000)
+    command = [sys.executable, "-m", "bench.storm", "--json", "--minutes=60", "--clients=4"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=7000, check=False)
+    assert done.stdout, done.stderr[-3000:]
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert report["failures"] == []
     assert sum(report["storms"]["attacks"].values()) >= 60
