@@ -37,6 +37,8 @@ def pages(served: Place) -> dict[str, str]:
     """A page of each kind, by its line in the registry; the tree's are a day, which has statements and stretches."""
     found: dict[str, str] = {}
     for one in walk(entered(address(served)), 2):
+        if set(found) >= set(PAGES) - NO_PAGE:
+            break
         if one.kind and not one.is_part and one.reply.status == 200 and one.kind not in NO_PAGE:
             found.setdefault(one.kind, one.address)
     found["tree/{node_id:path}"] = "tree/toc:day:2026-02-03"
