@@ -10,7 +10,7 @@ import pytest
 from memory_mcp.team.who import Role
 from tests import postgres
 from tests.daemon.http_client import Caller
-from tests.daemon.places import NO_INDEXES, needs_proc
+from tests.daemon.places import needs_proc
 from tests.team.servers import Team, serving
 from tests.waiting import until
 
@@ -40,7 +40,8 @@ def test_a_replica_tells_its_position_and_who_wrote_something_newer_reads_from_t
 ) -> None:
     ann, bob = team.member("acme", "ann", team=Role.WRITER), team.member("acme", "bob", team=Role.READER)
     url = standby.url(team.url.split("dbname=")[1].split()[0])
-    with serving(tmp_path / "a", team.url, NO_INDEXES | {"MEMORY_MCP_TEAM__REPLICA_URL": url}) as server:
+    more = {"MEMORY_MCP_TEAM__REPLICA_URL": url, "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"}
+    with serving(tmp_path / "a", team.url, more) as server:
         writer, reader = server.caller(ann), server.caller(bob)
         writer.ok("remember", text="The first pomegranate is ripe.")
         until(lambda: asked(reader, "pomegranate")[0], "for the replica to have it")

@@ -122,7 +122,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("processes are looked at through /proc")
     directory = tmp_path_factory.mktemp("grouped") / "data"
     # In the time zone of `Place`: in another one the background process would file everything anew.
-    app = App(Settings(storage=StorageSettings(str(directory), "UTC"), teleport=helpers.ONLY_BM25), FakeClock())
+    app = App(Settings(storage=StorageSettings(str(directory), "UTC"), teleport=helpers.ONLY_BM25))
     fill(app)
     app.accelerators.settle()
     app.topics().rebuild()
