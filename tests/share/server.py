@@ -1,7 +1,8 @@
-"""A real process that serves the routes of a team's spaces over DuckDB, for tests: `python -m tests.share.server FOLDER [FAULT]`.
+"""A real process that serves the routes of a team's spaces over DuckDB, for tests: `python -m tests.share.server FOLDER`.
 
 Keys are `NAME-ROLE`, such as `alice-writer`; an address begins with a team's name, whose spaces are the folders of FOLDER/TEAM.
-It prints its port. FAULT `cut` ends the connection of the first batch behind its commit, before the answer.
+It prints its port. What is to go wrong from now on is told by `/fail/HOW`: at a failpoint it is killed, and `cut` ends the
+connection of the next batch behind its commit, before the answer.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,11 +35,17 @@ SPACES = ("team", "other")
 class Door:
     """Who a key belongs to; and, once, an answer that never comes."""
 
-    def __init__(self, app: ASGIApp, fault: str) -> None:
-        self._app, self._fault = app, fault
+    def __init__(self, app: ASGIApp) -> None:
+        self._app, self._fault = app, ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
+            return
+        if scope["path"].startswith("/fail/"):
+            self._fault = scope["path"].removeprefix("/fail/")
+            os.environ |= {VARIABLE: self._fault} if self._fault != "cut" else {}
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
             return
         bearer = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
         name, _, role = bearer.partition("-")
@@ -65,7 +73,7 @@ class Door:
         await self._app(scope, receive, send)
 
 
-def main(folder: Path, fault: str) -> None:
+def main(folder: Path) -> None:
     import uvicorn
 
     apps: dict[Path, App] = {}
@@ -83,7 +91,7 @@ def main(folder: Path, fault: str) -> None:
     listening = socket.create_server(("127.0.0.1", int(os.environ.get("SHARE_TEST_PORT", "0"))))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()
-    door = Door(Starlette(routes=routes(lend)), fault)
+    door = Door(Starlette(routes=routes(lend)))
     server = uvicorn.Server(uvicorn.Config(door, log_level="critical", lifespan="off"))
     asyncio.run(server.serve([listening]))
 
@@ -99,15 +107,19 @@ class Server:
         self.is_sound = False
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, fault: str = "", failpoint: str = "") -> None:
+    def start(self) -> None:
         environ = {k: v for k, v in os.environ.items() if not k.startswith("MEMORY_MCP_")}
         environ |= {"SHARE_TEST_PORT": str(self._port), "MEMORY_MCP_TELEPORT__ENABLED": "false", "HOME": str(self.folder)}
-        environ |= {VARIABLE: failpoint} if failpoint else {}
-        self.is_sound = not fault + failpoint
-        words = [sys.executable, "-m", "tests.share.server", str(self.folder), fault]
+        self.is_sound = True
+        words = [sys.executable, "-m", "tests.share.server", str(self.folder)]
         self._process = subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self._port = int(self._process.stdout.readline())
+
+    def fail(self, how: str) -> None:
+        """Let that go wrong at its next visit."""
+        self.is_sound = False
+        urllib.request.urlopen(f"http://127.0.0.1:{self._port}/fail/{how}").close()
 
     @property
     def url(self) -> str:
@@ -128,4 +140,4 @@ class Server:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "")
+    main(Path(sys.argv[1]))

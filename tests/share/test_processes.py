@@ -9,8 +9,8 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.failpoints import VARIABLE
-from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import DAEMON, said
+from tests.daemon.inside import BARE, WORDS, Beside, Inside
+from tests.daemon.places import said
 from tests.share.server import Server
 from tests.waiting import until
 
@@ -24,8 +24,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
     """Laptops by name, with a background process or without."""
     made: list[Place] = []
 
-    def place(name: str, more: dict[str, str] = DAEMON) -> Place:
-        made.append((Place if more is DAEMON else Inside)(tmp_path / name, idle=60, more=more))
+    def place(name: str, more: dict[str, str] = WORDS) -> Place:
+        made.append((Beside if more is WORDS else Inside)(tmp_path / name, idle=60, more=more))
         return made[-1]
 
     yield place
@@ -55,7 +55,7 @@ def status(place: Place) -> dict[str, Any]:
 
 
 OLD, NEW = "We decided that the parcels are shipped by falcon.", "Parcels travel in a wheelbarrow."
-SLOW, LEAKS = "The invoices were slow because the ledger lacked an index.", "The zebrafish tank leaks again."
+SLOW, LEAKS = "The invoices were slow because the ledger lacked an index.", "The zebrafish tank was slow to leak."
 
 
 def found(place: Place, question: str) -> dict[str, tuple[int, dict[str, Any]]]:
@@ -69,8 +69,9 @@ def test_laptop_to_team_to_second_laptop_in_three_commands_and_what_is_corrected
 ) -> None:
     first, second = make("first"), make("second")
     first.ok("ingest", "-", stdin="".join(said(PROJECT, text, hour) for hour, text in enumerate((SLOW, OLD, LEAKS), 9)))
-    first.ok("share", "to", server.url, "--key", "alice-writer")
-    first.ok("share", "add", PROJECT)
+    # These as the installed program; the others as it would do them, in this process.
+    for words in (("to", server.url, "--key", "alice-writer"), ("add", PROJECT), ("status",)):
+        assert Place.run(first, "share", *words).returncode == 0
     # A key may come by the environment of the command: the background process runs already, without it.
     second.ok("daemon", "start")
     second.settings["MEMORY_MCP_SHARE_KEY"] = "bob-reader"
@@ -91,7 +92,7 @@ def test_laptop_to_team_to_second_laptop_in_three_commands_and_what_is_corrected
     new = json.loads(first.ok("correct", grips[0], NEW, "--reason", "falcons tire", "--json"))["grip_id"]
     first.ok("retract", grips[1], "--reason", "it was a dream")
     for place in (first, second):
-        place.ok("share", "now")
+        assert Place.run(place, "share", "now").returncode == 0
     # Once the indexes have it, and no question adds it any more.
     second.ok("admin", "rebuild-index")
     by_quote = found(second, asked)
@@ -138,8 +139,7 @@ def test_a_laptop_that_is_killed_sends_once_more_what_is_known_there(make: Make,
 @pytest.mark.parametrize("how", ["events.committed", "cut", "events.before_commit"])
 def test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing(make: Make, server: Server, how: str) -> None:
     first, second = joined(make, server, *(f"Statement {n}." for n in range(5)), key="bob-reader")
-    server.kill()
-    server.start(fault="cut" if how == "cut" else "", failpoint="" if how == "cut" else how)
+    server.fail(how)
     told = json.loads(first.ok("share", "now", "--json"))
     if how == "cut":
         # The second try of the same run finds it there.
@@ -160,8 +160,7 @@ def test_a_forgetting_that_was_cut_off_is_told_again(make: Make, server: Server)
     first.ok("share", "now")
     second.ok("share", "now")
     first.ok("forget", "--value", "tulip-4711", "--yes")
-    server.kill()
-    server.start(failpoint="forget.erased")
+    server.fail("forget.erased")
     assert "does not answer" in json.loads(first.ok("share", "now", "--json"))["offline"]
     server.wait()
     server.start()

@@ -213,15 +213,5 @@ def look_around(caller: Caller) -> None:
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     assert caller.send("POST", "/mcp", json.dumps(hello).encode())[0] == 200
-    for path in (
-        "/health/live",
-        "/health/ready",
-        "/metrics",
-        "/share",
-        "/share/team",
-        "/share/team/changes",
-        "/",
-        "/mcp",
-        "/nothing",
-    ):
+    for path in "/health/live /health/ready /metrics /share /share/team /share/team/changes / /mcp /nothing".split():
         caller.send("GET", path)

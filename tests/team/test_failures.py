@@ -19,7 +19,7 @@ from memory_mcp.storage.postgres.database import Database
 from memory_mcp.team.who import Role
 from tests import postgres
 from tests.daemon.http_client import Caller
-from tests.daemon.places import needs_proc
+from tests.daemon.places import NO_INDEXES, needs_proc
 from tests.team.servers import Server, Team, serving
 from tests.waiting import PATIENCE, until
 
@@ -93,7 +93,7 @@ def waited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waited]:
         empty = cluster.create()
         with psycopg.connect(empty, autocommit=True) as other:
             other.execute("SELECT pg_advisory_lock(%s)", [migrations.LOCK])
-            more = {"MEMORY_MCP_TEAM__SERVER__NOTICE_SECS": "3"}
+            more = NO_INDEXES | {"MEMORY_MCP_TEAM__SERVER__NOTICE_SECS": "3"}
             lines: list[str] = []
 
             def begin(process: "subprocess.Popen[str]") -> None:
@@ -135,7 +135,7 @@ def test_a_server_killed_under_load_loses_and_doubles_nothing_and_its_work_is_do
 ) -> None:
     team, second = waited.team, waited.server
     key = team.member("acme", "ann", team=Role.WRITER)
-    with serving(tmp_path, team.url) as first:
+    with serving(tmp_path, team.url, NO_INDEXES) as first:
         loads = [Load(server.caller(key), name) for name, server in (("first", first), ("second", second))]
         until(lambda: all(len(load.acknowledged) >= 5 for load in loads), "for notes on both servers")
         first.process.kill()

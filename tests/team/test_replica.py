@@ -40,7 +40,8 @@ def test_a_replica_tells_its_position_and_who_wrote_something_newer_reads_from_t
 ) -> None:
     ann, bob = team.member("acme", "ann", team=Role.WRITER), team.member("acme", "bob", team=Role.READER)
     url = standby.url(team.url.split("dbname=")[1].split()[0])
-    with serving(tmp_path / "a", team.url, {"MEMORY_MCP_TEAM__REPLICA_URL": url}) as server:
+    more = {"MEMORY_MCP_TEAM__REPLICA_URL": url, "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"}
+    with serving(tmp_path / "a", team.url, more) as server:
         writer, reader = server.caller(ann), server.caller(bob)
         writer.ok("remember", text="The first pomegranate is ripe.")
         until(lambda: asked(reader, "pomegranate")[0], "for the replica to have it")

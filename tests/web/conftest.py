@@ -10,7 +10,9 @@ import pytest
 
 from bench.place import VISIBLE, Place
 from memory_mcp.app import App
+from memory_mcp.config import Settings
 from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.web.visits import Visits
 from tests import sessions, topics
 from tests.daemon.door import Door, opened
@@ -119,7 +121,8 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not VISIBLE:
         pytest.skip("processes are looked at through /proc")
     directory = tmp_path_factory.mktemp("grouped") / "data"
-    app = helpers.opened(directory, FakeClock())
+    # In the time zone of `Place`: in another one the background process would file everything anew.
+    app = App(Settings(storage=StorageSettings(str(directory), "UTC"), teleport=helpers.ONLY_BM25))
     fill(app)
     app.accelerators.settle()
     app.topics().rebuild()

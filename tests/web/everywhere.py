@@ -10,18 +10,7 @@ from memory_mcp.web.registry import FIRST, PAGES
 from tests.web.visitor import Reply, Visitor
 
 #: Attributes whose value is an address.
-ADDRESSES = (
-    "href",
-    "src",
-    "action",
-    "formaction",
-    "data-src",
-    "data-live",
-    "data-src-pending",
-    "xlink:href",
-    "poster",
-    "content",
-)
+ADDRESSES = tuple("href src action formaction data-src data-live data-src-pending xlink:href poster content".split())
 #: Those that scripts fetch, as parts.
 _PARTS = ("data-src", "data-live", "data-src-pending")
 _HOLES = re.compile(r"\{([a-z_]+)(:path)?\}")

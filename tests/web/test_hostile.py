@@ -12,6 +12,7 @@ import pytest
 
 from bench.place import VISIBLE, Place
 from memory_mcp.web.registry import PAGES
+from tests.daemon.inside import Beside
 from tests.hostile import LAYERED, SPELLINGS, tags
 from tests.web.conftest import BY_WORDS, Tabs, address
 from tests.web.everywhere import ADDRESSES, Seen, Shown, kind_of, read, walk
@@ -90,7 +91,7 @@ def _lines() -> Iterator[str]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """The program over such a memory, with corrections, names and labels that are no better."""
     folder = tmp_path_factory.mktemp("hostile")
-    with Place(folder, idle=600, more=BY_WORDS) as place:
+    with Beside(folder, idle=600, more=BY_WORDS) as place:
         path = Path(folder) / "bad.jsonl"
         path.write_text("".join(f"{line}\n" for line in _lines()), encoding="utf-8")
         place.ok("import", "jsonl", str(path))

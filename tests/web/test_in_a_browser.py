@@ -37,6 +37,8 @@ def pages(served: Place) -> dict[str, str]:
     """A page of each kind, by its line in the registry; the tree's are a day, which has statements and stretches."""
     found: dict[str, str] = {}
     for one in walk(entered(address(served)), 2):
+        if set(found) >= set(PAGES) - NO_PAGE:
+            break
         if one.kind and not one.is_part and one.reply.status == 200 and one.kind not in NO_PAGE:
             found.setdefault(one.kind, one.address)
     found["tree/{node_id:path}"] = "tree/toc:day:2026-02-03"
@@ -63,10 +65,13 @@ def faults(page: "Page", rules: list[str] | None = None) -> list[str]:
     options: dict[str, Any] = {"resultTypes": ["violations"], "selectors": False}
     if rules:
         options["runOnly"] = {"type": "rule", "values": rules}
-    told = page.evaluate("options => axe.run(document, options)", options)
+    # Rules of less impact are not tried at all.
+    script = """options => { for (const rule of options.runOnly ? [] : axe._audit.rules)
+        if (rule.impact === 'minor' || rule.impact === 'moderate') (options.rules ??= {})[rule.id] = {enabled: false};
+        return axe.run(document, options); }"""
     return [
         f"{one['id']}: {node['html'][:160]} {node.get('failureSummary', '')[:200]}"
-        for one in told["violations"]
+        for one in page.evaluate(script, options)["violations"]
         if one["impact"] in ("serious", "critical")
         for node in one["nodes"][:3]
     ]

@@ -16,7 +16,8 @@ from bench.place import Place
 from memory_mcp.daemon import peers
 from memory_mcp.web.registry import FIRST
 from memory_mcp.web.visits import COOKIE
-from tests.daemon.places import DAEMON, look, needs_proc
+from tests.daemon.inside import SERVED
+from tests.daemon.places import look, needs_proc
 from tests.daemon.test_serve_http import serve, told
 from tests.waiting import PATIENCE, until
 from tests.web.visitor import Visitor, entered
@@ -27,20 +28,16 @@ pytestmark = needs_proc
 SOON = 1
 
 
-#: Of daemons without indexes, which no page here needs.
-MORE = {**DAEMON, "MEMORY_MCP_TELEPORT__ENABLED": "false"}
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=MORE) as made:
+    with Place(tmp_path, idle=60, more=SERVED) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A memory whose process is there as long as the module's tests, with its door open, which the command starts."""
-    with Place(tmp_path_factory.mktemp("running"), idle=600, more=MORE) as made:
+    with Place(tmp_path_factory.mktemp("running"), idle=600, more=SERVED) as made:
         opened(made)
         yield made
 
@@ -189,7 +186,7 @@ def test_a_door_that_was_opened_for_pages_closes_when_nobody_uses_them_and_a_pag
     tmp_path: Path,
 ) -> None:
     """The process stays for a client; a page left open is told nothing more, and its visit is over."""
-    with Place(tmp_path, idle=SOON, more=MORE) as hasty:
+    with Place(tmp_path, idle=SOON, more=SERVED) as hasty:
         client = subprocess.Popen(
             [*hasty.command, "serve"], env=hasty.environment(), cwd=hasty.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -217,7 +214,7 @@ def test_a_door_that_was_opened_for_pages_closes_when_nobody_uses_them_and_a_pag
 
 @pytest.mark.slow  # in the short form: daemon/test_settings.py for such a door; its pages are those of any door.
 def test_pages_are_served_by_a_door_that_is_open_by_its_settings(tmp_path: Path) -> None:
-    more = {**MORE, "MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0"}
+    more = {**SERVED, "MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0"}
     with Place(tmp_path, idle=SOON, more=more) as place:
         place.ok("daemon", "start")
         until(lambda: look(place)["http"], "the door")

@@ -11,21 +11,18 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bench.place import Place
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.correct import Audit
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.forget import Forget
 from memory_mcp.web.undo import WAIT, Later, Pending, Stage
 from memory_mcp.web.visits import Visits
-from tests.daemon.inside import ALONE, run_inside
-from tests.daemon.places import DAEMON, look, needs_proc, said
+from tests.daemon.inside import ALONE, SERVED, Beside, run_inside
+from tests.daemon.places import look, needs_proc, said
 from tests.waiting import PATIENCE
 from tests.web.acting import NAME, Served, followed, forms, served, until
 from tests.web.visitor import Visitor, entered
 
-#: Of a daemon without indexes, which nothing here needs.
-BARE = {"MEMORY_MCP_TELEPORT__ENABLED": "false", "MEMORY_MCP_TOPICS__ENABLED": "false"}
 _STAGE = re.compile(r'data-stage="([a-z]+)"')
 
 
@@ -179,8 +176,8 @@ def test_what_cannot_be_forgotten_is_said_beside_the_form_and_the_text_is_kept(k
 
 @needs_proc
 def test_a_daemon_that_is_killed_while_it_waits_has_forgotten_nothing(tmp_path: Path) -> None:
-    """By the installed program, with the ten seconds that people have."""
-    with Place(tmp_path, more={**DAEMON, **BARE}) as place:
+    """With the ten seconds that people have."""
+    with Beside(tmp_path, more=SERVED) as place:
         place.ok("ingest", "-", stdin=said("calls", f"Please call {NAME} before noon.", 9))
         visitor = entered(place.ok("open", "--print").strip())
         page, _ = shown(visitor, value=NAME)
