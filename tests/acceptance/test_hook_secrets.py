@@ -31,7 +31,8 @@ from tests.acceptance.test_hook import (
     payload,
     stored,
 )
-from tests.daemon.places import needs_proc
+from tests.daemon.inside import run_inside
+from tests.daemon.places import NO_INDEXES, needs_proc
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.spooled import left
 from tests.waiting import until
@@ -41,7 +42,6 @@ SAID = f"The token is {TOKEN}, <private>osprey</private> and the rest is for all
 SECRET = payload("UserPromptSubmit", prompt=SAID)
 #: Of a hook that takes the secrets out itself, and of none other.
 RULES = "memory_mcp.ingest.payloads"
-DAEMON = [sys.executable, "-m", "memory_mcp", "daemon"]
 
 
 @pytest.fixture
@@ -51,13 +51,12 @@ def directory(tmp_path: Path) -> Path:
 
 def start(directory: Path, **more: str) -> int:
     """The process of a daemon."""
-    settings = environment(directory, **more)
-    done = subprocess.run([*DAEMON, "start", "--json"], env=settings, cwd=ROOT, timeout=LIMIT, check=True, capture_output=True)
+    done = run_inside(["daemon", "start", "--json"], environment(directory, **NO_INDEXES, **more), ROOT)
     return int(json.loads(done.stdout)["pid"])
 
 
 def stop(directory: Path) -> None:
-    subprocess.run([*DAEMON, "stop"], env=environment(directory), cwd=ROOT, timeout=LIMIT, check=False, capture_output=True)
+    run_inside(["daemon", "stop"], environment(directory), ROOT)
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +80,9 @@ def served(running: tuple[Path, int]) -> Path:
 
 def asked(directory: Path, *words: str) -> str:
     """What a command prints that the daemon carries out."""
-    own, command = environment(directory, MEMORY_MCP_SERVER__DAEMON="true"), [sys.executable, "-m", "memory_mcp", *words]
-    return subprocess.run(command, env=own, cwd=ROOT, timeout=LIMIT, check=True, capture_output=True, text=True).stdout
+    done = run_inside(words, environment(directory, MEMORY_MCP_SERVER__DAEMON="true"), ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def patient(directory: Path, given: bytes) -> set[str]:
