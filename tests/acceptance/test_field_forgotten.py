@@ -6,7 +6,7 @@ the transcript), then forgotten. Each test lets it in by one more way. A sibling
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,6 +106,10 @@ class Kept:
         assert "every invariant holds" in self.place.ok("admin", "check")
         if files:
             self.assert_in_no_file()
+
+    def program(self, more: Mapping[str, str] = DAEMON) -> Place:
+        """The same memory for the installed program."""
+        return Place(self.place.root, idle=60, more=INDEXED | more)
 
     def alone(self) -> Place:
         """The same memory for commands that open it themselves; the daemon ends."""
@@ -253,19 +257,22 @@ def test_deletion_absent_after_reindex_and_restart(kept: Kept) -> None:
     kept.assert_in_no_file()
 
 
+# By the installed program.
+
+
 def _sync(kept: Kept) -> None:
-    kept.place.ok("sync", str(kept.root / "shared"))
+    kept.program().ok("sync", str(kept.root / "shared"))
 
 
 def _merge(kept: Kept) -> None:
-    beside = json.loads(kept.place.ok("merge", str(kept.root / "there" / "data"), "--json"))["beside"]
+    beside = json.loads(kept.program().ok("merge", str(kept.root / "there" / "data"), "--json"))["beside"]
     # Why something was corrected comes without the word; a name that tells it does not come.
     assert (beside["corrections"] > 0, beside["project names"]) == (True, 0)
 
 
 def _restore(kept: Kept) -> None:
     place = kept.alone()
-    place.ok("restore", str(kept.root / "before.archive"))
+    kept.program(ALONE).ok("restore", str(kept.root / "before.archive"))
     place.ok("admin", "rebuild-index")
 
 

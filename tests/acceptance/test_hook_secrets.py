@@ -31,7 +31,7 @@ from tests.acceptance.test_hook import (
     payload,
     stored,
 )
-from tests.daemon.inside import run_inside
+from tests.daemon.inside import as_installed, run_inside
 from tests.daemon.places import NO_INDEXES, needs_proc
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.spooled import left
@@ -80,7 +80,7 @@ def served(running: tuple[Path, int]) -> Path:
 
 def asked(directory: Path, *words: str) -> str:
     """What a command prints that the daemon carries out."""
-    done = run_inside(words, environment(directory, MEMORY_MCP_SERVER__DAEMON="true"), ROOT)
+    done = run_inside(words, environment(directory, MEMORY_MCP_SERVER__DAEMON="true"), ROOT, begin=as_installed)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -133,10 +133,11 @@ def test_hardly_a_secret_of_any_kind_is_in_the_spool(directory: Path, pytestconf
     ways = [(False, True) if pytestconfig.getoption("--slow") else (n % 2 == 0,) for n in range(len(KINDS))]
     values = [v for kind, way in zip(KINDS, ways, strict=True) for held in way for v in kind.values(1, held, "spool")]
     tool = {"tool_name": "Bash", "tool_input": {"command": "cat"}}
-    for n in range(0, len(values), 60):
-        said = "\n\n".join(text for text, _ in values[n : n + 60])
+    many = 60 if pytestconfig.getoption("--slow") else 135
+    for n in range(0, len(values), many):
+        said = "\n\n".join(text for text, _ in values[n : n + many])
         told = [payload("UserPromptSubmit", prompt=said), payload("PostToolUse", tool_response={"stdout": said}, **tool)]
-        for given in told if pytestconfig.getoption("--slow") else told[n // 60 % 2 :][:1]:
+        for given in told if pytestconfig.getoption("--slow") else told[n // many % 2 :][:1]:
             hook(directory, given)
     texts = [json.loads(one) for one in payloads_of(directory)]
     spool = "\n".join(one.get("prompt") or one["tool_response"]["stdout"] for one in texts)

@@ -12,7 +12,7 @@ import pytest
 from memory_mcp import paths
 from memory_mcp.client.door import connect
 from tests.acceptance.test_hook import ROOT, environment, hook, kept, payload
-from tests.daemon.inside import BARE, Done, run_inside
+from tests.daemon.inside import BARE, Done, as_installed, run_inside
 from tests.daemon.places import DAEMON
 from tests.waiting import until
 
@@ -59,7 +59,7 @@ def briefed(place: Path, project: str) -> str:
 
 def rendered(place: Path) -> int:
     """When the briefings were last rendered."""
-    done = run_inside(["scheduler", "status", "--json"], environment(place, **ON), ROOT)
+    done = run_inside(["scheduler", "status", "--json"], environment(place, **ON), ROOT, begin=as_installed)
     [job] = [one for one in json.loads(done.stdout)["jobs"] if one["name"] == "render_briefings"]
     return round(dt.datetime.fromisoformat(job["last_started"]).timestamp() * 1000)
 
