@@ -1,14 +1,16 @@
 """What was forgotten stays so, id by id of the public atlas of agent memory: through commands and daemon, client and hook.
 
-One store for all: a week of work (three in the long form) with a word planted in them, kept in every way there is (backups, another machine, exports,
-the transcript), then forgotten. Each test lets it in by one more way. A sibling in the same session is the control.
+One store for all: a week of work (three in the long form) with a word planted in it, kept in every way there is (backups,
+another machine, exports, the transcript), then forgotten. Each test lets it in by one more way. A sibling in the same session is
+the control.
 """
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,18 +63,12 @@ def planted() -> str:
 def transcript(folder: Path, text: str) -> Path:
     """A session of Claude Code in which it was said."""
     rows = [("u1", None, "user", text), ("u2", "u1", "assistant", "The cellar is aired on Fridays, noted.")]
+    same: dict[str, Any] = {"cwd": "/home/u/shop", "isSidechain": False, "version": "2.0.0"}
+    same["sessionId"] = "5d3c1e0a-1111-4222-8333-944445555666"
     told = [
-        {
-            "uuid": uuid,
-            "parentUuid": parent,
-            "type": role,
-            "sessionId": "5d3c1e0a-1111-4222-8333-944445555666",
-            "timestamp": f"2026-02-14T10:0{n}:00.000Z",
-            "cwd": "/home/u/shop",
-            "isSidechain": False,
-            "version": "2.0.0",
-            "message": {"role": role, "content": said if role == "user" else [{"type": "text", "text": said}]},
-        }
+        same
+        | {"uuid": uuid, "parentUuid": parent, "type": role, "timestamp": f"2026-02-14T10:0{n}:00.000Z"}
+        | {"message": {"role": role, "content": said if role == "user" else [{"type": "text", "text": said}]}}
         for n, (uuid, parent, role, said) in enumerate(rows)
     ]
     folder.mkdir(exist_ok=True)
@@ -107,7 +103,7 @@ class Kept:
         if files:
             self.assert_in_no_file()
 
-    def program(self, more: Mapping[str, str] = DAEMON) -> Place:
+    def program(self, more: dict[str, str] = DAEMON) -> Place:
         """The same memory for the installed program."""
         return Place(self.place.root, idle=60, more=INDEXED | more)
 
@@ -139,30 +135,23 @@ def kept(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) 
     given = history(3 if pytestconfig.getoption("--slow") else 1) + planted()
     (root / "given.jsonl").write_text(given, encoding="utf-8")
     # Filled without the daemon, which would begin indexes before all is there.
-    place = Inside(root / "here", more=ALONE | INDEXED)
-    place.ok("import", "jsonl", str(root / "given.jsonl"))
-    place.ok("import", "claude-code", str(transcript(root / "talk", RESTATED)))
+    alone = Inside(root / "here", more=ALONE | INDEXED)
+    alone.ok("import", "jsonl", str(root / "given.jsonl"))
+    alone.ok("import", "claude-code", str(transcript(root / "talk", RESTATED)))
     # Another machine came by it through the shared folder, and has it still.
-    place.ok("sync", str(root / "shared"))
+    alone.ok("sync", str(root / "shared"))
     other_machine(root)
-    place.ok("admin", "rebuild-index")
-    place.ok("backup", str(root / "before.archive"))
-    place.ok("export", str(root / "before.jsonl"))
-    place.ok("export", str(root / "vault"), "--format", "markdown")
-    place.ok("backup")
+    alone.ok("admin", "rebuild-index")
+    alone.ok("backup", str(root / "before.archive"))
+    alone.ok("export", str(root / "before.jsonl"))
+    alone.ok("export", str(root / "vault"), "--format", "markdown")
+    alone.ok("backup")
     with Beside(root / "here", idle=60, more=DAEMON | INDEXED) as place:
-        until(lambda: built(place))
+        until(lambda: json.loads(place.ok("teleport", "status", "--json"))["vector_healthy"])
         done = json.loads(place.ok("forget", "--value", "--yes", "--json", stdin=VALUE))
         assert (done["counts"]["events"], done["counts"]["events with a value"]) == (1, 6)
         count = len(place.ok("export").splitlines())
         yield Kept(place, root, count)
-
-
-def built(place: Place) -> bool:
-    """Whether both indexes and the topics are there, of all that the memory holds."""
-    found, topics = (json.loads(place.ok(*words, "--json")) for words in (("teleport", "status"), ("topics", "status")))
-    whole = found["bm25_healthy"] and found["vector_healthy"] and topics["healthy"]
-    return bool(whole) and not any(one["behind"] for one in [*found["indexes"].values(), topics])
 
 
 def other_machine(root: Path) -> None:
@@ -257,9 +246,6 @@ def test_deletion_absent_after_reindex_and_restart(kept: Kept) -> None:
     kept.assert_in_no_file()
 
 
-# By the installed program.
-
-
 def _sync(kept: Kept) -> None:
     kept.program().ok("sync", str(kept.root / "shared"))
 
@@ -276,7 +262,7 @@ def _restore(kept: Kept) -> None:
     place.ok("admin", "rebuild-index")
 
 
-#: Each with something that came in by it.
+#: Each by the installed program, with something that came in by it.
 _SHARED = (
     (_sync, "The barn of the other machine is red."),
     (_merge, "The barn of the other machine is green."),
