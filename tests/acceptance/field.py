@@ -19,16 +19,8 @@ def history(weeks: int = 6) -> str:
     """Weeks of three projects, as lines for `ingest`."""
     lines = []
     for draft in a_small_history(weeks):
-        given = {
-            "id": draft.source_id,
-            "session_id": draft.session_id,
-            "timestamp": draft.timestamp,
-            "role": draft.role.value,
-            "type": draft.type.value,
-            "text": draft.text,
-            "agent": draft.agent,
-            "project": draft.project,
-        }
+        given = {"id": draft.source_id, "role": draft.role.value, "type": draft.type.value}
+        given |= {name: getattr(draft, name) for name in ("session_id", "timestamp", "text", "agent", "project")}
         lines.append(json.dumps({key: value for key, value in given.items() if value}))
     return "\n".join(lines) + "\n"
 

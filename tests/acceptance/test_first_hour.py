@@ -11,8 +11,8 @@ import pytest
 from mcp import ClientSession, StdioServerParameters, stdio_client
 
 from bench.place import Place
-from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.inside import BARE, SERVED, Beside, Inside
+from tests.daemon.places import needs_proc
 from tests.ingest.suite import claude_line, codex_line, write
 
 pytestmark = needs_proc
@@ -30,7 +30,7 @@ SAID = {
 @pytest.fixture
 def newcomer(tmp_path: Path) -> Iterator[Place]:
     """Somebody who has used two clients for a while, and this memory never."""
-    with Place(tmp_path, idle=60, more=BARE | DAEMON) as place:
+    with Beside(tmp_path, idle=60, more=SERVED) as place:
         sessions = place.home / ".claude" / "projects" / "-home-dev-shop"
         sessions.mkdir(parents=True)
         write(sessions / "a.jsonl", claude_line(1), claude_line(2), json.dumps(SAID))
@@ -63,7 +63,8 @@ def test_from_nothing_to_an_answer_of_ones_own_history_in_a_second_client(newcom
     assert refused.returncode == 2
     assert "add --yes" in refused.stderr
 
-    done = newcomer.run("setup", "--yes")
+    # The first time as the installed program, whatever else is asked of it in this process.
+    done = Place.run(newcomer, "setup", "--yes")
     assert done.returncode == 0, done.stderr
     for told in ("Claude Code: set up", "Codex: set up", "1 file", "The memory now holds 5 events, 2 sessions"):
         assert told in done.stderr

@@ -31,7 +31,8 @@ from tests.acceptance.test_hook import (
     payload,
     stored,
 )
-from tests.daemon.places import needs_proc
+from tests.daemon.inside import as_installed, run_inside
+from tests.daemon.places import NO_INDEXES, needs_proc
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.spooled import left
 from tests.waiting import until
@@ -41,7 +42,6 @@ SAID = f"The token is {TOKEN}, <private>osprey</private> and the rest is for all
 SECRET = payload("UserPromptSubmit", prompt=SAID)
 #: Of a hook that takes the secrets out itself, and of none other.
 RULES = "memory_mcp.ingest.payloads"
-DAEMON = [sys.executable, "-m", "memory_mcp", "daemon"]
 
 
 @pytest.fixture
@@ -51,13 +51,12 @@ def directory(tmp_path: Path) -> Path:
 
 def start(directory: Path, **more: str) -> int:
     """The process of a daemon."""
-    settings = environment(directory, **more)
-    done = subprocess.run([*DAEMON, "start", "--json"], env=settings, cwd=ROOT, timeout=LIMIT, check=True, capture_output=True)
+    done = run_inside(["daemon", "start", "--json"], environment(directory, **NO_INDEXES, **more), ROOT)
     return int(json.loads(done.stdout)["pid"])
 
 
 def stop(directory: Path) -> None:
-    subprocess.run([*DAEMON, "stop"], env=environment(directory), cwd=ROOT, timeout=LIMIT, check=False, capture_output=True)
+    run_inside(["daemon", "stop"], environment(directory), ROOT)
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +80,9 @@ def served(running: tuple[Path, int]) -> Path:
 
 def asked(directory: Path, *words: str) -> str:
     """What a command prints that the daemon carries out."""
-    own, command = environment(directory, MEMORY_MCP_SERVER__DAEMON="true"), [sys.executable, "-m", "memory_mcp", *words]
-    return subprocess.run(command, env=own, cwd=ROOT, timeout=LIMIT, check=True, capture_output=True, text=True).stdout
+    done = run_inside(words, environment(directory, MEMORY_MCP_SERVER__DAEMON="true"), ROOT, begin=as_installed)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def patient(directory: Path, given: bytes) -> set[str]:
@@ -133,10 +133,11 @@ def test_hardly_a_secret_of_any_kind_is_in_the_spool(directory: Path, pytestconf
     ways = [(False, True) if pytestconfig.getoption("--slow") else (n % 2 == 0,) for n in range(len(KINDS))]
     values = [v for kind, way in zip(KINDS, ways, strict=True) for held in way for v in kind.values(1, held, "spool")]
     tool = {"tool_name": "Bash", "tool_input": {"command": "cat"}}
-    for n in range(0, len(values), 60):
-        said = "\n\n".join(text for text, _ in values[n : n + 60])
+    many = 60 if pytestconfig.getoption("--slow") else 135
+    for n in range(0, len(values), many):
+        said = "\n\n".join(text for text, _ in values[n : n + many])
         told = [payload("UserPromptSubmit", prompt=said), payload("PostToolUse", tool_response={"stdout": said}, **tool)]
-        for given in told if pytestconfig.getoption("--slow") else told[n // 60 % 2 :][:1]:
+        for given in told if pytestconfig.getoption("--slow") else told[n // many % 2 :][:1]:
             hook(directory, given)
     texts = [json.loads(one) for one in payloads_of(directory)]
     spool = "\n".join(one.get("prompt") or one["tool_response"]["stdout"] for one in texts)
@@ -203,15 +204,8 @@ def test_with_a_daemon_a_hook_loads_no_rules_and_little_else(served: Path) -> No
     tool = payload("PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response={"stdout": "x" * 5000})
     fresh = patient(served, tool)
     ours = {m for m in fresh if m.partition(".")[0] == "memory_mcp"}
-    assert ours == {
-        "memory_mcp",
-        "memory_mcp.client",
-        "memory_mcp.client.hook",
-        "memory_mcp.paths",
-        "memory_mcp.machine",
-        "memory_mcp.client.handing",
-        "memory_mcp.client.spoolfile",
-    }
+    needed = ("", ".client", ".client.hook", ".paths", ".machine", ".client.handing", ".client.spoolfile")
+    assert ours == {f"memory_mcp{name}" for name in needed}
     bare = subprocess.run([sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True, check=True)
     heavy = {"json", "re", "typing", "pathlib", "socket", "collections", "hashlib", "tomllib", "argparse", "base64"}
     assert not (fresh - set(bare.stdout.split())) & heavy

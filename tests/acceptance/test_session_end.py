@@ -2,8 +2,6 @@
 
 import datetime as dt
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +11,8 @@ import pytest
 
 from memory_mcp import paths
 from memory_mcp.client.door import connect
-from tests.acceptance.test_hook import LIMIT, ROOT, environment, hook, kept, payload
-from tests.daemon.inside import BARE
+from tests.acceptance.test_hook import ROOT, environment, hook, kept, payload
+from tests.daemon.inside import BARE, Done, as_installed, run_inside
 from tests.daemon.places import DAEMON
 from tests.waiting import until
 
@@ -30,9 +28,8 @@ def directory(tmp_path: Path) -> Iterator[Path]:
     daemon(place, "stop")
 
 
-def daemon(place: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
-    command = [sys.executable, "-m", "memory_mcp", "daemon", *words]
-    return subprocess.run(command, env=environment(place, **ON), cwd=ROOT, timeout=LIMIT, capture_output=True, check=False)
+def daemon(place: Path, *words: str) -> Done:
+    return run_inside(["daemon", *words], environment(place, **ON), ROOT)
 
 
 def project_of(place: Path, name: str = "shop") -> str:
@@ -62,8 +59,7 @@ def briefed(place: Path, project: str) -> str:
 
 def rendered(place: Path) -> int:
     """When the briefings were last rendered."""
-    command = [sys.executable, "-m", "memory_mcp", "scheduler", "status", "--json"]
-    done = subprocess.run(command, env=environment(place, **ON), cwd=ROOT, timeout=LIMIT, capture_output=True, check=True)
+    done = run_inside(["scheduler", "status", "--json"], environment(place, **ON), ROOT, begin=as_installed)
     [job] = [one for one in json.loads(done.stdout)["jobs"] if one["name"] == "render_briefings"]
     return round(dt.datetime.fromisoformat(job["last_started"]).timestamp() * 1000)
 

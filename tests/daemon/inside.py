@@ -43,10 +43,10 @@ class Beside(Inside):
         """See Place; a hook, a server on a pipe and `doctor`, which looks at its own process too, are processes."""
         if VARIABLE in self.settings or words[:1] in ((), ("hook",), ("serve",), ("doctor",)):
             return Place.run(self, *words, stdin=stdin, patience=patience)
-        return run_inside(words, self.environment(), self.home, stdin, _as_installed)
+        return run_inside(words, self.environment(), self.home, stdin, as_installed)
 
 
-def _as_installed(words: list[str]) -> int:
+def as_installed(words: list[str]) -> int:
     with mock.patch.object(sys, "argv", ["memory-mcp", *words]):
         return installed()
 
