@@ -119,7 +119,9 @@ def drill(place: Place, tmp_path: Path, rounds: int) -> None:
             assert other.ok("admin", "check")
 
 
-def test_a_restore_keeps_clients_connected_and_what_was_there(place: Place) -> None:
+def test_a_restore_keeps_clients_connected_and_what_was_there(beside: Place) -> None:
+    place = beside
+
     async def work(client: Client) -> tuple[dict[str, Any], dict[str, Any]]:
         first = await call(client, "remember", text="The lighthouse keeper prefers oil lamps.", pin=True)
         await asyncio.to_thread(place.ok, "backup")

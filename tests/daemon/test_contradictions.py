@@ -9,7 +9,7 @@ import pytest
 
 from bench.corpus import events
 from bench.place import Place
-from tests.daemon.inside import BARE, Inside
+from tests.daemon.inside import BARE, WORDS, Beside, Inside
 from tests.daemon.places import call, copied, needs_proc
 
 pytestmark = needs_proc
@@ -37,7 +37,7 @@ def line(text: str, day: int, project: str = SHOP, role: str = "user", hour: int
 def origin(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """Events of other things, 1,200 in the long form; pairs that contradict each other, and pairs that both hold."""
     made = Inside(tmp_path_factory.mktemp("origin"), more=BARE)
-    count = 1200 if request.config.getoption("--slow") else 300
+    count = 1200 if request.config.getoption("--slow") else 150
     made.ok("ingest", "-", stdin="".join(json.dumps(e) + "\n" for e in events(count, mean_bytes=120)))
     older = (line(OLD, 5), line(OLD_ZH, 6), line(ALPHA, 7), line(OLD, 8, OTHER))
     newer = (line(NEW, 12), line(NEW_ZH, 13), line(BETA, 14), line(LATER, 15), line(LATER_ZH, 16))
@@ -50,7 +50,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
     """For tests that change nothing but a project of their own."""
-    with copied(origin, tmp_path_factory.mktemp("filled"), idle=600) as made:
+    with copied(origin, tmp_path_factory.mktemp("filled"), WORDS, idle=600, kind=Beside) as made:
         yield made
 
 

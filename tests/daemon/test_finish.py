@@ -13,8 +13,9 @@ pytestmark = needs_proc
 PLACES = NO_INDEXES
 
 
-def test_an_ingest_ends_while_a_client_goes_on_writing(place: Place) -> None:
+def test_an_ingest_ends_while_a_client_goes_on_writing(beside: Place) -> None:
     """The client writes until the command has ended: it is always behind a write that came later."""
+    place = beside
     place.ok("ingest", "-", stdin=lines(100, "before"))
     ended = threading.Event()
     written = 0
@@ -29,7 +30,7 @@ def test_an_ingest_ends_while_a_client_goes_on_writing(place: Place) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        done = place.run("ingest", "-", stdin=lines(40, "more"), patience=PATIENCE)
+        done = Place.run(place, "ingest", "-", stdin=lines(40, "more"), patience=PATIENCE)
     except subprocess.TimeoutExpired as error:
         raise AssertionError(f"still waiting behind {written} later writes") from error
     finally:

@@ -41,7 +41,8 @@ def full(pid: int, room: int) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
-def test_a_full_disk_is_told_to_writers_and_heals_by_itself(place: Place) -> None:
+def test_a_full_disk_is_told_to_writers_and_heals_by_itself(beside: Place) -> None:
+    place = beside
     place.ok("ingest", "-", stdin=lines(120))
     pid = look(place)["pid"]
     prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "h", "prompt": "the otter asks", "cwd": "/tmp"}
@@ -66,7 +67,8 @@ def test_a_full_disk_is_told_to_writers_and_heals_by_itself(place: Place) -> Non
     assert json.loads(place.ok("retrieval", "status", "--json")).get("notices", []) == []
 
 
-def test_jobs_on_a_full_disk_log_what_to_free_and_after_them_everything_goes_on_without_a_restart(place: Place) -> None:
+def test_jobs_on_a_full_disk_log_what_to_free_and_after_them_everything_goes_on_without_a_restart(beside: Place) -> None:
+    place = beside
     said = {"session_id": "s", "role": "user"}
     told = [
         json.dumps({**said, "timestamp": 1_767_225_600_000 + n, "text": f"harbour {os.urandom(900).hex()}"}) for n in range(400)

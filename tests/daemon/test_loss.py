@@ -156,10 +156,8 @@ def test_a_loss_is_told_through_every_door_until_a_person_acknowledges_it(place:
     status, out = typed(place, "y\n", "admin", "acknowledge-loss")
     assert (status, "Acknowledged" in out) == (0, True), out
     place.stop()
-    retrieval = asked(place, "get_retrieval_status")
-    assert ("healthy" in retrieval, retrieval.get("notices")) == (False, None)
-    assert "acknowledged events: all there" in place.run("doctor").stdout
-    place.stop()
+    assert ("healthy" in status_of(alone), status_of(alone).get("notices")) == (False, None)
+    assert "acknowledged events: all there" in alone.run("doctor").stdout
     store = open_storage(place.directory)
     [act] = store.audit.all()
     store.close()
