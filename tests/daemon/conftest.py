@@ -1,6 +1,6 @@
 """A data directory, of a test or of a module, whose clients and commands share one background process.
 
-A module says by `PLACES` what else its places get in their environment, and by `KIND` what kind the lasting one is of.
+A module says by `PLACES` what else its places get in their environment, and by `KIND` of what kind they are.
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,15 @@ from tests.daemon.places import DAEMON
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=DAEMON | getattr(request.module, "PLACES", {})) as made:
+    kind = getattr(request.module, "KIND", Place)
+    with kind(tmp_path, idle=60, more=DAEMON | getattr(request.module, "PLACES", {})) as made:
         yield made
 
 
 @pytest.fixture
-def beside(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def beside(tmp_path: Path) -> Iterator[Place]:
     """As `place`, with commands in this process and without indexes."""
-    with Beside(tmp_path, idle=60, more=SERVED | getattr(request.module, "PLACES", {})) as made:
+    with Beside(tmp_path, idle=60, more=SERVED) as made:
         yield made
 
 

@@ -139,10 +139,7 @@ def test_a_restore_keeps_clients_connected_and_what_was_there(beside: Place) -> 
     assert told["restored"]["events"] == 1
     assert (status["store"]["events"], status.get("notices", [])) == (2, [])
     place.stop()
-    assert [row[3] for row in stored(place.directory)] == [
-        "The lighthouse keeper prefers oil lamps.",
-        "The third drawer sticks.",
-    ]
+    assert [row[3] for row in stored(place.directory)] == ["The lighthouse keeper prefers oil lamps.", "The third drawer sticks."]
     assert [row[3] for row in stored(Path(told["kept"]))][-1] == "The blue valve opens to the left."
     store = look_at(place.directory)
     act, pinned = store.audit.all()

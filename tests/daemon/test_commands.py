@@ -34,7 +34,7 @@ ASKED = (
 )
 
 pytestmark = needs_proc
-PLACES = NO_INDEXES
+PLACES, KIND = NO_INDEXES, Beside
 
 
 def lines(count: int, session: str = "s") -> str:
@@ -66,9 +66,10 @@ def alone(place: Place, *words: str) -> Done:
     return run_inside(words, place.environment() | ALONE, place.home)
 
 
-def test_every_reading_command_says_the_same_with_and_without_the_daemon(shared: Place) -> None:
-    # The installed program is asked the first three alone.
-    through = [*(Place.run(shared, *words) for words in ASKED[:3]), *(shared.run(*words) for words in ASKED[3:])]
+def test_every_reading_command_says_the_same_with_and_without_the_daemon(shared: Place, pytestconfig: pytest.Config) -> None:
+    # In the short form the installed program is asked the first three alone.
+    program = ASKED if pytestconfig.getoption("--slow") else ASKED[:3]
+    through = [Place.run(shared, *words) if words in program else shared.run(*words) for words in ASKED]
     assert shared.status()["running"] is True
     shared.ok("daemon", "stop")
     for words, one in zip(ASKED, through, strict=True):
@@ -141,8 +142,7 @@ def test_a_stopped_command_leaves_the_daemon_answering(shared: Place) -> None:
     assert shared.run("search", "harbour").returncode == 0
 
 
-def test_an_import_goes_through_the_daemon_and_ends_filed(beside: Place) -> None:
-    place = beside
+def test_an_import_goes_through_the_daemon_and_ends_filed(place: Place) -> None:
     source = place.home / "events.jsonl"
     source.write_text(lines(120))
     told: dict[str, Any] = json.loads(place.ok("import", "jsonl", str(source), "--json"))

@@ -24,12 +24,7 @@ from tests.daemon.places import DAEMON, NO_INDEXES, look, needs_proc
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
-PLACES = NO_INDEXES
-
-
-@pytest.fixture
-def place(beside: Place) -> Place:
-    return beside
+PLACES, KIND = NO_INDEXES, Beside
 
 
 def start(place: Place) -> int:
@@ -41,14 +36,14 @@ def gone(pid: int) -> bool:
     """Whether a process has ended, with all its threads: a daemon that a command in this process started is its child."""
     try:
         ended = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-        return ended and len(os.listdir(f"/proc/{pid}/task")) == 1
+        return ended and len([*Path(f"/proc/{pid}/task").iterdir()]) == 1
     except OSError:
         return True
 
 
-def test_start_status_restart_and_stop_say_what_is_so_and_other_settings_are_noticed_until_then(beside: Place) -> None:
+def test_start_status_restart_and_stop_say_what_is_so_and_other_settings_are_noticed_until_then(place: Place) -> None:
     # The installed program.
-    place = Place(beside.root, idle=60, more=beside.settings)
+    place = Place(place.root, idle=60, more=place.settings)
     assert place.status() == {"running": False, "data_dir": str(place.directory), "missing": ""}
     assert place.ok("daemon", "stop") == "It did not run.\n"
     pid = start(place)

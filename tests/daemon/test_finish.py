@@ -4,18 +4,18 @@ import subprocess
 import threading
 
 from bench.place import Place
+from tests.daemon.inside import Beside
 from tests.daemon.places import NO_INDEXES, needs_proc
 from tests.daemon.test_commands import lines
 from tests.daemon.test_lines import Raw, remember
 from tests.waiting import PATIENCE
 
 pytestmark = needs_proc
-PLACES = NO_INDEXES
+PLACES, KIND = NO_INDEXES, Beside
 
 
-def test_an_ingest_ends_while_a_client_goes_on_writing(beside: Place) -> None:
+def test_an_ingest_ends_while_a_client_goes_on_writing(place: Place) -> None:
     """The client writes until the command has ended: it is always behind a write that came later."""
-    place = beside
     place.ok("ingest", "-", stdin=lines(100, "before"))
     ended = threading.Event()
     written = 0

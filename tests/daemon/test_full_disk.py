@@ -18,6 +18,7 @@ from memory_mcp.errors import DiskFull
 from memory_mcp.forgetting.copies import Copies
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.storage.duckdb import open_storage
+from tests.daemon.inside import Beside
 from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_commands import lines
 from tests.factories import event
@@ -25,7 +26,7 @@ from tests.waiting import until
 
 pytestmark = [needs_proc, pytest.mark.skipif(sys.platform != "linux", reason="another process is limited by prlimit")]
 #: A module that is compiled while no file may grow would be left by half.
-PLACES = NO_INDEXES | {"PYTHONDONTWRITEBYTECODE": "1"}
+PLACES, KIND = NO_INDEXES | {"PYTHONDONTWRITEBYTECODE": "1"}, Beside
 
 
 @contextmanager
@@ -41,8 +42,7 @@ def full(pid: int, room: int) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
-def test_a_full_disk_is_told_to_writers_and_heals_by_itself(beside: Place) -> None:
-    place = beside
+def test_a_full_disk_is_told_to_writers_and_heals_by_itself(place: Place) -> None:
     place.ok("ingest", "-", stdin=lines(120))
     pid = look(place)["pid"]
     prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "h", "prompt": "the otter asks", "cwd": "/tmp"}
@@ -67,8 +67,7 @@ def test_a_full_disk_is_told_to_writers_and_heals_by_itself(beside: Place) -> No
     assert json.loads(place.ok("retrieval", "status", "--json")).get("notices", []) == []
 
 
-def test_jobs_on_a_full_disk_log_what_to_free_and_after_them_everything_goes_on_without_a_restart(beside: Place) -> None:
-    place = beside
+def test_jobs_on_a_full_disk_log_what_to_free_and_after_them_everything_goes_on_without_a_restart(place: Place) -> None:
     said = {"session_id": "s", "role": "user"}
     told = [
         json.dumps({**said, "timestamp": 1_767_225_600_000 + n, "text": f"harbour {os.urandom(900).hex()}"}) for n in range(400)

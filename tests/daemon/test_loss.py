@@ -17,11 +17,12 @@ from memory_mcp.errors import StorageLocked
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.lock import LookingLock
 from tests.daemon.inside import BARE, SERVED, Beside, Inside
-from tests.daemon.places import look, needs_proc, typed
+from tests.daemon.places import NO_INDEXES, look, needs_proc, typed
 from tests.daemon.test_pump import call, talk
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
+PLACES, KIND = NO_INDEXES, Beside
 
 MARK, FILE = "high-water.json", "memory.duckdb"
 
@@ -58,11 +59,6 @@ def asked(place: Place, tool: str, **arguments: Any) -> dict[str, Any]:
         return await call(client, tool, **arguments)
 
     return talk(place, work)
-
-
-@pytest.fixture
-def place(beside: Place) -> Place:
-    return beside
 
 
 @pytest.fixture(scope="module")
