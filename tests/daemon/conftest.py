@@ -1,6 +1,6 @@
 """A data directory, of a test or of a module, whose clients and commands share one background process.
 
-A module says by `PLACES` what else its places get in their environment.
+A module says by `PLACES` what else its places get in their environment, and by `KIND` of what kind they are.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,8 @@ from tests.daemon.places import DAEMON
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=DAEMON | getattr(request.module, "PLACES", {})) as made:
+    kind = getattr(request.module, "KIND", Place)
+    with kind(tmp_path, idle=60, more=DAEMON | getattr(request.module, "PLACES", {})) as made:
         yield made
 
 
@@ -29,6 +30,7 @@ def beside(tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def lasting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """One for all tests of a module that leave its background process as they found it."""
-    with Place(tmp_path_factory.mktemp("lasting"), idle=600, more=DAEMON | getattr(request.module, "PLACES", {})) as made:
+    more = DAEMON | getattr(request.module, "PLACES", {})
+    with getattr(request.module, "KIND", Place)(tmp_path_factory.mktemp("lasting"), idle=600, more=more) as made:
         made.ok("daemon", "start")
         yield made

@@ -119,7 +119,9 @@ def drill(place: Place, tmp_path: Path, rounds: int) -> None:
             assert other.ok("admin", "check")
 
 
-def test_a_restore_keeps_clients_connected_and_what_was_there(place: Place) -> None:
+def test_a_restore_keeps_clients_connected_and_what_was_there(beside: Place) -> None:
+    place = beside
+
     async def work(client: Client) -> tuple[dict[str, Any], dict[str, Any]]:
         first = await call(client, "remember", text="The lighthouse keeper prefers oil lamps.", pin=True)
         await asyncio.to_thread(place.ok, "backup")
@@ -137,10 +139,7 @@ def test_a_restore_keeps_clients_connected_and_what_was_there(place: Place) -> N
     assert told["restored"]["events"] == 1
     assert (status["store"]["events"], status.get("notices", [])) == (2, [])
     place.stop()
-    assert [row[3] for row in stored(place.directory)] == [
-        "The lighthouse keeper prefers oil lamps.",
-        "The third drawer sticks.",
-    ]
+    assert [row[3] for row in stored(place.directory)] == ["The lighthouse keeper prefers oil lamps.", "The third drawer sticks."]
     assert [row[3] for row in stored(Path(told["kept"]))][-1] == "The blue valve opens to the left."
     store = look_at(place.directory)
     act, pinned = store.audit.all()

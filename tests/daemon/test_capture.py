@@ -9,12 +9,13 @@ import pytest
 from mcp import ClientSession, stdio_client
 
 from bench.place import Place
+from tests.daemon.inside import Beside
 from tests.daemon.places import DAEMON, NO_INDEXES, needs_proc
 from tests.waiting import until
 
 pytestmark = needs_proc
 
-PLACES = NO_INDEXES
+PLACES, KIND = NO_INDEXES, Beside
 
 RULES = {
     "MEMORY_MCP_INGEST__EXCLUDE_PATHS": "**/sealed, *.pem, ~/den, {}, C:\\Users\\u\\den, /home/u/caf\u00e9",
@@ -66,7 +67,7 @@ def excluding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     kept.mkdir()
     (root / "link").symlink_to(kept)
     rules = {name: value.format(kept) for name, value in RULES.items()}
-    with Place(root, idle=600, more=DAEMON | NO_INDEXES | rules) as made:
+    with Beside(root, idle=600, more=DAEMON | NO_INDEXES | rules) as made:
         yield made
 
 

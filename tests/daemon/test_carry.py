@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -155,28 +156,30 @@ def test_no_file_claims_more_trust_or_another_time(make: Make, tmp_path: Path) -
     assert held(place)[known["event_id"]] == known
 
 
-def grips(place: Place) -> dict[str, str]:
-    """Every quotation that the tree names, with its words."""
-    found: dict[str, str] = {}
-    for day in json.loads(place.ok("timeline", "--json", "--all"))["days"]:
-        told = json.loads(place.ok("query", "node", day["node_id"], "--json", "--all"))
-        for bullet in told["node"].get("bullets", ()):
-            for grip in bullet["grip_ids"]:
-                found[grip] = json.loads(place.ok("query", "expand-grip", grip, "--json"))["grip"]["quote"]
-    return found
+@contextmanager
+def opened(place: Place) -> Iterator[App]:
+    """Its memory, opened in this process."""
+    app = App(Settings(storage=StorageSettings(str(place.directory), "UTC"), teleport=TeleportSettings(enabled=False)))
+    yield app
+    app.close()
 
 
-def test_two_memories_merged_hold_the_union_of_both(place: Place, make: Make) -> None:
-    here, there = Inside(place.root, more=BARE), make("there")
+def quotes(app: App, grip_ids: Iterable[str]) -> dict[str, str]:
+    """The words of citations, each of which can be opened."""
+    return {one: respond(app, REQUESTS["expand_grip"].request(grip_id=one), Caller()).grip.quote for one in grip_ids}
+
+
+def test_two_memories_merged_hold_the_union_of_both(beside: Place, make: Make) -> None:
+    place, here, there = beside, Inside(beside.root, more=BARE), make("there")
     a_history(there)
     say(here, "own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
     say(here, "jwt", "The JWT expires one hour early.")
     [day] = [d["node_id"] for d in json.loads(there.ok("timeline", "--json", "--all"))["days"] if "01-30" in d["node_id"]]
-    app = App(Settings(storage=StorageSettings(str(there.directory), "UTC"), teleport=TeleportSettings(enabled=False)))
-    respond(app, REQUESTS["pin"].request(day), Caller())
-    app.close()
+    with opened(there) as app:
+        respond(app, REQUESTS["pin"].request(day), Caller())
+        named = {grip for node in app.storage.toc.all_nodes() for bullet in node.bullets for grip in map(str, bullet.grip_ids)}
+        quoted = quotes(app, named)
     there.ok("project", "alias", "github.com/acme/shop", "github.com/acme/harbour")
-    quoted = grips(there)
     both = held(here) | held(there)
     assert quoted
     told = json.loads(here.ok("merge", str(there.directory), "--dry-run", "--json"))
@@ -190,8 +193,8 @@ def test_two_memories_merged_hold_the_union_of_both(place: Place, make: Make) ->
     assert merged["beside"]["pins"] == 1
     assert merged["beside"]["project names"] == 1
     assert held(here) == both
-    for grip, quote in quoted.items():
-        assert json.loads(here.ok("query", "expand-grip", grip, "--json"))["grip"]["quote"] == quote
+    with opened(here) as app:
+        assert quotes(app, quoted) == quoted
     again = json.loads(here.ok("merge", str(there.directory), "--json"))
     assert again["new"] == 0
     assert not any(again["beside"].values())

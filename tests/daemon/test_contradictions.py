@@ -9,8 +9,8 @@ import pytest
 
 from bench.corpus import events
 from bench.place import Place
-from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import call, copied, needs_proc
+from tests.daemon.inside import BARE, WORDS, Beside, Inside
+from tests.daemon.places import DAEMON, call, copied, needs_proc
 
 pytestmark = needs_proc
 
@@ -37,7 +37,7 @@ def line(text: str, day: int, project: str = SHOP, role: str = "user", hour: int
 def origin(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """Events of other things, 1,200 in the long form; pairs that contradict each other, and pairs that both hold."""
     made = Inside(tmp_path_factory.mktemp("origin"), more=BARE)
-    count = 1200 if request.config.getoption("--slow") else 300
+    count = 1200 if request.config.getoption("--slow") else 150
     made.ok("ingest", "-", stdin="".join(json.dumps(e) + "\n" for e in events(count, mean_bytes=120)))
     older = (line(OLD, 5), line(OLD_ZH, 6), line(ALPHA, 7), line(OLD, 8, OTHER))
     newer = (line(NEW, 12), line(NEW_ZH, 13), line(BETA, 14), line(LATER, 15), line(LATER_ZH, 16))
@@ -48,9 +48,10 @@ def origin(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
+def filled(tmp_path_factory: pytest.TempPathFactory, origin: Path, pytestconfig: pytest.Config) -> Iterator[Place]:
     """For tests that change nothing but a project of their own."""
-    with copied(origin, tmp_path_factory.mktemp("filled"), idle=600) as made:
+    more = DAEMON if pytestconfig.getoption("--slow") else WORDS
+    with copied(origin, tmp_path_factory.mktemp("filled"), more, idle=600, kind=Beside) as made:
         yield made
 
 
@@ -65,10 +66,7 @@ def test_what_a_newer_statement_contradicts_is_marked_and_stands_behind_it(fille
         if again:
             # Nobody said so: it follows from what is stored, and a rebuild comes to the same.
             filled.ok("admin", "rebuild-toc")
-        for query, old, new in (
-            ("which database does the orders ledger use", OLD, NEW),
-            ("包裹队列使用什么", OLD_ZH, NEW_ZH),
-        ):
+        for query, old, new in (("which database does the orders ledger use", OLD, NEW), ("包裹队列使用什么", OLD_ZH, NEW_ZH)):
             results = found(filled, query)
             order = list(results)
             assert order.index(new) < order.index(old)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from tests.daemon.inside import BARE, Inside
+from tests.daemon.inside import BARE, WORDS, Beside, Inside
 from tests.daemon.places import DAEMON, call, needs_proc, said, typed
 
 pytestmark = needs_proc
@@ -22,9 +22,10 @@ _unused = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Place]:
     """Two statements are stored in each project."""
-    with Place(tmp_path_factory.mktemp("shops"), idle=600, more=DAEMON) as made:
+    more = DAEMON if pytestconfig.getoption("--slow") else WORDS
+    with Beside(tmp_path_factory.mktemp("shops"), idle=600, more=more) as made:
         both = [said(shop, OLD, 9) + said(shop, "The zebrafish tank leaks again.", 10) for shop in SHOPS]
         Inside(made.root, more=BARE).ok("ingest", "-", stdin="".join(both))
         yield made

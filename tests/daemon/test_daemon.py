@@ -19,12 +19,12 @@ from memory_mcp import paths
 from memory_mcp.client import link
 from memory_mcp.client.door import connect
 from memory_mcp.storage.lock import file_system_of
-from tests.daemon.inside import BARE, Inside
+from tests.daemon.inside import BARE, Beside, Inside
 from tests.daemon.places import DAEMON, NO_INDEXES, look, needs_proc
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
-PLACES = NO_INDEXES
+PLACES, KIND = NO_INDEXES, Beside
 
 
 def start(place: Place) -> int:
@@ -33,13 +33,17 @@ def start(place: Place) -> int:
 
 
 def gone(pid: int) -> bool:
+    """Whether a process has ended, with all its threads: a daemon that a command in this process started is its child."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        ended = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return ended and len([*Path(f"/proc/{pid}/task").iterdir()]) == 1
     except OSError:
         return True
 
 
 def test_start_status_restart_and_stop_say_what_is_so_and_other_settings_are_noticed_until_then(place: Place) -> None:
+    # The installed program.
+    place = Place(place.root, idle=60, more=place.settings)
     assert place.status() == {"running": False, "data_dir": str(place.directory), "missing": ""}
     assert place.ok("daemon", "stop") == "It did not run.\n"
     pid = start(place)
@@ -73,10 +77,10 @@ def test_start_status_restart_and_stop_say_what_is_so_and_other_settings_are_not
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """For tests that leave its daemon as it is, which was started where files are named as the modules it needs."""
-    with Place(tmp_path_factory.mktemp("running"), idle=600, more=DAEMON | NO_INDEXES) as made:
+    with Beside(tmp_path_factory.mktemp("running"), idle=600, more=DAEMON | NO_INDEXES) as made:
         for name in ("json", "duckdb", "mcp", "anyio"):
             (made.home / f"{name}.py").write_text("raise SystemExit('the wrong module')")
-        made.ok("search", "x")
+        Place.run(made, "search", "x")
         yield made
 
 
@@ -245,7 +249,7 @@ def test_a_data_directory_on_another_machine_is_refused(tmp_path: Path, monkeypa
 
 
 def test_it_ends_when_nobody_needs_it_and_not_before_and_gives_back_room(tmp_path: Path) -> None:
-    with Place(tmp_path, idle=1, more=DAEMON | NO_INDEXES) as place:
+    with Beside(tmp_path, idle=1, more=DAEMON | NO_INDEXES) as place:
         file = place.directory / "memory.duckdb"
         Inside(tmp_path, more=BARE).ok("query", "root")
         with duckdb.connect(str(file)) as con:

@@ -12,6 +12,7 @@ from mcp import Client
 
 from bench.place import Place
 from memory_mcp.embed.models import BUNDLED, named
+from tests.daemon.inside import Beside
 from tests.daemon.places import DAEMON, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.factories import a_small_history
@@ -24,7 +25,7 @@ QUERY = "the retry queue has no idempotency key"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=DAEMON) as made:
+    with Beside(tmp_path, idle=60, more=DAEMON) as made:
         made.ok("ingest", "-", stdin="".join(_line(draft) for draft in a_small_history(1)))
         yield made
 
@@ -46,9 +47,10 @@ async def until_embedded(client: Client, place: Place, folder: str) -> dict[str,
     async def done() -> bool:
         nonlocal told
         lag = (await call(client, "get_retrieval_status"))["lag"]
+        if lag["events"] or lag.get("index_changes"):
+            return False
         told = json.loads(await asyncio.to_thread(place.ok, "embedder", "status", "--json"))
-        whole = not lag["events"] and not lag.get("index_changes") and told.get("documents")
-        return bool(whole and told["healthy"] and told.get("folder") == folder and "served_by" not in told)
+        return bool(told.get("documents") and told["healthy"] and told.get("folder") == folder and "served_by" not in told)
 
     await until_async(done, folder)
     return told

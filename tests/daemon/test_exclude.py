@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from tests.daemon.inside import BARE, Inside
+from tests.daemon.inside import BARE, Beside, Inside
 from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.waiting import until
 
 pytestmark = needs_proc
-PLACES = NO_INDEXES
+PLACES, KIND = NO_INDEXES, Beside
 
 FILE = """# Kept by hand.\r
 [ingest]\r

@@ -4,13 +4,14 @@ import subprocess
 import threading
 
 from bench.place import Place
+from tests.daemon.inside import Beside
 from tests.daemon.places import NO_INDEXES, needs_proc
 from tests.daemon.test_commands import lines
 from tests.daemon.test_lines import Raw, remember
 from tests.waiting import PATIENCE
 
 pytestmark = needs_proc
-PLACES = NO_INDEXES
+PLACES, KIND = NO_INDEXES, Beside
 
 
 def test_an_ingest_ends_while_a_client_goes_on_writing(place: Place) -> None:
@@ -29,7 +30,7 @@ def test_an_ingest_ends_while_a_client_goes_on_writing(place: Place) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        done = place.run("ingest", "-", stdin=lines(40, "more"), patience=PATIENCE)
+        done = Place.run(place, "ingest", "-", stdin=lines(40, "more"), patience=PATIENCE)
     except subprocess.TimeoutExpired as error:
         raise AssertionError(f"still waiting behind {written} later writes") from error
     finally:

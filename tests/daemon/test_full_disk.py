@@ -18,6 +18,7 @@ from memory_mcp.errors import DiskFull
 from memory_mcp.forgetting.copies import Copies
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.storage.duckdb import open_storage
+from tests.daemon.inside import Beside
 from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_commands import lines
 from tests.factories import event
@@ -25,7 +26,7 @@ from tests.waiting import until
 
 pytestmark = [needs_proc, pytest.mark.skipif(sys.platform != "linux", reason="another process is limited by prlimit")]
 #: A module that is compiled while no file may grow would be left by half.
-PLACES = NO_INDEXES | {"PYTHONDONTWRITEBYTECODE": "1"}
+PLACES, KIND = NO_INDEXES | {"PYTHONDONTWRITEBYTECODE": "1"}, Beside
 
 
 @contextmanager

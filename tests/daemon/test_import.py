@@ -151,7 +151,7 @@ def stored(place: Place) -> int:
 
 def test_importer_and_daemon_killed_the_next_daemon_files_and_indexes_what_was_stored(place: Place) -> None:
     source = place.home / "events"
-    count = history(source, 50)
+    count = history(source, 38, size=100)
     place.settings |= WORDS
     place.ok("daemon", "start")
     daemon = look(place)["pid"]
@@ -180,7 +180,7 @@ def test_importer_and_daemon_killed_the_next_daemon_files_and_indexes_what_was_s
 
 def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once(place: Place) -> None:
     source = place.home / "events"
-    count = history(source, 30)
+    count = history(source, 28, size=50)
     place.settings |= WORDS | {VARIABLE: "events.committed:2"}
     place.ok("daemon", "start")
     del place.settings[VARIABLE]

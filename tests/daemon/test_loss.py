@@ -17,11 +17,12 @@ from memory_mcp.errors import StorageLocked
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.lock import LookingLock
 from tests.daemon.inside import BARE, SERVED, Beside, Inside
-from tests.daemon.places import look, needs_proc, typed
+from tests.daemon.places import NO_INDEXES, look, needs_proc, typed
 from tests.daemon.test_pump import call, talk
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
+PLACES, KIND = NO_INDEXES, Beside
 
 MARK, FILE = "high-water.json", "memory.duckdb"
 
@@ -58,11 +59,6 @@ def asked(place: Place, tool: str, **arguments: Any) -> dict[str, Any]:
         return await call(client, tool, **arguments)
 
     return talk(place, work)
-
-
-@pytest.fixture
-def place(beside: Place) -> Place:
-    return beside
 
 
 @pytest.fixture(scope="module")
@@ -156,10 +152,8 @@ def test_a_loss_is_told_through_every_door_until_a_person_acknowledges_it(place:
     status, out = typed(place, "y\n", "admin", "acknowledge-loss")
     assert (status, "Acknowledged" in out) == (0, True), out
     place.stop()
-    retrieval = asked(place, "get_retrieval_status")
-    assert ("healthy" in retrieval, retrieval.get("notices")) == (False, None)
-    assert "acknowledged events: all there" in place.run("doctor").stdout
-    place.stop()
+    assert ("healthy" in status_of(alone), status_of(alone).get("notices")) == (False, None)
+    assert "acknowledged events: all there" in alone.run("doctor").stdout
     store = open_storage(place.directory)
     [act] = store.audit.all()
     store.close()

@@ -159,10 +159,7 @@ def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_foll
         at = f"{DAYS[0]}T{10 + number}:15:00Z"
         return json.dumps({"session_id": f"b{number}", "timestamp": at, "role": "user", "text": text, "project": "billing"})
 
-    ledger = (
-        "We decided that the ledger is kept in the vault.",
-        "We decided to print invoices on Mondays, never on Fridays.",
-    )
+    ledger = ("We decided that the ledger is kept in the vault.", "We decided to print invoices on Mondays, never on Fridays.")
     shared.ok("ingest", "-", stdin="\n".join(billing(n, text) for n, text in enumerate(ledger)))
 
     def bullets() -> list[dict[str, Any]]:

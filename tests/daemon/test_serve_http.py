@@ -18,10 +18,11 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from bench.place import Place
-from tests.daemon.places import look, needs_proc
+from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
+PLACES = NO_INDEXES
 
 
 def serve(place: Place, *words: str) -> "subprocess.Popen[str]":

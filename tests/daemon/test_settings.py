@@ -6,24 +6,19 @@ import json
 import socket
 from pathlib import Path
 
-import pytest
 from mcp import Client
 
 from bench.place import Place, wait_for
 from memory_mcp.daemon.http import MAX_BODY
 from tests.daemon.inside import BARE, SERVED, Beside, run_inside
-from tests.daemon.places import look, needs_proc
+from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.waiting import until, until_async
 
 pytestmark = needs_proc
+PLACES, KIND = NO_INDEXES, Beside
 
 TOKEN = "t" * 40
-
-
-@pytest.fixture
-def place(beside: Place) -> Place:
-    return beside
 
 
 def answered(port: int, host: str, size: int = 0) -> int:
@@ -46,7 +41,8 @@ def test_the_http_door_has_the_port_hosts_and_token_set_bounds_bodies_and_keeps_
         port = free.getsockname()[1]
     own = {"HTTP": "true", "HTTP_HOST": "localhost", "HTTP_PORT": str(port), "HTTP_TOKEN": TOKEN}
     own |= {"HTTP_ALLOWED_HOSTS": "memory.example"}
-    with Beside(tmp_path, idle=1, more={**SERVED, **{f"MEMORY_MCP_SERVER__{k}": v for k, v in own.items()}}) as place:
+    more = {**SERVED, **{f"MEMORY_MCP_SERVER__{k}": v for k, v in own.items()}}
+    with Beside(tmp_path, idle=1, more=more | {"MEMORY_MCP_SCHEDULER__HOUSEKEEPING_AT": "04:44"}) as place:
         place.ok("daemon", "start")
         pid = look(place)["pid"]
         until(lambda: bool(look(place)["http"]))
@@ -60,10 +56,7 @@ def test_the_http_door_has_the_port_hosts_and_token_set_bounds_bodies_and_keeps_
         assert look(place)["pid"] == pid
         assert answered(port, "localhost") == 200
         assert not (place.directory / "token").exists()
-
-
-def test_the_time_of_the_daily_upkeep_is_the_one_set(tmp_path: Path) -> None:
-    with Beside(tmp_path, idle=60, more={**SERVED, "MEMORY_MCP_SCHEDULER__HOUSEKEEPING_AT": "04:44"}) as place:
+        # Its daily upkeep has the time that was set.
         assert "daily at 04:44" in place.ok("scheduler", "status")
 
 
@@ -163,22 +156,17 @@ def test_the_data_directory_may_be_named_in_the_words_of_its_option(place: Place
         place.ok("daemon", "stop")
 
 
-def test_a_settings_file_that_cannot_be_used_is_an_error_of_commands_and_ends_nothing(place: Place) -> None:
+def test_a_variable_or_a_settings_file_that_cannot_be_used_is_an_error_of_commands_and_ends_nothing(place: Place) -> None:
     place.ok("daemon", "start")
     first = look(place)["pid"]
+    other = Place(place.root, idle=60, more={**SERVED, "MEMORY_MCP_TOC__GAP_MINUTE": "5"})
+    for words in (("search", "anything"), ("serve",)):
+        done = other.run(*words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "unknown variable: MEMORY_MCP_TOC__GAP_MINUTE. Did you mean MEMORY_MCP_TOC__GAP_MINUTES?" in done.stderr
     (place.home / "config.toml").write_text("[toc]\ngap_minute = 5\n")
     done = place.run("search", "anything")
     assert (done.returncode, done.stdout) == (2, "")
     assert "unknown setting: toc.gap_minute. Did you mean toc.gap_minutes?" in done.stderr
     assert "those of the start hold on, because the file cannot be used now" in place.ok("daemon", "status")
     assert look(place)["pid"] == first
-
-
-def test_a_callers_variable_that_nobody_knows_is_an_error_also_while_a_daemon_runs(tmp_path: Path) -> None:
-    with Beside(tmp_path, idle=60, more=SERVED) as place:
-        place.ok("daemon", "start")
-        other = Place(tmp_path, idle=60, more={**SERVED, "MEMORY_MCP_TOC__GAP_MINUTE": "5"})
-        for words in (("search", "anything"), ("serve",)):
-            done = other.run(*words)
-            assert (done.returncode, done.stdout) == (2, "")
-            assert "unknown variable: MEMORY_MCP_TOC__GAP_MINUTE. Did you mean MEMORY_MCP_TOC__GAP_MINUTES?" in done.stderr

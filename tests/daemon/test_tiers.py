@@ -31,11 +31,11 @@ QUERY = "the retry queue has no idempotency key"
 
 
 @pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two weeks of work with a keyword index of all of it."""
+def origin(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A week of work, in the long form two, with a keyword index of all of it."""
     directory = tmp_path_factory.mktemp("origin") / "data"
     app = opened(directory, FakeClock())
-    app.write(a_small_history(2), "test")
+    app.write(a_small_history(2 if request.config.getoption("--slow") else 1), "test")
     app.derivation.run()
     app.accelerators.settle()
     app.close()
