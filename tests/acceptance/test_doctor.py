@@ -203,10 +203,7 @@ def test_a_misspelt_variable_is_a_failure_with_the_nearest_name(inside: Command,
     done = looked(inside, home, MEMORY_MCP_DATADIR="x")
     found = told(done, "settings")
     assert (done.returncode, found["state"]) == (1, "fail")
-    assert (found["text"], found["next_step"]) == (
-        "unknown variable: MEMORY_MCP_DATADIR",
-        "Did you mean MEMORY_MCP_DATA_DIR?",
-    )
+    assert (found["text"], found["next_step"]) == ("unknown variable: MEMORY_MCP_DATADIR", "Did you mean MEMORY_MCP_DATA_DIR?")
 
 
 def test_a_zone_in_tz_that_there_is_not_is_told(inside: Command, home: Path) -> None:

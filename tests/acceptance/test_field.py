@@ -1,10 +1,11 @@
-"""What users of memory servers have suffered, id by id of the public atlas of agent memory: through installed command and client.
+"""What users of memory servers have suffered, id by id of the public atlas of agent memory: through commands, daemon and client.
 
 Each holds beside its positive control, without which an empty store would pass.
 """
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from memory_mcp.model.orders import FLAG
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.model.tokens import estimate_tokens
 from tests.acceptance.field import bound, history, line, rebuilt, words
-from tests.daemon.places import DAEMON, call, needs_proc
+from tests.daemon.inside import ALONE, SERVED, WORDS, Beside, Inside
+from tests.daemon.places import DAEMON, call, copied, needs_proc
 from tests.factories import BILLING, SHOP
 
 pytestmark = needs_proc
@@ -29,17 +31,21 @@ SEARCHES = ("intelligent_search", "teleport_search", "vector_teleport", "hybrid_
 QUESTION = {"query": "when does the quokka release ship"}
 
 
-def told() -> str:
-    """Weeks of work, what one project alone says, and what gives orders."""
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Weeks of work, what one project alone says, what gives orders, and a random word; all indexes."""
     planted = line(SHOP, "shop-plan", SECRET_PLAN, "2026-02-10T09:00:00Z")
-    return history() + planted + line(BILLING, "billing-note", HOSTILE, "2026-02-11T09:00:00Z")
+    planted += line(BILLING, "billing-note", HOSTILE, "2026-02-11T09:00:00Z")
+    planted += line(SHOP, "s", "The build token is called zq7f3kx9w1.", "2026-02-12T08:00:00Z")
+    made = Inside(tmp_path_factory.mktemp("origin"), more=ALONE)
+    made.ok("ingest", "-", stdin=history() + planted)
+    made.ok("admin", "rebuild-index")
+    return made.directory
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with Place(tmp_path_factory.mktemp("field"), idle=60, more=DAEMON) as made:
-        made.ok("ingest", "-", stdin=told())
-        rebuilt(made)
+def place(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
+    with copied(origin, tmp_path_factory.mktemp("field"), DAEMON, kind=Beside) as made:
         yield made
 
 
@@ -121,16 +127,13 @@ def test_evidence_claim_resolves_to_source(place: Place) -> None:
     assert [o["verified"] for o in opened] == [True] * len(grips)
 
 
-def test_evidence_rebuild_from_retained(tmp_path: Path) -> None:
+def test_evidence_rebuild_from_retained(tmp_path: Path, origin: Path) -> None:
     """Everything derived is dropped and made anew: what is told by a random word comes back."""
-    with Place(tmp_path, idle=60, more=DAEMON) as own:
-        own.ok("ingest", "-", stdin=told() + line(SHOP, "s", "The build token is called zq7f3kx9w1.", "2026-02-12T08:00:00Z"))
-        own.ok("daemon", "stop")
-        for folder in ("indexes", "briefings"):
-            for file in sorted((own.directory / folder).rglob("*"), reverse=True):
-                file.unlink() if file.is_file() else file.rmdir()
+    with copied(origin, tmp_path, ALONE, kind=Inside) as own:
+        shutil.rmtree(own.directory / "indexes")
+        shutil.rmtree(own.directory / "briefings", ignore_errors=True)
         own.ok("admin", "rebuild-toc")
-        rebuilt(own)
+        own.ok("admin", "rebuild-index")
         assert "zq7f3kx9w1" in own.ok("ask", "what is the build token called", "--project", SHOP)
         assert "zq7f3kx9w1" in own.ok("teleport", "search", "zq7f3kx9w1", "--project", SHOP)
 
@@ -143,7 +146,7 @@ def test_gateway_no_bypass_path(tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
     text = f"The otter token is {secret} and the otter is wet."
     event = {"session_id": "door", "timestamp": "2026-02-12T08:00:00Z", "role": "user", "text": text}
-    with Place(tmp_path, idle=60, more=DAEMON) as own:
+    with Beside(tmp_path, idle=60, more=WORDS) as own:
         own.ok("ingest", "-", stdin=json.dumps({**event, "id": "1"}) + "\n")
         file = tmp_path / "more.jsonl"
         file.write_text(json.dumps({**event, "id": "2"}) + "\n", encoding="utf-8")
@@ -163,7 +166,7 @@ def test_gateway_no_bypass_path(tmp_path: Path) -> None:
 
 def test_gateway_model_cannot_claim_human_authority(tmp_path: Path) -> None:
     """What a model says of itself stays the model's; `tests/daemon/test_correct.py` has the person at a terminal."""
-    with Place(tmp_path, idle=60, more=DAEMON) as own:
+    with Beside(tmp_path, idle=60, more=SERVED) as own:
         typed = "A person typed this about wombats."
         own.ok("ingest", "-", stdin=line(SHOP, "s", typed, "2026-02-12T08:00:00Z"))
         event = {"session_id": "t", "timestamp": "2026-02-12T09:00:00Z", "role": "user", "text": HUMAN_CLAIM, "trust": "user"}
@@ -180,13 +183,12 @@ def test_gateway_model_cannot_claim_human_authority(tmp_path: Path) -> None:
 # correction
 
 
-def test_correction_survives_reindex_and_a_retraction_takes_effect(tmp_path: Path) -> None:
-    with Place(tmp_path, idle=60, more=DAEMON) as own:
-        own.ok("ingest", "-", stdin=told())
+def test_correction_survives_reindex_and_a_retraction_takes_effect(tmp_path: Path, origin: Path) -> None:
+    with copied(origin, tmp_path, DAEMON, kind=Beside) as own:
         first = json.loads(own.ok("ask", QUESTION["query"], "--project", SHOP, "--detail", "full", "--json"))["results"][0]
         assert first["quote"] == SECRET_PLAN
         corrected = "It leaves on the second of April."
-        own.ok("correct", first["grip_ids"][0], corrected)
+        Place(own.root, more=own.settings).ok("correct", first["grip_ids"][0], corrected)
         for again in ((), ("admin", "rebuild-toc"), ("admin", "rebuild-index"), ("daemon", "stop")):
             if again == ("admin", "rebuild-index"):
                 rebuilt(own)

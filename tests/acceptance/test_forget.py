@@ -1,6 +1,7 @@
 """Forgetting as it is shipped: the installed command before a real daemon, and a search of every byte of the data directory.
 
-What differs only in what is forgotten, or where it was killed, is asked of commands in this process.
+What is around it, differs only in what is forgotten, or where it was killed, is asked of commands in this process; of indexes
+there is the one of words, which holds text: `test_field_forgotten.py` and `test_forget_kinds.py` have all of them.
 """
 
 import json
@@ -18,8 +19,8 @@ from memory_mcp.failpoints import FAILPOINTS
 from memory_mcp.ingest.respelling import key_of
 from memory_mcp.ingest.tombstones import MARK
 from tests.acceptance import leftovers
-from tests.daemon.inside import ALONE, Inside
-from tests.daemon.places import DAEMON, killed, node_of
+from tests.daemon.inside import ALONE, WORDS, Beside, Inside
+from tests.daemon.places import killed, node_of
 from tests.waiting import until
 
 VALUE = "Bluefin Harbour-77"
@@ -57,7 +58,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def ingested(tmp_path_factory: pytest.TempPathFactory, history: Path) -> Path:
     """A data directory with it, an index and a backup, which nobody has open."""
-    made = Inside(tmp_path_factory.mktemp("ingested"), more=ALONE)
+    made = Inside(tmp_path_factory.mktemp("ingested"), more=WORDS | ALONE)
     made.ok("ingest", str(history))
     made.ok("admin", "rebuild-index", "--type", "bm25")
     made.ok("backup")
@@ -66,14 +67,14 @@ def ingested(tmp_path_factory: pytest.TempPathFactory, history: Path) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=DAEMON) as made:
+    with Beside(tmp_path, idle=60, more=WORDS) as made:
         yield made
 
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Place:
     """The same data directory, opened by commands themselves."""
-    return Inside(tmp_path, more=ALONE)
+    return Inside(tmp_path, more=WORDS | ALONE)
 
 
 @pytest.fixture
@@ -148,7 +149,8 @@ def test_a_value_in_five_spellings_leaves_every_place(place: Place, history: Pat
     # A briefing may be rendered meanwhile, or rendered again.
     stays = {name: count for name, count in before.items() if not (name.startswith("briefings/") and name.endswith(".txt"))}
     assert holding(place).items() >= stays.items()
-    done = json.loads(place.ok("forget", "--value", "--json", "--yes", stdin=SPELLINGS[1]))
+    installed = Place(place.root, more=place.settings)
+    done = json.loads(installed.ok("forget", "--value", "--json", "--yes", stdin=SPELLINGS[1]))
     assert done["forgotten"]
     assert_gone(place, "right after")
     # What is said again in any spelling comes in without it: `test_field_forgotten.py` has every other way back.
@@ -233,7 +235,7 @@ WRITERS, WRITES = 2, 12
 def test_others_read_and_write_while_something_is_forgotten(place: Place, history: Path, tmp_path: Path) -> None:
     many = [
         told(100 + n, f"Line {n} of the log of the harbour, with the tide and the wind.", f"m{n // 40}", f"m{n}")
-        for n in range(2000)
+        for n in range(700)
     ]
     more = tmp_path / "more.jsonl"
     more.write_text("\n".join(many), encoding="utf-8")

@@ -14,8 +14,9 @@ import duckdb
 import pytest
 
 from bench.place import Place
-from tests.acceptance.field import bound, history, line, rebuilt
+from tests.acceptance.field import bound, history, line
 from tests.acceptance.leftovers import cells, holding
+from tests.daemon.inside import ALONE, BARE, Beside, Inside
 from tests.daemon.places import DAEMON, needs_proc, node_of
 from tests.factories import SHOP
 from tests.waiting import until
@@ -65,10 +66,15 @@ class Planted:
     files: dict[str, dict[str, int]] = field(default_factory=dict)
     columns: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def look(self, word: str) -> tuple[dict[str, int], dict[str, int]]:
-        """Files and columns that hold a word; the daemon ends."""
+    def alone(self) -> Place:
+        """The same memory for commands that open it themselves; the daemon ends."""
         self.place.stop()
         until(lambda: not self.place.owners())
+        return Inside(self.place.root, more=self.place.settings | ALONE)
+
+    def look(self, word: str) -> tuple[dict[str, int], dict[str, int]]:
+        """Files and columns that hold a word; the daemon ends."""
+        self.alone()
         return holding([self.place.directory, self.shared], word), cells(self.place.directory / "memory.duckdb", word)
 
 
@@ -123,8 +129,6 @@ def topic_about(place: Place, question: str) -> str:
 
 def plant_source(place: Place) -> None:
     """What comes of the project: corrected, taken back, refined, labelled, under two names."""
-    place.ok("project", "alias", f"github.com/old/{SOURCE}", BOILER)
-    place.ok("admin", "rebuild-index", "--type", "topics")
     topic = topic_about(place, "valve of the boiler gasket")
     bound(place, BOILER, ("label_topic", {"topic_id": topic, "label": f"Valves {SOURCE}"}))
     grip = grip_of(place, "gulls", "gulls")
@@ -145,12 +149,9 @@ def plant_word(place: Place, shared: Path) -> None:
     bound(place, SHOP, ("label_topic", label), ("remember", note))
     place.ok("project", "split", PLAIN, "--session", "s-agent", "--name", f"of-{WORD}")
     place.ok("pause", "--project", f"/home/u/{WORD}", "--for", "2h")
-    with Place(shared.parent / f"of-{WORD}", idle=60, more=DAEMON) as other:
-        other.ok("ingest", "-", stdin=line(PLAIN, "o", "The heath is mown in August.", "2026-02-14T10:00:00Z"))
-        other.stop()
-        until(lambda: not other.owners())
-        merged = other.directory.rename(other.root / f"memory-{WORD}")
-        place.ok("merge", str(merged))
+    other = Inside(shared.parent / f"of-{WORD}", more=BARE)
+    other.ok("ingest", "-", stdin=line(PLAIN, "o", "The heath is mown in August.", "2026-02-14T10:00:00Z"))
+    place.ok("merge", str(other.directory.rename(other.root / f"memory-{WORD}")))
     place.ok("backup")
     place.ok("sync", str(shared))
     place.stop()
@@ -172,9 +173,12 @@ def plant_word(place: Place, shared: Path) -> None:
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
     root = tmp_path_factory.mktemp("kinds")
-    with Place(root / "here", idle=60, more={**DAEMON, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"}) as place:
-        place.ok("ingest", "-", stdin=history(3) + source() + rest())
-        rebuilt(place)
+    with Beside(root / "here", idle=60, more={**DAEMON, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"}) as place:
+        # Filled without the daemon, which would begin indexes before all is there.
+        alone = Inside(place.root, more=place.settings | ALONE)
+        alone.ok("ingest", "-", stdin=history(3) + source() + rest())
+        alone.ok("project", "alias", f"github.com/old/{SOURCE}", BOILER)
+        alone.ok("admin", "rebuild-index")
         plant_source(place)
         plant_word(place, root / "shared")
         place.ok("scheduler", "run", "render_briefings")
@@ -203,10 +207,11 @@ def test_evidence_source_delete_reaches_derived(planted: Planted) -> None:
     assert done["counts"]["events"] == 27
     assert planted.look(SOURCE) == ({}, {})
     # The siblings survive whole: words, statements, quotations, topics, what was corrected.
-    assert {e["event_id"] for e in told(place)} == siblings
-    assert "Named" in place.ok("query", "browse", "2026-02-13", "--all", "--json")
-    assert "checkout" in place.ok("ask", "why does checkout time out under load", "--all")
-    assert "every invariant holds" in place.ok("admin", "check")
+    alone = planted.alone()
+    assert {e["event_id"] for e in told(alone)} == siblings
+    assert "Named" in alone.ok("query", "browse", "2026-02-13", "--all", "--json")
+    assert "checkout" in alone.ok("ask", "why does checkout time out under load", "--all")
+    assert "every invariant holds" in alone.ok("admin", "check")
 
 
 def test_a_word_leaves_everything_that_can_hold_text(planted: Planted) -> None:
@@ -215,13 +220,14 @@ def test_a_word_leaves_everything_that_can_hold_text(planted: Planted) -> None:
     before = len(told(place))
     place.ok("forget", "--value", "--yes", stdin=WORD)
     assert planted.look(WORD) == ({}, {})
-    assert len(told(place)) == before
+    alone = planted.alone()
+    assert len(told(alone)) == before
     pauses = json.loads((place.directory / "pauses.json").read_text())["pauses"]
     assert [pause["projects"][0] for pause in pauses] == ["/home/u/[forgotten]"]
     # The project stays paused, under what is left of its name; another one is recorded.
     at = pauses[0]["begin"] + 1000
     paused = line(f"/home/u/{WORD}", "paused", "Said while it was paused.", at)
-    place.ok("ingest", "-", stdin=paused + line(PLAIN, "s-plain", "The heron is back.", at))
-    assert [e["text"] for e in told(place)[before:]] == ["The heron is back."]
-    assert ORCHARD in place.ok("ask", "when is the orchard watered", "--all", "--limit", "20")
-    assert "every invariant holds" in place.ok("admin", "check")
+    alone.ok("ingest", "-", stdin=paused + line(PLAIN, "s-plain", "The heron is back.", at))
+    assert [e["text"] for e in told(alone)[before:]] == ["The heron is back."]
+    assert ORCHARD in alone.ok("ask", "when is the orchard watered", "--all", "--limit", "20")
+    assert "every invariant holds" in alone.ok("admin", "check")

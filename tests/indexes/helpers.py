@@ -186,11 +186,7 @@ def answers(
 
 
 def same(
-    one: LiveIndex[Any],
-    other: LiveIndex[Any],
-    queries: Iterable[str],
-    filters: Sequence[Filters] = FILTERS,
-    ask: Ask = found,
+    one: LiveIndex[Any], other: LiveIndex[Any], queries: Iterable[str], filters: Sequence[Filters] = FILTERS, ask: Ask = found
 ) -> None:
     """Both hold the same documents, and answer every query alike."""
     assert one.snapshot.counts == other.snapshot.counts

@@ -261,9 +261,7 @@ def test_an_index_that_followed_equals_one_built_from_scratch(steps: list[tuple[
 @pytest.mark.timeout(3600)
 @settings(max_examples=300)
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2**32)), min_size=5, max_size=40))
-def test_an_index_that_followed_through_many_long_sequences_equals_one_built_from_scratch(
-    steps: list[tuple[str, int]],
-) -> None:
+def test_an_index_that_followed_through_many_long_sequences_equals_one_built_from_scratch(steps: list[tuple[str, int]]) -> None:
     live(steps, each=len(steps) < 15)
 
 

@@ -54,12 +54,7 @@ OPEN_LABELLED = (
     "the {w} is {v} and it works on staging",
     'client = Client({s}="{v}")',
 )
-HELD_LABELLED = (
-    "{s}: {v}\nregion: eu",
-    "run it with --{k} {v} --verbose",
-    "X-{H}: {v}\nAccept: */*",
-    "here is my {w}: {v}",
-)
+HELD_LABELLED = ("{s}: {v}\nregion: eu", "run it with --{k} {v} --verbose", "X-{H}: {v}\nAccept: */*", "here is my {w}: {v}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,9 +190,7 @@ _KINDS = st.sampled_from(
     " compact_boundary enqueue remove queued_command".split()
 )
 _RECORDS = st.recursive(
-    _JSON | _KINDS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner | _KINDS, max_size=6),
-    max_leaves=20,
+    _JSON | _KINDS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner | _KINDS, max_size=6), max_leaves=20
 )
 
 

@@ -104,10 +104,7 @@ def test_a_file_s_own_time_is_the_last_resort_and_said(tmp_path: Path, pipeline:
     os.utime(file, (1_700_000_000, 1_700_000_000))
     pipeline.run(importer(), tmp_path)
     events = storage.events.window(Scope())
-    assert [(e.text, e.timestamp) for e in events] == [
-        ("# One\nfirst", 1_700_000_000_000),
-        ("# Two\nsecond", 1_700_000_000_001),
-    ]
+    assert [(e.text, e.timestamp) for e in events] == [("# One\nfirst", 1_700_000_000_000), ("# Two\nsecond", 1_700_000_000_001)]
     assert all((e.metadata["time"], e.metadata[FILE_TIME]) == ("inferred", "1700000000000") for e in events)
     dated = note(tmp_path / "b.md", "---\ncreated: 2026-03-02 09:00\n---\nwords\n")
     assert FILE_TIME not in drafts(dated)[0].metadata

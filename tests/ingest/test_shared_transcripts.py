@@ -148,10 +148,7 @@ KINDS: dict[str, tuple[tuple[str, ...], Counter]] = {
         ),
         codex,
     ),
-    "gemini": (
-        ("agentsview/**/gemini/*.json", "deja-vu/**/gemini/*.jsonl", "yoavf_ai-sessions/examples/gemini-*.json"),
-        gemini,
-    ),
+    "gemini": (("agentsview/**/gemini/*.json", "deja-vu/**/gemini/*.jsonl", "yoavf_ai-sessions/examples/gemini-*.json"), gemini),
     "qwen": (("deja-vu/**/qwen/**/*.jsonl", "splitrail/**/qwen_code.jsonl"), qwen),
     "copilot-chat": (("splitrail/**/copilot.json",), copilot_chat),
     "copilot": (("deja-vu/**/copilot/*/events.jsonl",), copilot),

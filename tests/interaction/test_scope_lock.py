@@ -110,11 +110,7 @@ SCOPED: Mapping[str, dict[str, Any]] = {
     "label_topic": {"topic_id": "topic:aaaaaaaaaaaa"},
 }
 #: Requests that name every project, and may name only the caller's.
-LISTS: Mapping[str, dict[str, Any]] = {
-    "get_retrieval_status": {"detail": "full"},
-    "list_projects": {},
-    "list_agents": {},
-}
+LISTS: Mapping[str, dict[str, Any]] = {"get_retrieval_status": {"detail": "full"}, "list_projects": {}, "list_agents": {}}
 #: Requests that concern every project.
 REFUSES: Mapping[str, dict[str, Any]] = {
     "alias_project": {"project": BILLING, "same_as": SHOP},

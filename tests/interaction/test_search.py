@@ -113,9 +113,7 @@ def test_full_detail_adds_the_path_with_reasons_and_the_parts_of_scores(shop: Do
     assert "path" not in shop.ok("intelligent_search", query=GRACE)["explanation"]
 
 
-def test_the_answer_is_marked_as_recalled_in_both_forms_and_its_text_has_each_quotation_and_its_grip(
-    shop: Door,
-) -> None:
+def test_the_answer_is_marked_as_recalled_in_both_forms_and_its_text_has_each_quotation_and_its_grip(shop: Door) -> None:
     found = shop.call("intelligent_search", query="single-use refresh tokens decision")
     assert found.structured_content is not None
     [block] = found.content
@@ -197,11 +195,7 @@ def test_a_search_past_its_deadline_says_so_and_returns_what_it_has(era: str) ->
 def test_time_words_become_a_window_and_as_of_moves_now(shop: Door) -> None:
     """The clock stands at Monday 2 March 2026."""
     found = shop.ok("intelligent_search", query="payment freeze last week")
-    assert found["explanation"]["window"] == {
-        "since": "2026-02-23T00:00",
-        "until": "2026-03-02T00:00",
-        "words": "last week",
-    }
+    assert found["explanation"]["window"] == {"since": "2026-02-23T00:00", "until": "2026-03-02T00:00", "words": "last week"}
     first = found["results"][0]
     assert (first["session"], first.get("outside", False)) == ("release", False)
     assert all(("2026-02-23" <= r["when"][:10] < "2026-03-02") != r.get("outside", False) for r in found["results"])

@@ -182,10 +182,9 @@ def test_records_of_decisions_are_numbered_and_have_the_same_parts() -> None:
         text = path.read_text(encoding="utf-8")
         assert re.match(rf"# {number}\. \S.*\n\n20\d\d-\d\d-\d\d[.;]", text), path.name
         heads = " ".join(re.findall(r"^## (.*)$", text, re.M))
-        assert heads in (
-            "Options Numbers Decision What would change it",
-            "Options and numbers Decision What would change it",
-        ), path.name
+        assert heads in ("Options Numbers Decision What would change it", "Options and numbers Decision What would change it"), (
+            path.name
+        )
 
 
 def test_security_says_what_the_settings_are() -> None:

@@ -169,12 +169,7 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("refine_show", {"node_id": SEGMENT, "token_budget": 1000, "scope": "all"}),
     (
         "refine_summary",
-        {
-            "node_id": SEGMENT,
-            "title": "The retry queue",
-            "bullets": [{"text": "Told anew.", "grip_ids": [GRIP]}],
-            "scope": "all",
-        },
+        {"node_id": SEGMENT, "title": "The retry queue", "bullets": [{"text": "Told anew.", "grip_ids": [GRIP]}], "scope": "all"},
     ),
     (
         "refine_summary",

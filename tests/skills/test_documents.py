@@ -319,15 +319,7 @@ def test_the_navigator_walks_every_level_and_explains_itself() -> None:
     steps = ("drill down", "move laterally", "expand its grip")
     assert [s for s in steps if s not in section(navigator, "Loop", 2)] == []
     told = re.findall(r"^([A-Z][a-z ]+):", section(navigator, "Report", 2), re.M)
-    assert told == [
-        "Answer",
-        "Search path",
-        "Tier and mode",
-        "Candidates considered",
-        "Why the winner won",
-        "Grips",
-        "Bounds",
-    ]
+    assert told == ["Answer", "Search path", "Tier and mode", "Candidates considered", "Why the winner won", "Grips", "Bounds"]
     assert section(navigator, "Stop", 2)
 
 

@@ -823,10 +823,7 @@ def test_followers_are_told_which_events_are_gone_and_from_where_on_numbers_are_
     last = store.outbox.after(0, 100)[-1].seq
     store.erase(Without({one.event_id}))
     told = [c for c in store.outbox.after(last, 100) if c.kind in (ChangeKind.EVENT_DROPPED, ChangeKind.EVENTS_MOVED)]
-    assert [(c.kind, c.subject) for c in told] == [
-        (ChangeKind.EVENT_DROPPED, one.event_id),
-        (ChangeKind.EVENTS_MOVED, "2"),
-    ]
+    assert [(c.kind, c.subject) for c in told] == [(ChangeKind.EVENT_DROPPED, one.event_id), (ChangeKind.EVENTS_MOVED, "2")]
     assert [s.event.text for s in store.events.after(0, 10)] == ["in before", "in behind"]
 
 

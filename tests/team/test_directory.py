@@ -251,10 +251,7 @@ def test_a_connection_of_a_member_gives_itself_nothing_and_a_tenants_writes_noth
     with pytest.raises(StorageError, match="row-level security"), database.connection(Bound(acme)) as raw:
         raw.execute("INSERT INTO space_grant VALUES (%s, 2, 1, 'admin')", [other])
     acts.add_space(acme, "secret")
-    with (
-        pytest.raises(StorageError, match="row-level security"),
-        database.connection(Bound(acme, 1)) as raw,
-    ):
+    with pytest.raises(StorageError, match="row-level security"), database.connection(Bound(acme, 1)) as raw:
         raw.execute("INSERT INTO space_grant VALUES (%s, 2, 1, 'admin')", [acme])
     with database.connection(Bound(acme, 1)) as raw:
         assert raw.execute("UPDATE space_grant SET role = 'admin'").rowcount == 0

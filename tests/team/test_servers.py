@@ -149,10 +149,7 @@ def test_who_names_no_space_gets_the_projects_own_then_the_private_then_the_team
     named = "github.com/acme/project_shop"
     assert [current(who, named) for who in keys] == ["project_shop", "private_b", *["project_shop"] * 2, "", "alpha"]
     # A project space is that of a caller whose project is called so, at the end of its path or as a whole.
-    assert (current("several", "project_shop"), current("several", "github.com/acme/my_project_shop")) == (
-        "project_shop",
-        "Zoo",
-    )
+    assert (current("several", "project_shop"), current("several", "github.com/acme/my_project_shop")) == ("project_shop", "Zoo")
     for who in ("projects", "nothing"):
         assert server.caller(keys[who]).error("get_events").startswith("NOT_FOUND: there is no such space")
 

@@ -24,13 +24,7 @@ DAYS = (
 @pytest.fixture(scope="module")
 def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
     said = [
-        draft(
-            f"Message {n} of {day}.",
-            at=f"{day} 10:{n:02}",
-            session=f"{project}-{agent}-{day}",
-            project=project,
-            agent=agent,
-        )
+        draft(f"Message {n} of {day}.", at=f"{day} 10:{n:02}", session=f"{project}-{agent}-{day}", project=project, agent=agent)
         for project, agent, day, count in DAYS
         for n in range(count)
     ]

@@ -24,11 +24,7 @@ RETRY = [
 BREAD = [
     Doc("Sourdough starter too sour", ("Feed the sourdough starter twice a day",), ("sourdough starter", "rye")),
     Doc("Rye loaf with caraway", ("The sourdough starter doubles in five hours",), ("rye", "caraway")),
-    Doc(
-        "Oven steam for a better crust",
-        ("Water below the loaf", "Less sourdough starter in it"),
-        ("oven", "crust", "loaf"),
-    ),
+    Doc("Oven steam for a better crust", ("Water below the loaf", "Less sourdough starter in it"), ("oven", "crust", "loaf")),
 ]
 
 
@@ -69,14 +65,8 @@ def test_no_stop_words_hashes_paths_or_bare_numbers_alone() -> None:
             "Commit 3f2a9c1d8e7b to /home/ann/src/mailbox/parser.py",
             ("The header folding of 3f2a9c1d8e7b is in parser.py", "and the"),
         ),
-        Doc(
-            "Header folding breaks long subjects",
-            ("src/mailbox/parser.py:120 folds at 78", "It was 12345678 before"),
-        ),
-        Doc(
-            "More header folding",
-            ("see 550e8400-e29b-41d4-a716-446655440000", "of the in"),
-        ),
+        Doc("Header folding breaks long subjects", ("src/mailbox/parser.py:120 folds at 78", "It was 12345678 before")),
+        Doc("More header folding", ("see 550e8400-e29b-41d4-a716-446655440000", "of the in")),
     ]
     name = named(docs, GARDEN)[0]
     assert name.label.lower().startswith("header folding")
