@@ -260,7 +260,9 @@ def test_others_read_and_write_while_something_is_forgotten(place: Place, histor
         async with anyio.create_task_group() as group:
             for number in range(WRITERS):
                 group.start_soon(client, number, ended, seen)
-            done = await anyio.to_thread.run_sync(lambda: place.run("forget", "--value", "--yes", stdin=VALUE))
+            # A process: commands in this one change its folder and output, in which the clients run.
+            installed = Place(place.root, more=place.settings)
+            done = await anyio.to_thread.run_sync(lambda: installed.run("forget", "--value", "--yes", stdin=VALUE))
             assert done.returncode == 0, done.stderr
             ended.set()
         return seen
