@@ -188,10 +188,8 @@ class DuckStorage:
         Raises SchemaTooNew, SchemaTooOld for an older one that is only read, InvalidQuery for a zone that does not
         exist. A file begun anew after damage keeps the store id of the mark beside it.
         """
-        have = 0
-        if self._path:
-            with self._con.reading() as cursor:
-                have = migrations.version_of(cursor)
+        with self._con.reading() as cursor:
+            have = migrations.version_of(cursor) if self._path else 0
         now = migrations.CURRENT
         if have > now:
             told = f"the store was written by a newer version (schema {have}, this program knows {now})"
