@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from bench.place import Place
+from tests.daemon.inside import ALONE, Inside
 from tests.daemon.places import call
 from tests.factories import a_small_history
 from tests.waiting import until
@@ -33,6 +34,13 @@ def bound(place: Place, project: str, *calls: tuple[str, dict[str, Any]]) -> lis
 def rebuilt(place: Place) -> None:
     """The indexes are made anew, behind a build that a start began."""
     until(lambda: place.run("admin", "rebuild-index").returncode == 0)
+
+
+def alone(place: Place) -> Place:
+    """The same memory for commands that open it themselves; the daemon ends."""
+    place.stop()
+    until(lambda: not place.owners())
+    return Inside(place.root, more=place.settings | ALONE)
 
 
 def words(found: object) -> str:

@@ -16,7 +16,7 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.ingest.tombstones import MARK
-from tests.acceptance.field import bound, history, line
+from tests.acceptance.field import alone, bound, history, line
 from tests.acceptance.leftovers import cells, holding
 from tests.daemon.inside import ALONE, BARE, Beside, Inside
 from tests.daemon.places import DAEMON, needs_proc, node_of
@@ -107,15 +107,9 @@ class Kept:
         """The same memory for the installed program."""
         return Place(self.place.root, idle=60, more=INDEXED | more)
 
-    def alone(self) -> Place:
-        """The same memory for commands that open it themselves; the daemon ends."""
-        self.place.stop()
-        until(lambda: not self.place.owners())
-        return Inside(self.place.root, more=ALONE | INDEXED)
-
     def assert_in_no_file(self) -> None:
         """The daemon ends, and every byte is looked at."""
-        self.alone()
+        alone(self.place)
         own = self.root / "shared" / f"machine-{(self.place.directory / 'sync-id').read_text().strip()}"
         assert own.is_dir()
         assert holding([self.place.directory, own], VALUE) == {}
@@ -135,17 +129,17 @@ def kept(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) 
     given = history(3 if pytestconfig.getoption("--slow") else 1) + planted()
     (root / "given.jsonl").write_text(given, encoding="utf-8")
     # Filled without the daemon, which would begin indexes before all is there.
-    alone = Inside(root / "here", more=ALONE | INDEXED)
-    alone.ok("import", "jsonl", str(root / "given.jsonl"))
-    alone.ok("import", "claude-code", str(transcript(root / "talk", RESTATED)))
+    filling = Inside(root / "here", more=ALONE | INDEXED)
+    filling.ok("import", "jsonl", str(root / "given.jsonl"))
+    filling.ok("import", "claude-code", str(transcript(root / "talk", RESTATED)))
     # Another machine came by it through the shared folder, and has it still.
-    alone.ok("sync", str(root / "shared"))
+    filling.ok("sync", str(root / "shared"))
     other_machine(root)
-    alone.ok("admin", "rebuild-index")
-    alone.ok("backup", str(root / "before.archive"))
-    alone.ok("export", str(root / "before.jsonl"))
-    alone.ok("export", str(root / "vault"), "--format", "markdown")
-    alone.ok("backup")
+    filling.ok("admin", "rebuild-index")
+    filling.ok("backup", str(root / "before.archive"))
+    filling.ok("export", str(root / "before.jsonl"))
+    filling.ok("export", str(root / "vault"), "--format", "markdown")
+    filling.ok("backup")
     with Beside(root / "here", idle=60, more=DAEMON | INDEXED) as place:
         until(lambda: json.loads(place.ok("teleport", "status", "--json"))["vector_healthy"])
         done = json.loads(place.ok("forget", "--value", "--yes", "--json", stdin=VALUE))
@@ -237,7 +231,7 @@ def test_tombstone_survives_ttl_and_prune(kept: Kept) -> None:
 
 def test_deletion_absent_after_reindex_and_restart(kept: Kept) -> None:
     for what in ("rebuild-toc", "rebuild-index"):
-        kept.alone().ok("admin", what)
+        alone(kept.place).ok("admin", what)
     kept.assert_gone()
     target = kept.root / "after"
     kept.place.ok("export", str(target), "--format", "markdown")
@@ -257,7 +251,7 @@ def _merge(kept: Kept) -> None:
 
 
 def _restore(kept: Kept) -> None:
-    place = kept.alone()
+    place = alone(kept.place)
     kept.program(ALONE).ok("restore", str(kept.root / "before.archive"))
     place.ok("admin", "rebuild-index")
 

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from bench.place import Place
-from tests.acceptance.field import bound, history, line
+from tests.acceptance.field import alone, bound, history, line
 from tests.acceptance.leftovers import cells, holding
 from tests.daemon.inside import ALONE, BARE, Beside, Inside
 from tests.daemon.places import DAEMON, needs_proc, node_of
@@ -66,15 +66,9 @@ class Planted:
     files: dict[str, dict[str, int]] = field(default_factory=dict)
     columns: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def alone(self) -> Place:
-        """The same memory for commands that open it themselves; the daemon ends."""
-        self.place.stop()
-        until(lambda: not self.place.owners())
-        return Inside(self.place.root, more=self.place.settings | ALONE)
-
     def look(self, word: str) -> tuple[dict[str, int], dict[str, int]]:
         """Files and columns that hold a word; the daemon ends."""
-        self.alone()
+        alone(self.place)
         return holding([self.place.directory, self.shared], word), cells(self.place.directory / "memory.duckdb", word)
 
 
@@ -175,10 +169,10 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
     root = tmp_path_factory.mktemp("kinds")
     with Beside(root / "here", idle=60, more={**DAEMON, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"}) as place:
         # Filled without the daemon, which would begin indexes before all is there.
-        alone = Inside(place.root, more=place.settings | ALONE)
-        alone.ok("ingest", "-", stdin=history(3) + source() + rest())
-        alone.ok("project", "alias", f"github.com/old/{SOURCE}", BOILER)
-        alone.ok("admin", "rebuild-index")
+        filling = Inside(place.root, more=place.settings | ALONE)
+        filling.ok("ingest", "-", stdin=history(3) + source() + rest())
+        filling.ok("project", "alias", f"github.com/old/{SOURCE}", BOILER)
+        filling.ok("admin", "rebuild-index")
         plant_source(place)
         plant_word(place, root / "shared")
         place.ok("scheduler", "run", "render_briefings")
@@ -207,11 +201,11 @@ def test_evidence_source_delete_reaches_derived(planted: Planted) -> None:
     assert done["counts"]["events"] == 27
     assert planted.look(SOURCE) == ({}, {})
     # The siblings survive whole: words, statements, quotations, topics, what was corrected.
-    alone = planted.alone()
-    assert {e["event_id"] for e in told(alone)} == siblings
-    assert "Named" in alone.ok("query", "browse", "2026-02-13", "--all", "--json")
-    assert "checkout" in alone.ok("ask", "why does checkout time out under load", "--all")
-    assert "every invariant holds" in alone.ok("admin", "check")
+    own = alone(place)
+    assert {e["event_id"] for e in told(own)} == siblings
+    assert "Named" in own.ok("query", "browse", "2026-02-13", "--all", "--json")
+    assert "checkout" in own.ok("ask", "why does checkout time out under load", "--all")
+    assert "every invariant holds" in own.ok("admin", "check")
 
 
 def test_a_word_leaves_everything_that_can_hold_text(planted: Planted) -> None:
@@ -220,14 +214,14 @@ def test_a_word_leaves_everything_that_can_hold_text(planted: Planted) -> None:
     before = len(told(place))
     place.ok("forget", "--value", "--yes", stdin=WORD)
     assert planted.look(WORD) == ({}, {})
-    alone = planted.alone()
-    assert len(told(alone)) == before
+    own = alone(place)
+    assert len(told(own)) == before
     pauses = json.loads((place.directory / "pauses.json").read_text())["pauses"]
     assert [pause["projects"][0] for pause in pauses] == ["/home/u/[forgotten]"]
     # The project stays paused, under what is left of its name; another one is recorded.
     at = pauses[0]["begin"] + 1000
     paused = line(f"/home/u/{WORD}", "paused", "Said while it was paused.", at)
-    alone.ok("ingest", "-", stdin=paused + line(PLAIN, "s-plain", "The heron is back.", at))
-    assert [e["text"] for e in told(alone)[before:]] == ["The heron is back."]
-    assert ORCHARD in alone.ok("ask", "when is the orchard watered", "--all", "--limit", "20")
-    assert "every invariant holds" in alone.ok("admin", "check")
+    own.ok("ingest", "-", stdin=paused + line(PLAIN, "s-plain", "The heron is back.", at))
+    assert [e["text"] for e in told(own)[before:]] == ["The heron is back."]
+    assert ORCHARD in own.ok("ask", "when is the orchard watered", "--all", "--limit", "20")
+    assert "every invariant holds" in own.ok("admin", "check")
