@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 # A test that wants the background process says so; all others open the store themselves.
 os.environ["MEMORY_MCP_SERVER__DAEMON"] = "false"
@@ -41,6 +42,9 @@ _COMMON: dict[str, Any] = {
     "database": None,
     "suppress_health_check": [hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],
 }
+# The program's own words are no examples: which are drawn would depend on what other tests have loaded, and to read its seven
+# hundred modules for them takes seconds.
+vars(providers)["is_local_module_file"] = lambda _path: False
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=CI, **_COMMON)
 hypothesis.settings.register_profile("nightly", max_examples=10 * CI, **_COMMON)
 
