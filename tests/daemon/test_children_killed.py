@@ -14,10 +14,12 @@ import pytest
 
 from bench.place import PROC, Place
 from memory_mcp.cli.main import INTERRUPTED
+from tests.daemon.inside import WORDS, Beside
 from tests.daemon.places import needs_proc
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
+PLACES, KIND = WORDS, Beside
 
 #: Modules that children run: of an import, of the daemon for the tree, and of the daemon for the indexes.
 KINDS = ("memory_mcp.ingest.readers", "memory_mcp.derive.workers", "memory_mcp.indexes.child")
@@ -65,7 +67,8 @@ class Killer(threading.Thread):
 
 
 def imported(place: Place, folder: Path) -> "subprocess.CompletedProcess[str]":
-    return place.run("import", "jsonl", str(folder), patience=2 * PATIENCE)
+    """By a process of its own, whose children they are."""
+    return Place.run(place, "import", "jsonl", str(folder), patience=2 * PATIENCE)
 
 
 @pytest.mark.parametrize("sent", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGSTOP"])

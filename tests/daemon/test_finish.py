@@ -16,7 +16,7 @@ PLACES, KIND = NO_INDEXES, Beside
 
 def test_an_ingest_ends_while_a_client_goes_on_writing(place: Place) -> None:
     """The client writes until the command has ended: it is always behind a write that came later."""
-    place.ok("ingest", "-", stdin=lines(100, "before"))
+    place.ok("ingest", "-", stdin=lines(20, "before"))
     ended = threading.Event()
     written = 0
 
