@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,15 +68,19 @@ def held(place: Place) -> dict[str, dict[str, Any]]:
     return found
 
 
-def a_history(place: Place) -> None:
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory of three sessions, which nobody has open."""
+    place = Inside(tmp_path_factory.mktemp("history"), more=BARE)
     say(place, "jwt", "The JWT expires one hour early.", "We decided to keep HS256 and fix the clock offset.")
     say(place, "nasty", *NASTY, day="2026-02-01")
     say(place, "other", "The printer of the shop is out of toner.", day="2026-02-03", project="github.com/acme/shop")
+    return place.directory
 
 
-def test_an_export_as_jsonl_comes_back_as_the_same_events(make: Make, tmp_path: Path) -> None:
+def test_an_export_as_jsonl_comes_back_as_the_same_events(make: Make, tmp_path: Path, history: Path) -> None:
     here, there = make("here"), make("there")
-    a_history(here)
+    shutil.copytree(history, here.directory)
     place = tmp_path / "all.jsonl"
     assert json.loads(here.ok("export", str(place), "--json"))["events"] == 8
     there.ok("import", "jsonl", str(place))
@@ -92,9 +97,9 @@ def test_an_export_as_jsonl_comes_back_as_the_same_events(make: Make, tmp_path: 
     assert [json.loads(line)["session_id"] for line in place.read_text().splitlines()] == ["other"]
 
 
-def test_a_folder_of_days_comes_back_as_the_same_events(make: Make, tmp_path: Path) -> None:
+def test_a_folder_of_days_comes_back_as_the_same_events(make: Make, tmp_path: Path, history: Path) -> None:
     here, there = make("here"), make("there")
-    a_history(here)
+    shutil.copytree(history, here.directory)
     folder = tmp_path / "vault"
     here.ok("export", str(folder), "--format", "markdown")
     days = sorted(folder.iterdir())
@@ -169,9 +174,9 @@ def quotes(app: App, grip_ids: Iterable[str]) -> dict[str, str]:
     return {one: respond(app, REQUESTS["expand_grip"].request(grip_id=one), Caller()).grip.quote for one in grip_ids}
 
 
-def test_two_memories_merged_hold_the_union_of_both(beside: Place, make: Make) -> None:
+def test_two_memories_merged_hold_the_union_of_both(beside: Place, make: Make, history: Path) -> None:
     place, here, there = beside, Inside(beside.root, more=BARE), make("there")
-    a_history(there)
+    shutil.copytree(history, there.directory)
     say(here, "own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
     say(here, "jwt", "The JWT expires one hour early.")
     [day] = [d["node_id"] for d in json.loads(there.ok("timeline", "--json", "--all"))["days"] if "01-30" in d["node_id"]]
@@ -201,9 +206,9 @@ def test_two_memories_merged_hold_the_union_of_both(beside: Place, make: Make) -
     assert json.loads(here.ok("admin", "check", "--json"))["findings"] == []
 
 
-def test_a_backup_of_another_memory_is_merged_with_its_trust(make: Make, tmp_path: Path) -> None:
+def test_a_backup_of_another_memory_is_merged_with_its_trust(make: Make, tmp_path: Path, history: Path) -> None:
     here, there = make("here"), make("there")
-    a_history(there)
+    shutil.copytree(history, there.directory)
     kept = tmp_path / "there.archive"
     there.ok("backup", str(kept))
     assert json.loads(here.ok("merge", str(kept), "--json"))["new"] == 8
@@ -251,10 +256,10 @@ def sync(place: Place, folder: Path) -> dict[str, Any]:
     return done
 
 
-def test_machines_converge_through_a_shared_folder_in_any_order(make: Make, tmp_path: Path) -> None:
+def test_machines_converge_through_a_shared_folder_in_any_order(make: Make, tmp_path: Path, history: Path) -> None:
     here, there, third = make("here"), make("there"), make("third")
     folder = tmp_path / "shared"
-    a_history(here)
+    shutil.copytree(history, here.directory)
     say(there, "own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
     assert sync(here, folder)["written"] == 8
     assert sync(there, folder)["new"] == 8

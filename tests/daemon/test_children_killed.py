@@ -25,7 +25,7 @@ PLACES, KIND = WORDS, Beside
 KINDS = ("memory_mcp.ingest.readers", "memory_mcp.derive.workers", "memory_mcp.indexes.child")
 #: Enough bytes for an import to have children, enough segments (each event is a session) for the tree and the indexes to have
 #: some; few events, so that all else is quick.
-FILES, EVENTS, SIZE = 2, 160, 30_000
+FILES, EVENTS, SIZE = 2, 100, 46_000
 #: Of <linux/prctl.h>.
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -56,7 +56,7 @@ class Killer(threading.Thread):
         self.hit_all = threading.Event()
 
     def run(self) -> None:
-        while not self.over.wait(0.05):
+        while not self.over.wait(0.05) and not self.hit_all.is_set():
             for pid, seen in self._place.processes().items():
                 for kind in KINDS:
                     if kind in seen.command and kind not in self.hit and _at_work(pid):

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +40,18 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_start_status_restart_and_stop_say_what_is_so_and_other_settings_are_noticed_until_then(place: Place) -> None:
+def test_start_status_restart_and_stop_say_what_is_so_a_second_is_refused_and_other_settings_are_noticed_until_then(
+    place: Place,
+) -> None:
+    # A module's name in the caller's directory shadows nothing.
+    for name in ("json", "duckdb", "mcp", "anyio"):
+        (place.home / f"{name}.py").write_text("raise SystemExit('the wrong module')")
     assert place.status() == {"running": False, "data_dir": str(place.directory), "missing": ""}
     assert place.ok("daemon", "stop") == "It did not run.\n"
     # The installed program, and a command of this process.
     pid = start(Place(place.root, idle=60, more=place.settings))
     assert start(place) == pid
+    refused_a_second(place, pid)
     status = place.status()
     assert (status["running"], status["pid"], status["clients"], status["last_error"]) == (True, pid, [], "")
     assert set(status["queues"]) == {"events_to_file", "spool", "calls", "searches"}
@@ -73,22 +78,7 @@ def test_start_status_restart_and_stop_say_what_is_so_and_other_settings_are_not
     assert not (place.directory / "daemon.sock").exists()
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """For tests that leave its daemon as it is, which was started where files are named as the modules it needs."""
-    with Beside(tmp_path_factory.mktemp("running"), idle=600, more=DAEMON | NO_INDEXES) as made:
-        for name in ("json", "duckdb", "mcp", "anyio"):
-            (made.home / f"{name}.py").write_text("raise SystemExit('the wrong module')")
-        Place.run(made, "search", "x")
-        yield made
-
-
-def test_a_modules_name_in_the_callers_directory_shadows_nothing(running: Place) -> None:
-    assert look(running)["running"] is True
-
-
-def test_a_second_daemon_is_refused_and_says_who_is_the_first(running: Place) -> None:
-    place, pid = running, look(running)["pid"]
+def refused_a_second(place: Place, pid: int) -> None:
     # The first is told to be no daemon, so that the second does not wait for its end.
     note = place.directory / "owner.json"
     told = note.read_text()
@@ -133,6 +123,7 @@ def ended_by(number: signal.Signals, place: Place, pid: int) -> None:
     open_[0].send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}})
     line = json.dumps({"session_id": "s", "timestamp": 1_767_225_600_000, "role": "user", "text": "Kept across the end."})
     place.ok("ingest", "-", stdin=line + "\n")
+    for_this_user_alone(place)
     os.kill(pid, number)
     until(lambda: gone(pid))
     assert not (place.directory / "daemon.sock").exists()
@@ -143,12 +134,22 @@ def ended_by(number: signal.Signals, place: Place, pid: int) -> None:
     assert alone.run("admin", "check").returncode == 0
 
 
-def test_a_socket_and_a_lock_that_nobody_has_any_more_are_taken_over_until_a_signal_and_a_file_in_their_place_is_not(
+def for_this_user_alone(place: Place) -> None:
+    """Everything in the data directory, and the socket."""
+    assert (place.directory / "memory.duckdb.wal").exists()
+    assert place.directory.stat().st_mode & 0o777 == 0o700
+    assert Path(paths.socket_path(str(place.directory))).stat().st_mode & 0o777 == 0o600
+    loose = {p.name: oct(p.stat().st_mode & 0o777) for p in place.directory.iterdir() if p.stat().st_mode & 0o077}
+    assert loose == {}
+
+
+def test_a_socket_and_a_lock_left_behind_are_taken_over_for_this_user_alone_until_a_signal_and_a_file_in_their_place_is_not(
     place: Place,
 ) -> None:
     place.directory.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(place.directory / "daemon.sock"))
+    (place.directory / "daemon.log").touch(0o600)
     (place.directory / "daemon.log").write_bytes(b"x" * 1_200_000 + b"\n")
     first = start(place)
     # The log is rotated and never grows without end.
@@ -167,16 +168,6 @@ def test_a_socket_and_a_lock_that_nobody_has_any_more_are_taken_over_until_a_sig
     assert refused.returncode == 3
     assert "is in the way" in refused.stderr
     assert (place.directory / "daemon.sock").read_text() == "somebody's file"
-
-
-def test_everything_in_the_data_directory_and_the_socket_are_for_this_user_alone(running: Place) -> None:
-    place = running
-    place.ok("ingest", "-", stdin='{"session_id": "s", "timestamp": 1767225600000, "role": "user", "text": "Private."}\n')
-    assert (place.directory / "memory.duckdb.wal").exists()
-    assert place.directory.stat().st_mode & 0o777 == 0o700
-    assert Path(paths.socket_path(str(place.directory))).stat().st_mode & 0o777 == 0o600
-    loose = {p.name: oct(p.stat().st_mode & 0o777) for p in place.directory.iterdir() if p.stat().st_mode & 0o077}
-    assert loose == {}
 
 
 def test_settings_that_cannot_be_used_are_said_by_every_command(place: Place) -> None:

@@ -4,8 +4,10 @@ import asyncio
 import http.client
 import json
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from mcp import Client
 
 from bench.place import Place, wait_for
@@ -51,6 +53,16 @@ def briefed(place: Place) -> bool:
     return "switched off" in told or any((place.directory / "briefings").glob("*.txt"))
 
 
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One for tests that leave its daemon as it is, whose data directory is named in the words of its option."""
+    with Beside(tmp_path_factory.mktemp("named"), idle=600, more=SERVED) as made:
+        made.directory = made.root / "other"
+        del made.settings["MEMORY_MCP_STORAGE__DATA_DIR"]
+        made.settings["MEMORY_MCP_DATA_DIR"] = str(made.directory)
+        yield made
+
+
 def test_the_http_door_has_what_was_set_bounds_bodies_and_keeps_the_daemon_whose_jobs_have_what_was_set_too(
     tmp_path: Path,
 ) -> None:
@@ -83,14 +95,14 @@ def test_the_http_door_has_what_was_set_bounds_bodies_and_keeps_the_daemon_whose
         assert not list((place.directory / "briefings").glob("*.txt"))
 
 
-def test_briefings_are_written(lasting: Place) -> None:
-    lasting.ok("ingest", "-", stdin=decided())
-    until(lambda: briefed(lasting))
-    assert any("warehouse 11" in path.read_text() for path in (lasting.directory / "briefings").glob("*.txt"))
+def test_briefings_are_written(named: Place) -> None:
+    named.ok("ingest", "-", stdin=decided())
+    until(lambda: briefed(named))
+    assert any("warehouse 11" in path.read_text() for path in (named.directory / "briefings").glob("*.txt"))
 
 
-def test_a_paused_job_waits_until_it_is_resumed(lasting: Place) -> None:
-    place = lasting
+def test_a_paused_job_waits_until_it_is_resumed(named: Place) -> None:
+    place = named
     place.ok("scheduler", "pause", "drain_spool")
     payload = {"session_id": "s", "timestamp": 1_767_225_600_000, "role": "user", "text": "Kept in the spool for now."}
     place.ok("hook", "json", stdin=json.dumps(payload))
@@ -150,20 +162,14 @@ def test_a_changed_setting_holds_with_a_client_s_next_call_and_the_next_command_
     assert (look(place)["pid"], look(place)["settings_changed"]) == (second, [])
 
 
-def test_the_data_directory_may_be_named_in_the_words_of_its_option(place: Place, tmp_path: Path) -> None:
+def test_the_data_directory_may_be_named_in_the_words_of_its_option(named: Place) -> None:
     """By commands, the hook, the server and the daemon alike; the setting's own variable comes first."""
-    own, other = place.settings, tmp_path / "other"
-    place.settings = {k: v for k, v in own.items() if not k.endswith("STORAGE__DATA_DIR")}
-    place.settings["MEMORY_MCP_DATA_DIR"] = str(other)
-    try:
-        place.ok("hook", "json", stdin='{"session_id": "s", "role": "user", "text": "Kept where it was named."}')
-        assert len(list((other / "spool" / "new").iterdir())) == 1
-        place.ok("serve")
-        assert json.loads(place.ok("daemon", "status", "--json"))["data_dir"] == str(other)
-        assert place.ok("config", "show").count(f'storage.data_dir = "{other}"') == 1
-        until(lambda: "Kept where it was named." in place.ok("query", "events"))
-        assert not place.directory.exists()
-        run_inside(("search", "anything"), place.environment() | own | BARE, place.home)
-        assert place.directory.exists()
-    finally:
-        place.ok("daemon", "stop")
+    place, usual = named, named.root / "data"
+    place.ok("hook", "json", stdin='{"session_id": "s", "role": "user", "text": "Kept where it was named."}')
+    place.ok("serve")
+    assert json.loads(place.ok("daemon", "status", "--json"))["data_dir"] == str(place.directory)
+    assert place.ok("config", "show").count(f'storage.data_dir = "{place.directory}"') == 1
+    until(lambda: "Kept where it was named." in place.ok("query", "events"))
+    assert not usual.exists()
+    run_inside(("search", "anything"), place.environment() | {"MEMORY_MCP_STORAGE__DATA_DIR": str(usual)} | BARE, place.home)
+    assert usual.exists()
