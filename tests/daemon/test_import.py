@@ -152,36 +152,7 @@ def stored(place: Place) -> int:
         return 0
 
 
-def test_importer_and_daemon_killed_the_next_daemon_files_and_indexes_what_was_stored(place: Place) -> None:
-    source = place.home / "events"
-    count = history(source, 38, size=100)
-    place.settings |= WORDS
-    place.ok("daemon", "start")
-    daemon = look(place)["pid"]
-    importer = start(place, source)
-    until(lambda: stored(place) > 0)
-    left = [p for p in (place.directory / "spool" / "import").iterdir() if p.is_file()]
-    assert {stat.S_IMODE(p.stat().st_mode) for p in left} <= {0o600}
-    os.kill(importer.pid, signal.SIGKILL)
-    os.kill(daemon, signal.SIGKILL)
-    importer.communicate()
-    before = stored(place)
-    assert 0 < before < count
-    place.ok("daemon", "start")
-    # Answers once the memory is open, and with it everything that works beside it.
-    place.ok("retrieval", "status")
-    until(lambda: settled(place))
-    # What no import waits for is gone.
-    assert list((place.directory / "spool" / "import").iterdir()) == []
-    assert place.run("admin", "check").returncode == 0
-    told = json.loads(place.ok("import", "jsonl", str(source), "--json"))
-    assert told["built"]["events"] == count
-    assert settled(place)
-    place.stop()
-    assert all(number <= 3 for number in parts(place.directory).values())
-
-
-def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once_and_one_that_is_interrupted_is_finished_without_it(
+def test_an_import_goes_on_with_the_next_daemon_and_one_that_is_killed_or_interrupted_is_finished_without_it(
     place: Place,
 ) -> None:
     source = place.home / "events"
@@ -196,10 +167,37 @@ def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once_and_o
     assert look(place)["pid"] != first
     assert json.loads(told)["built"]["events"] == count
     assert place.run("admin", "check").returncode == 0
-    assert "What was stored stays" in ended_early(place, signal.SIGINT, count)
+    assert "What was stored stays" in ended_early(place, signal.SIGINT, both_killed(place, count))
 
 
-@pytest.mark.slow  # in the short form: one that is interrupted, above; one that is killed, and its daemon with it, above that.
+def both_killed(place: Place, before: int) -> int:
+    """Kill importer and daemon: the next daemon files and indexes what was stored, the next import the rest; how many."""
+    source = place.home / "both"
+    count = before + history(source, 38, size=100, first=50)
+    daemon = look(place)["pid"]
+    importer = start(place, source)
+    until(lambda: stored(place) > before)
+    left = [p for p in (place.directory / "spool" / "import").iterdir() if p.is_file()]
+    assert {stat.S_IMODE(p.stat().st_mode) for p in left} <= {0o600}
+    os.kill(importer.pid, signal.SIGKILL)
+    os.kill(daemon, signal.SIGKILL)
+    importer.communicate()
+    assert before < stored(place) < count
+    place.ok("daemon", "start")
+    # Answers once the memory is open, and with it everything that works beside it.
+    place.ok("retrieval", "status")
+    until(lambda: settled(place))
+    # What no import waits for is gone.
+    assert list((place.directory / "spool" / "import").iterdir()) == []
+    assert place.run("admin", "check").returncode == 0
+    place.ok("import", "jsonl", str(source))
+    assert stored(place) == count
+    assert settled(place)
+    assert all(number <= 3 for number in parts(place.directory).values())
+    return count
+
+
+@pytest.mark.slow  # in the short form: one that is interrupted, and one that is killed, and its daemon with it, above.
 def test_an_importer_that_is_killed_leaves_a_memory_that_is_finished_without_it(place: Place) -> None:
     place.settings |= WORDS
     place.ok("daemon", "start")
