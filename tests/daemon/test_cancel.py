@@ -27,7 +27,7 @@ pytestmark = needs_proc
 
 SETTINGS = {**SERVED, "MEMORY_MCP_SERVER__SCOPE": "all"}
 #: How many events, of so many bytes, in the short form and in the long one.
-SHORT, LONG = (500, 800), (2000, 1500)
+SHORT, LONG = (800, 800), (2000, 1500)
 WIDE = {"max_nodes_visited": 1_000_000, "max_rpc_calls": 1_000_000, "timeout_ms": 600_000, "min_confidence": 0}
 VISITED = "agentic_nodes_visited_total "
 

@@ -156,8 +156,8 @@ def test_an_import_goes_on_with_the_next_daemon_and_one_that_is_killed_or_interr
     place: Place,
 ) -> None:
     source = place.home / "events"
-    count = history(source, 28, size=50)
-    place.settings |= WORDS | {VARIABLE: "events.committed:2"}
+    count = history(source, 14, size=50)
+    place.settings |= WORDS | {VARIABLE: "events.committed"}
     place.ok("daemon", "start")
     del place.settings[VARIABLE]
     first = look(place)["pid"]
@@ -173,7 +173,7 @@ def test_an_import_goes_on_with_the_next_daemon_and_one_that_is_killed_or_interr
 def both_killed(place: Place, before: int) -> int:
     """Kill importer and daemon: the next daemon files and indexes what was stored, the next import the rest; how many."""
     source = place.home / "both"
-    count = before + history(source, 38, size=100, first=50)
+    count = before + history(source, 32, size=100, first=50)
     daemon = look(place)["pid"]
     importer = start(place, source)
     until(lambda: stored(place) > before)
