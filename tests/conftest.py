@@ -80,7 +80,6 @@ FAMILIES = {
     "daemon/test_backup.py::test_a_restore_that_is_killed_loses_nothing_and_can_be_done_again": 1,
     "daemon/test_carry.py::test_a_merge_doubles_nothing_that_had_something_taken_out_of_it": 1,
     "daemon/test_children_killed.py::test_a_child_that_is_sent_a_signal_costs_no_more_than_its_work": 1,
-    "daemon/test_daemon.py::test_a_signal_ends_it_with_open_connections_and_keeps_everything": 1,
     "daemon/test_damage.py::test_a_damaged_column_costs_no_more_than_what_nothing_else_tells": 1,
     "daemon/test_damage.py::test_a_damaged_log_costs_one_write_and_every_call_is_answered": 1,
     "daemon/test_http_fence.py::test_no_error_repeats_a_tag": 40,

@@ -16,7 +16,8 @@ from bench import corpus
 from bench.place import Place
 from memory_mcp.cli.browser.asking import There
 from memory_mcp.client import link
-from tests.daemon.places import DAEMON, copied, look, needs_proc
+from tests.daemon.inside import SERVED, Beside
+from tests.daemon.places import copied, look, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.fakes import FakeClock
 from tests.indexes.helpers import opened
@@ -24,7 +25,7 @@ from tests.waiting import until_async
 
 pytestmark = needs_proc
 
-SETTINGS = {**DAEMON, "MEMORY_MCP_TELEPORT__ENABLED": "false", "MEMORY_MCP_SERVER__SCOPE": "all"}
+SETTINGS = {**SERVED, "MEMORY_MCP_SERVER__SCOPE": "all"}
 #: How many events, of so many bytes, in the short form and in the long one.
 SHORT, LONG = (800, 800), (2000, 1500)
 WIDE = {"max_nodes_visited": 1_000_000, "max_rpc_calls": 1_000_000, "timeout_ms": 600_000, "min_confidence": 0}
@@ -47,7 +48,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
-    with copied(origin, tmp_path_factory.mktemp("place"), SETTINGS, idle=600) as made:
+    with copied(origin, tmp_path_factory.mktemp("place"), SETTINGS, idle=600, kind=Beside) as made:
         yield made
 
 

@@ -15,7 +15,6 @@ from tests.waiting import until
 
 pytestmark = needs_proc
 
-PLACES, KIND = NO_INDEXES, Beside
 
 RULES = {
     "MEMORY_MCP_INGEST__EXCLUDE_PATHS": "**/sealed, *.pem, ~/den, {}, C:\\Users\\u\\den, /home/u/caf\u00e9",
@@ -113,8 +112,8 @@ def test_a_path_is_excluded_however_a_command_spells_it(excluding: Place) -> Non
     assert [number for number in range(len(commands) + 1) if f"osprey-{number}-content".encode() in found] == [len(commands)]
 
 
-def test_a_transcript_of_a_paused_time_is_not_recorded_by_a_later_import(lasting: Place, tmp_path: Path) -> None:
-    place = lasting
+def test_a_transcript_of_a_paused_time_is_not_recorded_by_a_later_import(excluding: Place, tmp_path: Path) -> None:
+    place = excluding
     place.ok("ingest", "-", stdin=BEFORE)
     place.ok("pause", "--project", "*")
     begin = json.loads((place.directory / "pauses.json").read_text())["pauses"][-1]["begin"]
@@ -130,8 +129,8 @@ def test_a_transcript_of_a_paused_time_is_not_recorded_by_a_later_import(lasting
 
 
 @pytest.mark.anyio
-async def test_a_pause_holds_for_hooks_imports_and_tools_and_what_was_said_in_it_stays_out(lasting: Place) -> None:
-    place = lasting
+async def test_a_pause_holds_for_hooks_imports_and_tools_and_what_was_said_in_it_stays_out(excluding: Place) -> None:
+    place = excluding
     place.ok("ingest", "-", stdin=BEFORE)
     hook(place, "UserPromptSubmit", prompt="kelp-before-pause")
     told = json.loads(place.ok("pause", "--project", "/home/u/open", "--for", "2h", "--json"))
@@ -162,8 +161,8 @@ async def test_a_pause_holds_for_hooks_imports_and_tools_and_what_was_said_in_it
     assert b"nettle-tool" not in found
 
 
-def test_a_damaged_file_of_pauses_is_told_and_mutes_nobody(lasting: Place) -> None:
-    place = lasting
+def test_a_damaged_file_of_pauses_is_told_and_mutes_nobody(excluding: Place) -> None:
+    place = excluding
     place.ok("ingest", "-", stdin=BEFORE)
     (place.directory / "pauses.json").write_bytes(b"\xa4\x00")
     [notice] = json.loads(place.ok("retrieval", "status", "--json"))["notices"]

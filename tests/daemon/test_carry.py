@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,7 +41,8 @@ def make(tmp_path: Path) -> Make:
     return lambda name: Inside(tmp_path / name, more=BARE)
 
 
-def say(place: Place, session: str, *texts: str, day: str = "2026-01-30", project: str = "github.com/acme/harbour") -> None:
+def said(session: str, *texts: str, day: str = "2026-01-30", project: str = "github.com/acme/harbour") -> str:
+    """Lines for `ingest`, of one session."""
     told = [
         {
             "session_id": session,
@@ -55,8 +57,11 @@ def say(place: Place, session: str, *texts: str, day: str = "2026-01-30", projec
         }
         for n, text in enumerate(texts)
     ]
-    done = place.run("ingest", "-", stdin="".join(json.dumps(t) + "\n" for t in told))
-    assert done.returncode == 0, done.stderr
+    return "".join(json.dumps(t) + "\n" for t in told)
+
+
+def say(place: Place, *sessions: str) -> None:
+    place.ok("ingest", "-", stdin="".join(sessions))
 
 
 def held(place: Place) -> dict[str, dict[str, Any]]:
@@ -67,15 +72,19 @@ def held(place: Place) -> dict[str, dict[str, Any]]:
     return found
 
 
-def a_history(place: Place) -> None:
-    say(place, "jwt", "The JWT expires one hour early.", "We decided to keep HS256 and fix the clock offset.")
-    say(place, "nasty", *NASTY, day="2026-02-01")
-    say(place, "other", "The printer of the shop is out of toner.", day="2026-02-03", project="github.com/acme/shop")
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory of three sessions, which nobody has open."""
+    place = Inside(tmp_path_factory.mktemp("history"), more=BARE)
+    jwt = said("jwt", "The JWT expires one hour early.", "We decided to keep HS256 and fix the clock offset.")
+    other = said("other", "The printer of the shop is out of toner.", day="2026-02-03", project="github.com/acme/shop")
+    say(place, jwt, said("nasty", *NASTY, day="2026-02-01"), other)
+    return place.directory
 
 
-def test_an_export_as_jsonl_comes_back_as_the_same_events(make: Make, tmp_path: Path) -> None:
+def test_an_export_as_jsonl_comes_back_as_the_same_events(make: Make, tmp_path: Path, history: Path) -> None:
     here, there = make("here"), make("there")
-    a_history(here)
+    shutil.copytree(history, here.directory)
     place = tmp_path / "all.jsonl"
     assert json.loads(here.ok("export", str(place), "--json"))["events"] == 8
     there.ok("import", "jsonl", str(place))
@@ -92,9 +101,9 @@ def test_an_export_as_jsonl_comes_back_as_the_same_events(make: Make, tmp_path: 
     assert [json.loads(line)["session_id"] for line in place.read_text().splitlines()] == ["other"]
 
 
-def test_a_folder_of_days_comes_back_as_the_same_events(make: Make, tmp_path: Path) -> None:
+def test_a_folder_of_days_comes_back_as_the_same_events(make: Make, tmp_path: Path, history: Path) -> None:
     here, there = make("here"), make("there")
-    a_history(here)
+    shutil.copytree(history, here.directory)
     folder = tmp_path / "vault"
     here.ok("export", str(folder), "--format", "markdown")
     days = sorted(folder.iterdir())
@@ -141,7 +150,7 @@ def assert_nothing_breaks_out(text: str) -> None:
 
 def test_no_file_claims_more_trust_or_another_time(make: Make, tmp_path: Path) -> None:
     place = make("here")
-    say(place, "one", "A first word.")
+    say(place, said("one", "A first word."))
     [known] = held(place).values()
     forged = tmp_path / "forged.jsonl"
     lines = [
@@ -169,11 +178,11 @@ def quotes(app: App, grip_ids: Iterable[str]) -> dict[str, str]:
     return {one: respond(app, REQUESTS["expand_grip"].request(grip_id=one), Caller()).grip.quote for one in grip_ids}
 
 
-def test_two_memories_merged_hold_the_union_of_both(beside: Place, make: Make) -> None:
+def test_two_memories_merged_hold_the_union_of_both(beside: Place, make: Make, history: Path) -> None:
     place, here, there = beside, Inside(beside.root, more=BARE), make("there")
-    a_history(there)
-    say(here, "own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
-    say(here, "jwt", "The JWT expires one hour early.")
+    shutil.copytree(history, there.directory)
+    own = said("own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
+    say(here, own, said("jwt", "The JWT expires one hour early."))
     [day] = [d["node_id"] for d in json.loads(there.ok("timeline", "--json", "--all"))["days"] if "01-30" in d["node_id"]]
     with opened(there) as app:
         respond(app, REQUESTS["pin"].request(day), Caller())
@@ -201,9 +210,9 @@ def test_two_memories_merged_hold_the_union_of_both(beside: Place, make: Make) -
     assert json.loads(here.ok("admin", "check", "--json"))["findings"] == []
 
 
-def test_a_backup_of_another_memory_is_merged_with_its_trust(make: Make, tmp_path: Path) -> None:
+def test_a_backup_of_another_memory_is_merged_with_its_trust(make: Make, tmp_path: Path, history: Path) -> None:
     here, there = make("here"), make("there")
-    a_history(there)
+    shutil.copytree(history, there.directory)
     kept = tmp_path / "there.archive"
     there.ok("backup", str(kept))
     assert json.loads(here.ok("merge", str(kept), "--json"))["new"] == 8
@@ -219,25 +228,23 @@ def texts(place: Place) -> list[str]:
 def test_a_merge_doubles_nothing_that_had_something_taken_out_of_it(make: Make, where: str) -> None:
     here, there = make("here"), make("there")
     whole, marked = "The code of the gate is walnut-8841-harbour, keep it.", "The code of the gate is [forgotten], keep it."
-    for place in (here, there):
-        say(place, "gate", whole, "The gate is green.")
-    (here if where == "here" else there).ok("forget", "--value", "walnut-8841-harbour", "--yes")
+    gate, lock = said("gate", whole, "The gate is green."), f"The lock is {marked}"
     # A mark alone takes no other message's place, though both were sent at one moment.
-    say(here, "moment", f"The lock is {marked}")
-    say(there, "moment", f"The lock is {marked}")
-    say(there, "moment", f"The lock is {marked.replace('[forgotten]', 'blue')}")
+    say(here, gate, said("moment", lock))
+    say(there, gate, said("moment", lock), said("moment", lock.replace("[forgotten]", "blue")))
+    (here if where == "here" else there).ok("forget", "--value", "walnut-8841-harbour", "--yes")
     before = texts(here)
     told = json.loads(here.ok("merge", str(there.directory), "--dry-run", "--json"))
     merged = json.loads(here.ok("merge", str(there.directory), "--json"))
     assert (told["new"], told["known"]) == (merged["new"], merged["known"]) == (1, 3)
-    assert texts(here) == sorted([*before, f"The lock is {marked.replace('[forgotten]', 'blue')}"])
+    assert texts(here) == sorted([*before, lock.replace("[forgotten]", "blue")])
 
 
 def test_a_merge_doubles_nothing_whose_secret_was_stored_before_its_rule(make: Make) -> None:
     here, there = make("here"), make("there")
     key = "AKIA" + "QYLPMN5HHHFPZAM2"
-    say(there, "first", f"The key is {key} for now.")
-    say(here, "first", "The key is PLACEHOLDER for now.")
+    say(there, said("first", f"The key is {key} for now."))
+    say(here, said("first", "The key is PLACEHOLDER for now."))
     con = duckdb.connect(str(here.directory / "memory.duckdb"))
     con.execute("UPDATE event SET text = replace(text, 'PLACEHOLDER', ?)", [key])
     con.close()
@@ -251,15 +258,15 @@ def sync(place: Place, folder: Path) -> dict[str, Any]:
     return done
 
 
-def test_machines_converge_through_a_shared_folder_in_any_order(make: Make, tmp_path: Path) -> None:
+def test_machines_converge_through_a_shared_folder_in_any_order(make: Make, tmp_path: Path, history: Path) -> None:
     here, there, third = make("here"), make("there"), make("third")
     folder = tmp_path / "shared"
-    a_history(here)
-    say(there, "own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
+    shutil.copytree(history, here.directory)
+    say(there, said("own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05"))
     assert sync(here, folder)["written"] == 8
     assert sync(there, folder)["new"] == 8
     assert sync(there, folder) == {"written": 0, "new": 0, "known": 0, "waiting": 0, "machines": 1}
-    say(here, "jwt", "The JWT expires one hour early.", "We decided to keep HS256 and fix the clock offset.", "And now?")
+    say(here, said("jwt", "The JWT expires one hour early.", "We decided to keep HS256 and fix the clock offset.", "And now?"))
     assert sync(third, folder)["new"] == 10
     assert sync(here, folder)["new"] == 2
     for place in (third, there, here):
@@ -274,7 +281,7 @@ def test_machines_converge_through_a_shared_folder_in_any_order(make: Make, tmp_
 def test_a_file_copied_by_half_waits_for_its_rest(make: Make, tmp_path: Path) -> None:
     here, there = make("here"), make("there")
     folder, copied = tmp_path / "shared", tmp_path / "copied"
-    say(here, "long", *(f"Message {n}: " + f"{n * 7919 % 1009:04}" * 2000 for n in range(59)))
+    say(here, said("long", *(f"Message {n}: " + f"{n * 7919 % 1009:04}" * 2000 for n in range(59))))
     sync(here, folder)
     [whole] = folder.glob("machine-*/*.archive")
     half = copied / whole.parent.name / whole.name

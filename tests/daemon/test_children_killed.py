@@ -14,16 +14,18 @@ import pytest
 
 from bench.place import PROC, Place
 from memory_mcp.cli.main import INTERRUPTED
+from tests.daemon.inside import WORDS, Beside
 from tests.daemon.places import needs_proc
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
+PLACES, KIND = WORDS, Beside
 
 #: Modules that children run: of an import, of the daemon for the tree, and of the daemon for the indexes.
 KINDS = ("memory_mcp.ingest.readers", "memory_mcp.derive.workers", "memory_mcp.indexes.child")
 #: Enough bytes for an import to have children, enough segments (each event is a session) for the tree and the indexes to have
 #: some; few events, so that all else is quick.
-FILES, EVENTS, SIZE = 2, 160, 30_000
+FILES, EVENTS, SIZE = 2, 100, 46_000
 #: Of <linux/prctl.h>.
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -54,7 +56,7 @@ class Killer(threading.Thread):
         self.hit_all = threading.Event()
 
     def run(self) -> None:
-        while not self.over.wait(0.05):
+        while not self.over.wait(0.05) and not self.hit_all.is_set():
             for pid, seen in self._place.processes().items():
                 for kind in KINDS:
                     if kind in seen.command and kind not in self.hit and _at_work(pid):
@@ -65,7 +67,8 @@ class Killer(threading.Thread):
 
 
 def imported(place: Place, folder: Path) -> "subprocess.CompletedProcess[str]":
-    return place.run("import", "jsonl", str(folder), patience=2 * PATIENCE)
+    """By a process of its own, whose children they are."""
+    return Place.run(place, "import", "jsonl", str(folder), patience=2 * PATIENCE)
 
 
 @pytest.mark.parametrize("sent", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGSTOP"])

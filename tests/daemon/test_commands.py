@@ -1,4 +1,4 @@
-"""Commands while the daemon has the store: the same words as without it, at once, and imports beside connected clients."""
+"""Commands while the daemon has the store: the same words as without it, and at once."""
 
 import copy
 import json
@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -53,34 +52,24 @@ def lines(count: int, session: str = "s") -> str:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Place]:
-    """A filled memory with its daemon running, for tests that only read; in the long form with indexes."""
+def once(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A filled memory for tests that only read; in the long form with indexes."""
     more = DAEMON if request.config.getoption("--slow") else DAEMON | NO_INDEXES
     with Beside(tmp_path_factory.mktemp("shared"), idle=60, more=more) as made:
         made.ok("ingest", "-", stdin=lines(120))
         yield made
 
 
+@pytest.fixture
+def shared(once: Place) -> Place:
+    """The same with its daemon running."""
+    once.ok("daemon", "start")
+    return once
+
+
 def alone(place: Place, *words: str) -> Done:
     """The command where it opens the store itself."""
     return run_inside(words, place.environment() | ALONE, place.home)
-
-
-def test_every_reading_command_says_the_same_with_and_without_the_daemon(shared: Place, pytestconfig: pytest.Config) -> None:
-    # In the short form the installed program is asked the first three alone.
-    program = ASKED if pytestconfig.getoption("--slow") else ASKED[:3]
-    through = [Place.run(shared, *words) if words in program else shared.run(*words) for words in ASKED]
-    assert shared.status()["running"] is True
-    shared.ok("daemon", "stop")
-    for words, one in zip(ASKED, through, strict=True):
-        other = alone(shared, *words)
-        assert (one.returncode, steady(one.stdout), one.stderr) == (other.returncode, steady(other.stdout), other.stderr), words
-    shared.ok("daemon", "start")
-
-
-def steady(text: str) -> str:
-    """An answer without the time it took."""
-    return "\n".join(line for line in text.splitlines() if "_ms" not in line and " ms" not in line)
 
 
 def test_a_question_to_a_running_daemon_loads_no_engine(shared: Place) -> None:
@@ -142,21 +131,6 @@ def test_a_stopped_command_leaves_the_daemon_answering(shared: Place) -> None:
     assert shared.run("search", "harbour").returncode == 0
 
 
-def test_an_import_goes_through_the_daemon_and_ends_filed(place: Place) -> None:
-    source = place.home / "events.jsonl"
-    source.write_text(lines(120))
-    told: dict[str, Any] = json.loads(place.ok("import", "jsonl", str(source), "--json"))
-    assert (told["new"], told["known"], told["built"]["events"]) == (120, 0, 120)
-    status = place.status()
-    assert status["queues"]["events_to_file"] == 0
-    assert place.owners() == {status["pid"]}
-    again: dict[str, Any] = json.loads(place.ok("import", "jsonl", str(source), "--json"))
-    assert (again["new"], again["files_unchanged"]) == (0, 1)
-    assert place.run("admin", "check").returncode == 0
-    place.ok("daemon", "stop")
-    assert alone(place, "admin", "check").returncode == 0
-
-
 def test_what_is_private_is_not_reached_over_the_protocol(shared: Place) -> None:
     """A client's own words never become a private method."""
     asked = [
@@ -182,6 +156,22 @@ def test_what_is_private_is_not_reached_over_the_protocol(shared: Place) -> None
     assert process.wait(PATIENCE) == 0
     assert all("error" in answers[number] for number in (2, 3))
     assert shared.status()["running"] is True
+
+
+def test_every_reading_command_says_the_same_with_and_without_the_daemon(shared: Place, pytestconfig: pytest.Config) -> None:
+    # In the short form the installed program is asked the first three alone.
+    program = ASKED if pytestconfig.getoption("--slow") else ASKED[:3]
+    through = [Place.run(shared, *words) if words in program else shared.run(*words) for words in ASKED]
+    assert shared.status()["running"] is True
+    shared.ok("daemon", "stop")
+    for words, one in zip(ASKED, through, strict=True):
+        other = alone(shared, *words)
+        assert (one.returncode, steady(one.stdout), one.stderr) == (other.returncode, steady(other.stdout), other.stderr), words
+
+
+def steady(text: str) -> str:
+    """An answer without the time it took."""
+    return "\n".join(line for line in text.splitlines() if "_ms" not in line and " ms" not in line)
 
 
 @pytest.mark.slow  # in the short form: a new zone, cli/test_admin.py; a command that ends with another daemon, test_embedder.py.

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +40,18 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_start_status_restart_and_stop_say_what_is_so_and_other_settings_are_noticed_until_then(place: Place) -> None:
-    # The installed program.
-    place = Place(place.root, idle=60, more=place.settings)
+def test_start_status_restart_and_stop_say_what_is_so_a_second_is_refused_and_other_settings_are_noticed_until_then(
+    place: Place,
+) -> None:
+    # A module's name in the caller's directory shadows nothing.
+    for name in ("json", "duckdb", "mcp", "anyio"):
+        (place.home / f"{name}.py").write_text("raise SystemExit('the wrong module')")
     assert place.status() == {"running": False, "data_dir": str(place.directory), "missing": ""}
     assert place.ok("daemon", "stop") == "It did not run.\n"
-    pid = start(place)
+    # The installed program, and a command of this process.
+    pid = start(Place(place.root, idle=60, more=place.settings))
     assert start(place) == pid
+    refused_a_second(place, pid)
     status = place.status()
     assert (status["running"], status["pid"], status["clients"], status["last_error"]) == (True, pid, [], "")
     assert set(status["queues"]) == {"events_to_file", "spool", "calls", "searches"}
@@ -62,34 +66,19 @@ def test_start_status_restart_and_stop_say_what_is_so_and_other_settings_are_not
     assert done.returncode == 0
     assert "started with other settings (retrieval.token_factor)" in done.stderr
     assert "memory-mcp daemon restart" in done.stderr
-    again = json.loads(place.ok("daemon", "restart", "--json"))["pid"]
+    again = json.loads(Place.run(place, "daemon", "restart", "--json").stdout)["pid"]
     assert again != pid
     assert gone(pid)
     done = place.run("search", "anything")
     assert (done.returncode, "other settings" in done.stderr) == (0, False)
-    assert place.ok("daemon", "stop") == f"Stopped (process {again}).\n"
+    assert Place.run(place, "daemon", "stop").stdout == f"Stopped (process {again}).\n"
     assert gone(again)
     # A child that was still loading notices the end of its parent when it has loaded.
     until(lambda: place.processes() == {}, place.processes)
     assert not (place.directory / "daemon.sock").exists()
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """For tests that leave its daemon as it is, which was started where files are named as the modules it needs."""
-    with Beside(tmp_path_factory.mktemp("running"), idle=600, more=DAEMON | NO_INDEXES) as made:
-        for name in ("json", "duckdb", "mcp", "anyio"):
-            (made.home / f"{name}.py").write_text("raise SystemExit('the wrong module')")
-        Place.run(made, "search", "x")
-        yield made
-
-
-def test_a_modules_name_in_the_callers_directory_shadows_nothing(running: Place) -> None:
-    assert look(running)["running"] is True
-
-
-def test_a_second_daemon_is_refused_and_says_who_is_the_first(running: Place) -> None:
-    place, pid = running, look(running)["pid"]
+def refused_a_second(place: Place, pid: int) -> None:
     # The first is told to be no daemon, so that the second does not wait for its end.
     note = place.directory / "owner.json"
     told = note.read_text()
@@ -123,13 +112,18 @@ def _pid(place: Place) -> int:
         return 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.slow  # in the short form: SIGTERM, in the next test.
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_with_open_connections_and_keeps_everything(place: Place, number: signal.Signals) -> None:
-    pid = start(place)
+    ended_by(number, place, start(place))
+
+
+def ended_by(number: signal.Signals, place: Place, pid: int) -> None:
     open_ = [link.reach(link.Wanted(str(place.directory)), kind, start=False) for kind in ("mcp", "mcp", "rpc")]
     open_[0].send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}})
     line = json.dumps({"session_id": "s", "timestamp": 1_767_225_600_000, "role": "user", "text": "Kept across the end."})
     place.ok("ingest", "-", stdin=line + "\n")
+    for_this_user_alone(place)
     os.kill(pid, number)
     until(lambda: gone(pid))
     assert not (place.directory / "daemon.sock").exists()
@@ -140,10 +134,22 @@ def test_a_signal_ends_it_with_open_connections_and_keeps_everything(place: Plac
     assert alone.run("admin", "check").returncode == 0
 
 
-def test_a_socket_and_a_lock_that_nobody_has_any_more_are_taken_over_and_a_file_in_their_place_is_not(place: Place) -> None:
+def for_this_user_alone(place: Place) -> None:
+    """Everything in the data directory, and the socket."""
+    assert (place.directory / "memory.duckdb.wal").exists()
+    assert place.directory.stat().st_mode & 0o777 == 0o700
+    assert Path(paths.socket_path(str(place.directory))).stat().st_mode & 0o777 == 0o600
+    loose = {p.name: oct(p.stat().st_mode & 0o777) for p in place.directory.iterdir() if p.stat().st_mode & 0o077}
+    assert loose == {}
+
+
+def test_a_socket_and_a_lock_left_behind_are_taken_over_for_this_user_alone_until_a_signal_and_a_file_in_their_place_is_not(
+    place: Place,
+) -> None:
     place.directory.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(place.directory / "daemon.sock"))
+    (place.directory / "daemon.log").touch(0o600)
     (place.directory / "daemon.log").write_bytes(b"x" * 1_200_000 + b"\n")
     first = start(place)
     # The log is rotated and never grows without end.
@@ -156,35 +162,12 @@ def test_a_socket_and_a_lock_that_nobody_has_any_more_are_taken_over_and_a_file_
     second = start(place)
     assert second != first
     assert look(place)["pid"] == second
-    place.ok("daemon", "stop")
+    ended_by(signal.SIGTERM, place, second)
     (place.directory / "daemon.sock").write_text("somebody's file")
     refused = place.run("daemon", "start")
     assert refused.returncode == 3
     assert "is in the way" in refused.stderr
     assert (place.directory / "daemon.sock").read_text() == "somebody's file"
-
-
-def test_a_daemon_whose_directory_is_taken_away_ends_and_writes_nothing(place: Place, request: pytest.FixtureRequest) -> None:
-    first = start(place)
-    place.ok("ingest", "-", stdin='{"session_id": "s", "timestamp": 1767225600000, "role": "user", "text": "Moved aside."}\n')
-    aside = place.root / "aside"
-    place.directory.rename(aside)
-    until(lambda: gone(first))
-    assert not place.directory.exists()
-    assert "taken away" in (aside / "daemon.log").read_text()
-    if request.config.getoption("--slow"):
-        assert start(place) != first
-    assert "Moved aside." in Inside(place.root, more=BARE).ok("query", "events", "--data-dir", str(aside))
-
-
-def test_everything_in_the_data_directory_and_the_socket_are_for_this_user_alone(running: Place) -> None:
-    place = running
-    place.ok("ingest", "-", stdin='{"session_id": "s", "timestamp": 1767225600000, "role": "user", "text": "Private."}\n')
-    assert (place.directory / "memory.duckdb.wal").exists()
-    assert place.directory.stat().st_mode & 0o777 == 0o700
-    assert Path(paths.socket_path(str(place.directory))).stat().st_mode & 0o777 == 0o600
-    loose = {p.name: oct(p.stat().st_mode & 0o777) for p in place.directory.iterdir() if p.stat().st_mode & 0o077}
-    assert loose == {}
 
 
 def test_settings_that_cannot_be_used_are_said_by_every_command(place: Place) -> None:
@@ -196,7 +179,9 @@ def test_settings_that_cannot_be_used_are_said_by_every_command(place: Place) ->
         assert "server.profile" in done.stderr
 
 
-def test_a_daemon_of_an_older_version_makes_way(place: Place) -> None:
+def test_a_daemon_of_an_older_version_makes_way_and_one_whose_directory_is_taken_away_ends_and_writes_nothing(
+    place: Place, request: pytest.FixtureRequest
+) -> None:
     older = (
         "import sys, memory_mcp\n"
         "memory_mcp.__version__ = '0.0.1'\n"
@@ -209,10 +194,20 @@ def test_a_daemon_of_an_older_version_makes_way(place: Place) -> None:
         until(lambda: _pid_unchecked(place) == first.pid)
         assert "Nothing matches" in place.ok("search", "anything")
         assert first.wait(PATIENCE) == 0
-        assert _pid(place) != first.pid
     finally:
         first.kill()
         first.wait()
+    second = _pid(place)
+    assert second not in (0, first.pid)
+    place.ok("ingest", "-", stdin='{"session_id": "s", "timestamp": 1767225600000, "role": "user", "text": "Moved aside."}\n')
+    aside = place.root / "aside"
+    place.directory.rename(aside)
+    until(lambda: gone(second))
+    assert not place.directory.exists()
+    assert "taken away" in (aside / "daemon.log").read_text()
+    if request.config.getoption("--slow"):
+        assert start(place) != second
+    assert "Moved aside." in Inside(place.root, more=BARE).ok("query", "events", "--data-dir", str(aside))
 
 
 def _pid_unchecked(place: Place) -> int:

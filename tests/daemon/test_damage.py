@@ -13,13 +13,13 @@ from bench.place import Place
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId, GripId
 from memory_mcp.storage.duckdb import blocks, open_storage
-from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import NO_INDEXES, call, look, needs_proc
+from tests.daemon.inside import BARE, WORDS, Beside, Inside
+from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_loss import write
 from tests.waiting import until
 
 pytestmark = needs_proc
-PLACES = NO_INDEXES
+PLACES, KIND = NO_INDEXES, Beside
 
 FILE, LOG = "memory.duckdb", "memory.duckdb.wal"
 
@@ -51,9 +51,9 @@ def test_a_damaged_log_costs_one_write_and_every_call_is_answered(place: Place, 
         place.ok("retract", grip, "--reason", "it was a dream")
     os.kill(look(place)["pid"], signal.SIGKILL)
     flip(place.directory / LOG, part, damaged_at)
-    assert "run: memory-mcp doctor" not in place.run("doctor").stdout.lower()
-    found, status = call(place, (), {}, ("intelligent_search", {"query": "fender looks"}), ("get_retrieval_status", {}))
-    assert found["results"]
+    assert "run: memory-mcp doctor" not in Inside(place.root, more=BARE).run("doctor").stdout.lower()
+    assert json.loads(place.ok("search", "fender looks", "--all", "--json"))["results"]
+    status = json.loads(place.ok("retrieval", "status", "--json"))
     place.stop()
     there = texts(place.directory)
     store = open_storage(place.directory)
@@ -67,7 +67,7 @@ def test_a_damaged_log_costs_one_write_and_every_call_is_answered(place: Place, 
 
 
 def test_a_damaged_file_is_met_while_it_is_open_and_the_next_daemon_has_what_is_whole(place: Place) -> None:
-    place.settings["MEMORY_MCP_TELEPORT__ENABLED"] = "true"
+    place.settings |= WORDS
     source = place.home / "events"
     source.mkdir()
     lines = [
@@ -86,9 +86,9 @@ def test_a_damaged_file_is_met_while_it_is_open_and_the_next_daemon_has_what_is_
 
     names = ("loss.json", "salvage.json")
     until(lambda: answered() and [(place.directory / name).exists() for name in names] == [True, False])
-    doctor = place.run("doctor")
     status = json.loads(place.ok("retrieval", "status", "--json"))
     place.stop()
+    doctor = Inside(place.root, more=BARE).run("doctor")
     there = texts(place.directory)
     assert there < before
     assert "fail  acknowledged events" in doctor.stdout

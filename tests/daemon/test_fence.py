@@ -11,8 +11,8 @@ from mcp import ClientSession, stdio_client
 from mcp.types import TextContent, TextResourceContents
 
 from bench.place import Place
-from tests.daemon.inside import BARE, Inside
-from tests.daemon.places import DAEMON, copied, needs_proc
+from tests.daemon.inside import BARE, SERVED, Beside, Inside
+from tests.daemon.places import copied, needs_proc
 from tests.hostile import FORGED, LAYERED, fenced_once, tags
 
 pytestmark = needs_proc
@@ -95,7 +95,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def recalling(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
     """A copy whose hooks recall; what tests say in it has a project of its own."""
-    with copied(origin, tmp_path_factory.mktemp("recalling"), DAEMON | RECALL, idle=600) as place:
+    with copied(origin, tmp_path_factory.mktemp("recalling"), SERVED | RECALL, idle=600, kind=Beside) as place:
         yield place
 
 

@@ -1,7 +1,7 @@
 """A command that stores waits for what it stored, and not for what others go on writing."""
 
-import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from bench.place import Place
 from tests.daemon.inside import Beside
@@ -16,7 +16,7 @@ PLACES, KIND = NO_INDEXES, Beside
 
 def test_an_ingest_ends_while_a_client_goes_on_writing(place: Place) -> None:
     """The client writes until the command has ended: it is always behind a write that came later."""
-    place.ok("ingest", "-", stdin=lines(100, "before"))
+    place.ok("ingest", "-", stdin=lines(20, "before"))
     ended = threading.Event()
     written = 0
 
@@ -29,14 +29,15 @@ def test_an_ingest_ends_while_a_client_goes_on_writing(place: Place) -> None:
     client = Raw(place)
     writer = threading.Thread(target=write)
     writer.start()
-    try:
-        done = Place.run(place, "ingest", "-", stdin=lines(40, "more"), patience=PATIENCE)
-    except subprocess.TimeoutExpired as error:
-        raise AssertionError(f"still waiting behind {written} later writes") from error
-    finally:
-        ended.set()
-        writer.join()
-        client.end()
+    with ThreadPoolExecutor(1) as beside:
+        try:
+            done = beside.submit(place.run, "ingest", "-", stdin=lines(40, "more")).result(PATIENCE)
+        except TimeoutError as error:
+            raise AssertionError(f"still waiting behind {written} later writes") from error
+        finally:
+            ended.set()
+            writer.join()
+            client.end()
     assert done.returncode == 0, done.stderr
     assert written > 0
     assert "40 new" in done.stdout

@@ -42,32 +42,7 @@ def full(pid: int, room: int) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
-def test_a_full_disk_is_told_to_writers_and_heals_by_itself(place: Place) -> None:
-    place.ok("ingest", "-", stdin=lines(120))
-    pid = look(place)["pid"]
-    prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "h", "prompt": "the otter asks", "cwd": "/tmp"}
-    with full(pid, 4096):
-        refused = [place.run("ingest", "-", stdin=lines(40, f"more{n}")) for n in range(2)]
-        kept = place.run("hook", "claude-code", stdin=json.dumps(prompt))
-        assert "harbour" in place.ok("search", "harbour")
-        copied = place.run("backup")
-        told = json.loads(place.ok("retrieval", "status", "--json"))["notices"]
-    for done in refused:
-        assert done.returncode == 3, done.stderr
-        assert "RESOURCE_EXHAUSTED" in done.stderr
-        assert "needed to write again" in done.stderr
-        assert "leave the data directory as it is" in done.stderr
-    assert (copied.returncode, "the backup cannot be written" in copied.stderr) == (3, True)
-    assert (kept.returncode, kept.stderr) == (0, "")
-    assert any("nothing can be written" in notice for notice in told)
-    # The payload that waited in the spool is stored without anybody asking for it, by the same process.
-    until(lambda: place.spooled() == 0)
-    assert "40 new" in place.ok("ingest", "-", stdin=lines(40, "more0"))
-    assert look(place)["pid"] == pid
-    assert json.loads(place.ok("retrieval", "status", "--json")).get("notices", []) == []
-
-
-def test_jobs_on_a_full_disk_log_what_to_free_and_after_them_everything_goes_on_without_a_restart(place: Place) -> None:
+def test_a_full_disk_is_logged_by_jobs_and_told_to_writers_and_heals_by_itself_without_a_restart(place: Place) -> None:
     said = {"session_id": "s", "role": "user"}
     told = [
         json.dumps({**said, "timestamp": 1_767_225_600_000 + n, "text": f"harbour {os.urandom(900).hex()}"}) for n in range(400)
@@ -89,7 +64,27 @@ def test_jobs_on_a_full_disk_log_what_to_free_and_after_them_everything_goes_on_
     place.ok("ingest", "-", stdin=lines(3, "later"))
     place.ok("scheduler", "run", "housekeeping")
     assert json.loads(place.ok("admin", "stats", "--json"))["rows"]["event"] == 403
+    # Where nothing can be written, writers are told.
+    prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "h", "prompt": "the otter asks", "cwd": "/tmp"}
+    with full(pid, 4096):
+        refused = [place.run("ingest", "-", stdin=lines(40, f"more{n}")) for n in range(2)]
+        kept = place.run("hook", "claude-code", stdin=json.dumps(prompt))
+        assert "harbour" in place.ok("search", "harbour")
+        copied = place.run("backup")
+        told = json.loads(place.ok("retrieval", "status", "--json"))["notices"]
+    for done in refused:
+        assert done.returncode == 3, done.stderr
+        assert "RESOURCE_EXHAUSTED" in done.stderr
+        assert "needed to write again" in done.stderr
+        assert "leave the data directory as it is" in done.stderr
+    assert (copied.returncode, "the backup cannot be written" in copied.stderr) == (3, True)
+    assert (kept.returncode, kept.stderr) == (0, "")
+    assert any("nothing can be written" in notice for notice in told)
+    # The payload that waited in the spool is stored without anybody asking for it, by the same process.
+    until(lambda: place.spooled() == 0)
+    assert "40 new" in place.ok("ingest", "-", stdin=lines(40, "more0"))
     assert look(place)["pid"] == pid
+    assert json.loads(place.ok("retrieval", "status", "--json")).get("notices", []) == []
 
 
 def test_a_checkpoint_that_fails_leaves_a_store_that_answers_and_goes_on(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
-from tests.daemon.inside import ALONE, BARE, WORDS, Beside, Inside
+from tests.daemon.inside import BARE, WORDS, Beside, Inside
 from tests.daemon.places import DAEMON, look, needs_proc
 from tests.waiting import until
 
@@ -30,10 +30,10 @@ _START = 1_767_225_600_000
 _TOPICS = ("harbour", "fenders", "compasses", "tides", "ropes")
 
 
-def history(folder: Path, sessions: int, events: int = 40, size: int = 250) -> int:
+def history(folder: Path, sessions: int, events: int = 40, size: int = 250, first: int = 0) -> int:
     """Sessions of some days, a file each; how many events."""
     folder.mkdir()
-    for s in range(sessions):
+    for s in range(first, first + sessions):
         said = (
             {
                 "id": f"{s}-{n}",
@@ -98,10 +98,13 @@ def test_the_daemon_stores_what_a_process_of_its_own_would(place: Place, tmp_pat
     assert settled(place)
     # On disk before the daemon ends, in as few parts as there can be.
     assert parts(place.directory) == {"bm25": 1, "vector": 1}
+    assert place.owners() == {look(place)["pid"]}
+    again = json.loads(place.ok("import", "jsonl", str(source), "--json"))
+    assert (again["new"], again["files_unchanged"]) == (0, told["files"])
     place.stop()
     assert list((place.directory / "spool" / "import").iterdir()) == []
 
-    alone = Inside(tmp_path / "alone", more=ALONE)
+    alone = Inside(tmp_path / "alone", more=BARE)
     here = json.loads(alone.ok("import", "jsonl", str(source), "--json"))
     assert report(here) == report(told)
     both = [open_storage(p.directory) for p in (place, alone)]
@@ -149,39 +152,12 @@ def stored(place: Place) -> int:
         return 0
 
 
-def test_importer_and_daemon_killed_the_next_daemon_files_and_indexes_what_was_stored(place: Place) -> None:
+def test_an_import_goes_on_with_the_next_daemon_and_one_that_is_killed_or_interrupted_is_finished_without_it(
+    place: Place,
+) -> None:
     source = place.home / "events"
-    count = history(source, 38, size=100)
-    place.settings |= WORDS
-    place.ok("daemon", "start")
-    daemon = look(place)["pid"]
-    importer = start(place, source)
-    until(lambda: stored(place) > 0)
-    left = [p for p in (place.directory / "spool" / "import").iterdir() if p.is_file()]
-    assert {stat.S_IMODE(p.stat().st_mode) for p in left} <= {0o600}
-    os.kill(importer.pid, signal.SIGKILL)
-    os.kill(daemon, signal.SIGKILL)
-    importer.communicate()
-    before = stored(place)
-    assert 0 < before < count
-    place.ok("daemon", "start")
-    # Answers once the memory is open, and with it everything that works beside it.
-    place.ok("retrieval", "status")
-    until(lambda: settled(place))
-    # What no import waits for is gone.
-    assert list((place.directory / "spool" / "import").iterdir()) == []
-    assert place.run("admin", "check").returncode == 0
-    told = json.loads(place.ok("import", "jsonl", str(source), "--json"))
-    assert told["built"]["events"] == count
-    assert settled(place)
-    place.stop()
-    assert all(number <= 3 for number in parts(place.directory).values())
-
-
-def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once(place: Place) -> None:
-    source = place.home / "events"
-    count = history(source, 28, size=50)
-    place.settings |= WORDS | {VARIABLE: "events.committed:2"}
+    count = history(source, 14, size=50)
+    place.settings |= WORDS | {VARIABLE: "events.committed"}
     place.ok("daemon", "start")
     del place.settings[VARIABLE]
     first = look(place)["pid"]
@@ -191,21 +167,53 @@ def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once(place
     assert look(place)["pid"] != first
     assert json.loads(told)["built"]["events"] == count
     assert place.run("admin", "check").returncode == 0
+    assert "What was stored stays" in ended_early(place, signal.SIGINT, both_killed(place, count))
 
 
-# In the short form: one that is interrupted; one that is killed, and its daemon with it, is above.
-@pytest.mark.parametrize("end", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
-def test_an_importer_that_ends_early_leaves_a_memory_that_is_finished_without_it(place: Place, end: signal.Signals) -> None:
-    source = place.home / "events"
-    count = history(source, 150)
+def both_killed(place: Place, before: int) -> int:
+    """Kill importer and daemon: the next daemon files and indexes what was stored, the next import the rest; how many."""
+    source = place.home / "both"
+    count = before + history(source, 32, size=100, first=50)
+    daemon = look(place)["pid"]
+    importer = start(place, source)
+    until(lambda: stored(place) > before)
+    left = [p for p in (place.directory / "spool" / "import").iterdir() if p.is_file()]
+    assert {stat.S_IMODE(p.stat().st_mode) for p in left} <= {0o600}
+    os.kill(importer.pid, signal.SIGKILL)
+    os.kill(daemon, signal.SIGKILL)
+    importer.communicate()
+    assert before < stored(place) < count
+    place.ok("daemon", "start")
+    # Answers once the memory is open, and with it everything that works beside it.
+    place.ok("retrieval", "status")
+    until(lambda: settled(place))
+    # What no import waits for is gone.
+    assert list((place.directory / "spool" / "import").iterdir()) == []
+    assert place.run("admin", "check").returncode == 0
+    place.ok("import", "jsonl", str(source))
+    assert stored(place) == count
+    assert settled(place)
+    assert all(number <= 3 for number in parts(place.directory).values())
+    return count
+
+
+@pytest.mark.slow  # in the short form: one that is interrupted, and one that is killed, and its daemon with it, above.
+def test_an_importer_that_is_killed_leaves_a_memory_that_is_finished_without_it(place: Place) -> None:
     place.settings |= WORDS
     place.ok("daemon", "start")
+    ended_early(place, signal.SIGKILL, 0)
+
+
+def ended_early(place: Place, end: signal.Signals, before: int) -> str:
+    """End an importer in the midst of its work and wait until what it stored is finished; what it said."""
+    source = place.home / "more"
+    count = history(source, 150, first=100)
     importer = start(place, source)
-    until(lambda: stored(place) > 0)
+    until(lambda: stored(place) > before)
     importer.send_signal(end)
     _, beside = importer.communicate()
     assert importer.returncode != 0
-    assert end != signal.SIGINT or "What was stored stays" in beside
     until(lambda: settled(place))
-    assert 0 < stored(place) < count
+    assert before < stored(place) < before + count
     assert place.run("admin", "check").returncode == 0
+    return beside
