@@ -24,9 +24,10 @@ HEADER = 120
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """One with the indexes of meaning and of topics in the long form."""
     folder = tmp_path_factory.mktemp("fence")
-    with Beside(folder, idle=600, more=DAEMON) as found:
+    with Beside(folder, idle=600, more=DAEMON if request.config.getoption("--slow") else WORDS) as found:
         found.ok("import", "jsonl", str(planted(folder)))
         yield found
 
@@ -156,12 +157,12 @@ def test_what_is_not_declared_as_json_is_refused_with_what_to_send(sessionless: 
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """A memory with a little in it."""
-    with Place(tmp_path_factory.mktemp("echo"), idle=600, more=WORDS) as place, served(place) as caller:
-        for number in range(3):
-            caller.ok("remember", text=f'We decided that heron {number} nests in the "old" mill & <b>not</b> in the barn.')
-        yield caller
+def fresh(sessionless: Caller) -> Caller:
+    """A project with a little in it."""
+    caller = replace(sessionless, project="github.com/acme/herons")
+    for number in range(3):
+        caller.ok("remember", text=f'We decided that heron {number} nests in the "old" mill & <b>not</b> in the barn.')
+    return caller
 
 
 def pasted(text: str) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.daemon.http_client import Caller, served
-from tests.daemon.inside import Beside
+from tests.daemon.inside import WORDS, Beside
 from tests.daemon.places import DAEMON, needs_proc
 from tests.factories import BILLING, SHOP
 from tests.interaction.conftest import history
@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
 
-LOCKED = {**DAEMON, "MEMORY_MCP_SERVER__SCOPE_LOCK": "true"}
+LOCKED = {"MEMORY_MCP_SERVER__SCOPE_LOCK": "true"}
 #: Messages of the older transport.
 HELLO = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -32,13 +32,13 @@ READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 @pytest.fixture(scope="module")
-def nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """A caller whose project is not known."""
+def nobody(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Caller]:
+    """A caller whose project is not known; the indexes of meaning and of topics are there in the long form."""
     folder = tmp_path_factory.mktemp("locked")
     fields = ("session_id", "timestamp", "role", "text", "project", "agent")
     lines = [{name: getattr(draft, name) for name in fields} for draft in history()]
     (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with Beside(folder, idle=600, more=LOCKED) as place:
+    with Beside(folder, idle=600, more=(DAEMON if request.config.getoption("--slow") else WORDS) | LOCKED) as place:
         place.ok("import", "jsonl", str(folder / "history.jsonl"))
         with served(place) as caller:
             yield caller

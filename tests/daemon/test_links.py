@@ -38,12 +38,6 @@ PIPES = (
     *(name for name in PLANTED if name not in (*FOLDERS, "daemon.sock", "daemon.log")),
     *("backups", "briefings"),
 )
-    "spool/new",
-    "daemon.log",
-    *(n for n in PLANTED if n not in (*FOLDERS, "daemon.sock", "daemon.log")),
-    "backups",
-    "briefings",
-)
 
 
 @pytest.fixture

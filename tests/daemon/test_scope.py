@@ -13,8 +13,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent
 
 from bench.place import Place
-from tests.daemon.inside import BARE, SERVED, Beside, Inside
-from tests.daemon.places import DAEMON, copied, needs_proc, said
+from tests.daemon.inside import BARE, WORDS, Beside, Inside
+from tests.daemon.places import copied, needs_proc, said
 
 pytestmark = needs_proc
 
@@ -42,7 +42,7 @@ def grips(origin: Place) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory, origin: Place) -> Iterator[Place]:
     """One whose daemon binds connections to their project."""
-    more = DAEMON | {"MEMORY_MCP_SERVER__SCOPE_LOCK": "true"}
+    more = WORDS | {"MEMORY_MCP_SERVER__SCOPE_LOCK": "true"}
     with copied(origin.directory, tmp_path_factory.mktemp("locked"), more, kind=Beside) as made:
         yield made
 
@@ -118,7 +118,7 @@ async def test_without_the_lock_an_id_is_opened_and_marked_and_rewrites_no_share
 ) -> None:
     _, other = grips
     async with AsyncExitStack() as stack:
-        given = stack.enter_context(copied(origin.directory, tmp_path, SERVED, kind=Beside)).server("serve")
+        given = stack.enter_context(copied(origin.directory, tmp_path, BARE)).server("serve")
         given.env = {**(given.env or {}), "MEMORY_MCP_PROJECT": OWN}
         client = await stack.enter_async_context(ClientSession(*await stack.enter_async_context(stdio_client(given))))
         await client.initialize()
