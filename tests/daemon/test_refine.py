@@ -84,13 +84,12 @@ def test_the_command_walks_a_day_and_what_it_writes_takes_the_place_of_the_old_t
 
 def test_the_command_reads_a_file_and_writes_where_no_daemon_may_run(origin: Path, tmp_path: Path) -> None:
     with copied(origin, tmp_path, BARE, kind=Inside) as place:
-        due = told(place, "refine", "due", "--day", DAYS[0])["due"]
-        assert "pangolin" in everything(place)
+        node = told(place, "refine", "due", "--day", DAYS[0])["due"][0]["node_id"]
         file = tmp_path / "refined.json"
-        file.write_text(refinement(told(place, "refine", "show", due[0]["node_id"])), encoding="utf-8")
-        assert TITLE in place.ok("refine", "write", due[0]["node_id"], str(file))
+        file.write_text(refinement(told(place, "refine", "show", node)), encoding="utf-8")
+        assert TITLE in place.ok("refine", "write", node, str(file))
         assert place.processes() == {}
-        assert "pangolin" not in everything(place)
+        assert "pangolin" not in place.ok("query", "node", node, "--json").casefold()
 
 
 def test_input_that_does_not_fit_is_refused_with_a_next_step_and_changes_nothing(shared: Place) -> None:

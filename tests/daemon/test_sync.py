@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,15 @@ import duckdb
 import pytest
 
 from bench.place import Place
+from memory_mcp.app import App
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Block
+from memory_mcp.config import Settings
 from memory_mcp.failpoints import VARIABLE
+from memory_mcp.indexes.settings import TeleportSettings
+from memory_mcp.storage.settings import StorageSettings
 from tests.daemon.inside import BARE, Inside
+from tests.factories import draft
 
 Make = Callable[[str], Place]
 
@@ -33,8 +39,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def say(place: Place, session: str, *texts: str) -> None:
-    told = [{"session_id": session, "timestamp": 1768212000000 + n, "role": "user", "text": t} for n, t in enumerate(texts)]
-    place.ok("ingest", "-", stdin="".join(json.dumps(t) + "\n" for t in told))
+    settings = Settings(storage=StorageSettings(str(place.directory), "UTC"), teleport=TeleportSettings(enabled=False))
+    with closing(App(settings)) as app:
+        app.write([draft(text, 1768212000000 + n, session) for n, text in enumerate(texts)], "jsonl")
 
 
 def held(place: Place) -> dict[str, str]:
