@@ -198,7 +198,7 @@ def test_callers_of_two_projects_at_once_get_their_own(nobody: Caller) -> None:
         return caller.project in said, (BILLING if caller.project == SHOP else SHOP) in said
 
     with ThreadPoolExecutor(12) as pool:
-        assert set(pool.map(ask, range(60))) == {(True, False)}
+        assert set(pool.map(ask, range(24))) == {(True, False)}
 
 
 def test_a_stream_that_asks_for_what_it_missed_begins_anew(nobody: Caller) -> None:
