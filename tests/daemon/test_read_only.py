@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,9 @@ from bench.place import Place
 from tests.daemon.inside import BARE, WORDS, Beside, Inside
 from tests.daemon.places import needs_proc
 from tests.daemon.test_capture import BEFORE
+from tests.factories import draft
+from tests.fakes import FakeClock
+from tests.indexes.helpers import opened
 
 pytestmark = [needs_proc, pytest.mark.skipif(sys.platform != "linux", reason="made read-only by modes or by a mount")]
 
@@ -48,8 +51,10 @@ def read_only(directory: Path) -> Iterator[None]:
 
 @pytest.mark.anyio
 async def test_a_read_only_directory_is_read_by_commands_and_clients_and_says_so_to_writers(place: Place) -> None:
-    place.ok("ingest", "-", stdin=BEFORE.replace("before", "the kettle was descaled before"))
-    place.stop()
+    with closing(opened(place.directory, FakeClock())) as app:
+        app.write([draft("The kettle was descaled before.")], "test")
+        app.derivation.run()
+        app.accelerators.settle()
     with read_only(place.directory):
         assert "before" in place.ok("query", "events", "--all")
         assert "before" in place.ok("ask", "kettle descaled")
