@@ -37,6 +37,14 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield made
 
 
+@pytest.fixture
+def place(lasting: Place) -> Place:
+    """The same one, with a daemon that has no client."""
+    lasting.ok("daemon", "start")
+    until(lambda: look(lasting)["clients"] == [])
+    return lasting
+
+
 def talk(place: Place, work: Callable[[Client], Awaitable[T]], era: str = "auto", name: str = "tester") -> T:
     from mcp.types import Implementation
 
@@ -57,12 +65,6 @@ async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]
 
 def owner(place: Place) -> int:
     return int(look(place)["pid"])
-
-
-def unused(place: Place) -> None:
-    """Wait until its daemon, which is started where none runs, has no client."""
-    place.ok("daemon", "start")
-    until(lambda: look(place)["clients"] == [])
 
 
 def kill(pid: int) -> None:
@@ -98,10 +100,7 @@ def test_a_write_in_flight_when_the_daemon_dies_is_applied_once(lasting: Place, 
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_client_on_a_pipe_reaches_the_tools_and_status_names_it(lasting: Place, era: str) -> None:
-    place = lasting
-    unused(place)
-
+def test_a_client_on_a_pipe_reaches_the_tools_and_status_names_it(place: Place, era: str) -> None:
     async def work(client: Client) -> dict[str, Any]:
         tools = await client.list_tools()
         assert "intelligent_search" in {tool.name for tool in tools.tools}
@@ -192,9 +191,7 @@ def test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls(lasting: P
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None], ids=["killed", "terminated", "closed"])
-def test_a_client_that_goes_leaves_no_process_and_no_connection(lasting: Place, how: signal.Signals | None) -> None:
-    place = lasting
-    unused(place)
+def test_a_client_that_goes_leaves_no_process_and_no_connection(place: Place, how: signal.Signals | None) -> None:
     process = subprocess.Popen(
         place.command, env=place.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=place.home
     )
@@ -217,10 +214,7 @@ def test_a_client_that_goes_leaves_no_process_and_no_connection(lasting: Place, 
     until(lambda: len(place.processes()) == 1, place.processes)
 
 
-def test_serving_in_process_uses_the_daemon_that_runs_already(lasting: Place) -> None:
-    place = lasting
-    unused(place)
-
+def test_serving_in_process_uses_the_daemon_that_runs_already(place: Place) -> None:
     async def work() -> tuple[dict[str, Any], set[int]]:
         async with asyncio.timeout(PATIENCE), Client(place.server("serve", "--in-process")) as client:
             await call(client, "browse_toc")
@@ -245,26 +239,23 @@ def test_the_callers_directory_decides_its_scope(lasting: Place, tmp_path: Path)
     assert [asyncio.run(work(d))["project"] for d in places] == [str(d) for d in places]
 
 
-def test_calls_stand_in_the_daemons_log_in_the_order_they_were_made(lasting: Place) -> None:
-    unused(lasting)
-    log = lasting.directory / "daemon.log"
+def test_calls_stand_in_the_daemons_log_in_the_order_they_were_made(place: Place) -> None:
+    log = place.directory / "daemon.log"
     before = log.stat().st_size
 
     async def both(client: Client) -> None:
         await client.call_tool("get_retrieval_status", {})
         await client.call_tool("intelligent_search", {"query": "quokka"})
 
-    talk(lasting, both)
+    talk(place, both)
     until(lambda: len(calls_in(log.read_bytes()[before:].decode())) == 2)
     written = log.read_bytes()[before:].decode()
     assert calls_in(written) == ["get_retrieval_status", "intelligent_search"]
     assert "quokka" not in written
 
 
-def test_what_a_client_asks_for_ends_with_it(lasting: Place) -> None:
+def test_what_a_client_asks_for_ends_with_it(place: Place) -> None:
     """A raw connection that leaves in the middle of a line, of a call, or before its hello takes nothing with it."""
-    place = lasting
-    unused(place)
     wanted = link.Wanted(str(place.directory))
     for said in (b"", b"{}\n", b'{"memory-mcp":"0","kind":"mcp"}\n{"jsonrpc"', b"\xff\xfe\n", b"x" * 100_000):
         with connect(str(place.directory)) as sock:

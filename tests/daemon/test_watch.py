@@ -69,6 +69,7 @@ def test_what_a_followed_client_writes_is_stored_by_its_tail_alone_until_followi
     again = json.loads(place.ok("import", "claude-code", "--json"))
     assert (again["new"], again["lines"], again["files_unchanged"]) == (0, 0, 2)
 
+    place.ok("watch", "on", "all")
     place.ok("daemon", "stop")
     with file.open("a", encoding="utf-8") as stream:
         stream.write(claude_line(4) + "\n")
