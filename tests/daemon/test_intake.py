@@ -8,6 +8,7 @@ import pytest
 from bench.place import Place
 from memory_mcp.daemon.intake import Intake
 from memory_mcp.ingest.payloads import Payloads
+from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import needs_proc
 
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
@@ -34,8 +35,7 @@ def test_a_payload_over_http_is_kept_where_the_rules_fail(tmp_path: Path, monkey
 
 @needs_proc
 def test_what_a_killed_daemon_was_writing_goes_with_the_next_start_and_a_hook_s_own_file_stays(beside: Place) -> None:
-    beside.ok("daemon", "start")
-    beside.stop()
+    Inside(beside.root, more=BARE).ok("query", "root")
     aside = beside.directory / "spool" / "tmp"
     aside.mkdir(parents=True, exist_ok=True)
     names = [f"{number:020d}-0123456789abcdef-claude-code" for number in range(2)]

@@ -68,8 +68,8 @@ class Raw:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """One with a daemon, for clients of their own."""
-    with Place(tmp_path_factory.mktemp("served"), more=SERVED) as place:
+    """One whose daemon is started by whoever needs it first, for clients of their own."""
+    with Beside(tmp_path_factory.mktemp("served"), more=SERVED) as place:
         yield place
 
 
@@ -82,6 +82,42 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         status, said = found.end()
         assert status == 0
         assert "Traceback" not in said
+
+
+def hold(place: Place, *words: str) -> "subprocess.Popen[bytes]":
+    """A process that has the store to itself."""
+    holder = subprocess.Popen(
+        [*place.command, *words], env=place.environment(), cwd=place.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    until(lambda: holder.pid in place.owners())
+    return holder
+
+
+@pytest.mark.parametrize("how", ["killed", "closed"])
+def test_clients_that_came_while_another_process_had_the_store_go_over_to_one_daemon(
+    served: Place, how: str, request: pytest.FixtureRequest
+) -> None:
+    """None of them becomes its owner when that process ends, and none notices more than that its calls work."""
+    place = served
+    place.stop()
+    holder = hold(place, "serve", "--in-process")
+    clients = [Raw(place) for _ in range(2 if request.config.getoption("--slow") else 1)]
+    for client in clients:
+        assert client.ask(message(0, "tools/list"))["result"]["tools"]
+        found = client.ask(message(1, "tools/call", name="browse_toc", arguments={}))
+        assert found["result"]["isError"]
+        assert found["result"]["content"][0]["text"].startswith("LOCKED: "), found
+        assert f"(process {holder.pid})" in found["result"]["content"][0]["text"]
+    if how == "killed":
+        holder.kill()
+    holder.communicate(timeout=PATIENCE)
+    for number, client in enumerate(clients):
+        stored = client.ask(remember(2, f'"We decided on tabs, said {number}."'))
+        assert not stored["result"].get("isError", False), stored
+    assert place.owners() == {look(place)["pid"]}
+    # Those that stood in are gone.
+    until(lambda: not [seen for seen in place.processes().values() if "--held" in seen.command])
+    assert {client.end()[0] for client in clients} == {0}
 
 
 def goes_on(client: Raw) -> None:
@@ -130,11 +166,14 @@ def test_what_is_no_message_is_answered_with_its_id_where_it_has_one(client: Raw
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_line_of_a_hundred_megabytes_is_answered_and_skipped(client: Raw, first: bool) -> None:
+def test_a_line_that_is_longer_than_is_taken_is_answered_and_skipped(client: Raw, first: bool) -> None:
     """Clients write the id at either end of a message."""
-    text = b'"params":{"name":"remember","arguments":{"text":"' + b"a" * 100_000_000 + b'"}}'
-    rest = b'"jsonrpc":"2.0","id":11'
-    found = client.ask(b'{"method":"tools/call",' + (rest + b"," + text if first else text + b"," + rest) + b"}")
+    number, text = b'"jsonrpc":"2.0","id":11', b'"params":{"name":"remember","arguments":{"text":"'
+    assert client.process.stdin is not None
+    client.process.stdin.write(b'{"method":"tools/call",' + (number + b"," if first else b"") + text)
+    for _ in range(65):
+        client.process.stdin.write(b"a" * 2**20)
+    found = client.ask(b'"}}' + (b"" if first else b"," + number) + b"}")
     assert found["id"] == 11
     assert "RESOURCE_EXHAUSTED: the message is longer than 67108864 bytes" in found["error"]["message"]
     goes_on(client)
@@ -257,41 +296,6 @@ def test_a_client_is_told_why_no_daemon_can_be_had_and_served_when_one_can(tmp_p
         wrong.unlink()
         assert not client.ask(message(2, "tools/call", name="browse_toc", arguments={}))["result"].get("isError", False)
         client.end()
-
-
-def hold(place: Place, *words: str) -> "subprocess.Popen[bytes]":
-    """A process that has the store to itself."""
-    holder = subprocess.Popen(
-        [*place.command, *words], env=place.environment(), cwd=place.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    until(lambda: holder.pid in place.owners())
-    return holder
-
-
-@pytest.mark.parametrize("how", ["killed", "closed"])
-def test_clients_that_came_while_another_process_had_the_store_go_over_to_one_daemon(
-    tmp_path: Path, how: str, request: pytest.FixtureRequest
-) -> None:
-    """None of them becomes its owner when that process ends, and none notices more than that its calls work."""
-    with Place(tmp_path, more=SERVED) as place:
-        holder = hold(place, "serve", "--in-process")
-        clients = [Raw(place) for _ in range(2 if request.config.getoption("--slow") else 1)]
-        for client in clients:
-            assert client.ask(message(0, "tools/list"))["result"]["tools"]
-            found = client.ask(message(1, "tools/call", name="browse_toc", arguments={}))
-            assert found["result"]["isError"]
-            assert found["result"]["content"][0]["text"].startswith("LOCKED: "), found
-            assert f"(process {holder.pid})" in found["result"]["content"][0]["text"]
-        if how == "killed":
-            holder.kill()
-        holder.communicate(timeout=PATIENCE)
-        for number, client in enumerate(clients):
-            stored = client.ask(remember(2, f'"We decided on tabs, said {number}."'))
-            assert not stored["result"].get("isError", False), stored
-        assert place.owners() == {look(place)["pid"]}
-        # Those that stood in are gone.
-        until(lambda: not [seen for seen in place.processes().values() if "--held" in seen.command])
-        assert {client.end()[0] for client in clients} == {0}
 
 
 # In the short form: a client that came while another process had the store, above; links are named, test_links.

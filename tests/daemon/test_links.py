@@ -14,7 +14,7 @@ import pytest
 from bench.place import Place
 from memory_mcp import paths
 from tests.daemon.inside import BARE, SERVED, Beside, Inside
-from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.places import DAEMON, look, needs_proc
 from tests.daemon.test_capture import BEFORE, hook
 from tests.waiting import until
 
@@ -32,6 +32,12 @@ FOLDERS = (
     *("spool", "spool/new", "spool/bad", "spool/import", "spool/tmp", "briefings", "models"),
     *("indexes", "indexes/bm25", "indexes/bm25/parts", "backups"),
 )
+#: What a pipe may stand for, first what hooks write to.
+PIPES = (
+    *("spool/new", "daemon.log"),
+    *(name for name in PLANTED if name not in (*FOLDERS, "daemon.sock", "daemon.log")),
+    *("backups", "briefings"),
+)
 
 
 @pytest.fixture
@@ -48,9 +54,16 @@ def place(beside: Place) -> Place:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """One with a daemon that has stored something."""
+    """One with a daemon; its data directory is a link itself, and has names that a killed restore left."""
     with Beside(tmp_path_factory.mktemp("running"), more=SERVED) as made:
-        made.ok("ingest", "-", stdin=BEFORE)
+        (made.root / "real").mkdir(mode=0o700)
+        made.directory.symlink_to(made.root / "real")
+        Inside(made.root, more=BARE).ok("ingest", "-", stdin=BEFORE)
+        kept = made.directory / "before-restore-20260101T000000-000"
+        kept.mkdir(mode=0o700)
+        for name in ("memory.duckdb", "high-water.json"):
+            (kept / name).hardlink_to(made.directory / name)
+        made.ok("daemon", "start")
         yield made
 
 
@@ -76,9 +89,7 @@ def test_a_link_in_the_data_directory_is_named_and_not_followed(inside: Place, t
     assert not folder or list(outside.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in PLANTED if name not in FOLDERS and name != "daemon.sock"] + ["backups", "briefings", "spool/new"]
-)
+@pytest.mark.parametrize("name", PIPES)
 def test_a_pipe_in_the_data_directory_keeps_nobody(place: Place, inside: Place, name: str) -> None:
     """Neither a command nor a hook waits for its other end."""
     pipe = place.directory / name
@@ -116,13 +127,9 @@ def test_a_file_that_has_a_name_elsewhere_is_named_and_not_written(place: Place,
         assert "before" in place.ok("query", "events", "--all")
 
 
-def test_second_names_that_a_killed_restore_left_stop_nobody(place: Place) -> None:
-    Inside(place.root, more=BARE).ok("ingest", "-", stdin=BEFORE)
-    kept = place.directory / "before-restore-20260101T000000-000"
-    kept.mkdir(mode=0o700)
-    for name in ("memory.duckdb", "high-water.json"):
-        (kept / name).hardlink_to(place.directory / name)
-    assert "before" in place.ok("query", "events", "--all")
+def test_neither_second_names_that_a_killed_restore_left_nor_a_data_directory_that_is_a_link_stop_anybody(running: Place) -> None:
+    assert "before" in running.ok("query", "events", "--all")
+    assert look(running)["pid"] in running.processes()
 
 
 @pytest.mark.parametrize("kind", ["socket", "device"])
@@ -197,10 +204,3 @@ def test_a_payload_that_is_a_link_is_set_aside_unread_while_the_daemon_runs(runn
     assert "turtledove" not in aside.read_text()
     assert "turtledove" in (tmp_path / "payload").read_text()
     assert "turtledove" not in running.ok("query", "events", "--all", "--json")
-
-
-def test_a_data_directory_that_is_a_link_itself_is_used(place: Place, tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir(mode=0o700)
-    place.directory.symlink_to(tmp_path / "real")
-    place.ok("ingest", "-", stdin=BEFORE)
-    assert "before" in place.ok("query", "events", "--all")

@@ -19,7 +19,8 @@ from bench.place import Place, resident
 from bench.skills import calls_in
 from memory_mcp.client import link
 from memory_mcp.client.door import connect
-from tests.daemon.inside import SERVED
+from memory_mcp.failpoints import VARIABLE
+from tests.daemon.inside import SERVED, Beside
 from tests.daemon.places import look, needs_proc
 from tests.waiting import PATIENCE, until
 
@@ -29,10 +30,19 @@ ERAS = ("auto", "legacy")
 pytestmark = needs_proc
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=SERVED) as made:
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One whose daemon is started by whoever needs it first."""
+    with Beside(tmp_path_factory.mktemp("lasting"), more=SERVED) as made:
         yield made
+
+
+@pytest.fixture
+def place(lasting: Place) -> Place:
+    """The same one, with a daemon that has no client."""
+    lasting.ok("daemon", "start")
+    until(lambda: look(lasting)["clients"] == [])
+    return lasting
 
 
 def talk(place: Place, work: Callable[[Client], Awaitable[T]], era: str = "auto", name: str = "tester") -> T:
@@ -61,11 +71,36 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_a_client_on_a_pipe_reaches_the_tools_and_status_names_it(lasting: Place, era: str) -> None:
-    place = lasting
-    until(lambda: look(place)["clients"] == [])
+@pytest.mark.parametrize(
+    ("era", "point"),
+    [
+        ("legacy", "events.committed:2"),
+        ("auto", "events.committed:2"),
+        ("legacy", "events.before_commit:2"),
+        ("auto", "events.before_commit:2"),
+    ],
+)
+def test_a_write_in_flight_when_the_daemon_dies_is_applied_once(lasting: Place, era: str, point: str) -> None:
+    """Killed at the second write, before or after its commit; the pump sends it again to the next daemon."""
+    words = f"The blue valve opens to the left, said {era} at {point}."
+    lasting.stop()
+    lasting.settings[VARIABLE] = point
+    lasting.ok("daemon", "start")
+    del lasting.settings[VARIABLE]
 
+    async def work(client: Client) -> None:
+        await call(client, "remember", text="Nothing special.")
+        before = await asyncio.to_thread(owner, lasting)
+        made = await call(client, "remember", text=words)
+        assert await asyncio.to_thread(owner, lasting) != before
+        found = await call(client, "get_events", limit=50, scope="all")
+        assert [e["event_id"] for e in found["events"] if e["text"] == words] == [made["event_id"]]
+
+    talk(lasting, work, era)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_client_on_a_pipe_reaches_the_tools_and_status_names_it(place: Place, era: str) -> None:
     async def work(client: Client) -> dict[str, Any]:
         tools = await client.list_tools()
         assert "intelligent_search" in {tool.name for tool in tools.tools}
@@ -102,8 +137,11 @@ def test_the_pump_loads_neither_engine_nor_protocol_nor_anything_of_others(lasti
     assert {n for n in foreign if not n.startswith("_")} == set()
 
 
-def test_clients_that_start_at_once_start_one_daemon(place: Place, request: pytest.FixtureRequest) -> None:
-    count = 12 if request.config.getoption("--slow") else 5
+def test_clients_that_start_at_once_start_one_daemon_whose_socket_is_elsewhere_where_the_directory_is_long(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    count = 12 if request.config.getoption("--slow") else 3
+    place = Place(tmp_path / ("deep" * 30), idle=60, more={**SERVED, "XDG_RUNTIME_DIR": str(tmp_path)})
 
     async def one() -> str:
         async with Client(place.server()) as client:
@@ -121,64 +159,39 @@ def test_clients_that_start_at_once_start_one_daemon(place: Place, request: pyte
             seen.update(place.owners())
 
     watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        assert len(asyncio.run(all_())) == count
-    finally:
-        over.set()
-        watcher.join()
+    with place:
+        watcher.start()
+        try:
+            assert len(asyncio.run(all_())) == count
+        finally:
+            over.set()
+            watcher.join()
     assert len(seen) == 1
     log = (place.directory / "daemon.log").read_text()
     assert log.count(" listens") == 1
+    assert not (place.directory / "daemon.sock").exists()
+    assert [p.stat().st_mode & 0o777 for p in (tmp_path / "memory-mcp").glob("*.sock")] == [0o600]
 
 
 @pytest.mark.slow  # in the short form: killed amid a call, below, and ended between two calls, test_settings.
 @pytest.mark.parametrize(("era", "times"), [("legacy", 1), ("auto", 2)], ids=ERAS[::-1])
-def test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls(place: Place, era: str, times: int) -> None:
+def test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls(lasting: Place, era: str, times: int) -> None:
     """That of the newer era sends nothing again that it said at first."""
 
     async def work(client: Client) -> None:
         first = await call(client, "remember", text="The lighthouse keeper prefers oil lamps.")
         for _ in range(times):
-            kill(await asyncio.to_thread(owner, place))
+            kill(await asyncio.to_thread(owner, lasting))
             second = await call(client, "remember", text="The lighthouse keeper prefers oil lamps.")
             assert second["event_id"] != first["event_id"]
             found = await call(client, "expand_grip", grip_id=first["grip_id"])
             assert found["verified"] is True
 
-    talk(place, work, era)
-
-
-@pytest.mark.parametrize(
-    ("era", "point"),
-    [
-        ("legacy", "events.committed:2"),
-        ("auto", "events.committed:2"),
-        ("legacy", "events.before_commit:2"),
-        ("auto", "events.before_commit:2"),
-    ],
-)
-def test_a_write_in_flight_when_the_daemon_dies_is_applied_once(tmp_path: Path, era: str, point: str) -> None:
-    """Killed at the second write, before or after its commit; the pump sends it again to the next daemon."""
-    with Place(tmp_path, idle=60, more={**SERVED, "MEMORY_MCP_FAILPOINT": point}) as place:
-
-        async def work(client: Client) -> None:
-            await call(client, "remember", text="Nothing special.")
-            before = await asyncio.to_thread(owner, place)
-            made = await call(client, "remember", text="The blue valve opens to the left.")
-            assert await asyncio.to_thread(owner, place) != before
-            found = await call(client, "get_events", limit=50, scope="all")
-            texts = [e["text"] for e in found["events"]]
-            assert texts.count("The blue valve opens to the left.") == 1
-            assert made["event_id"] in {e["event_id"] for e in found["events"]}
-
-        talk(place, work, era)
+    talk(lasting, work, era)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None], ids=["killed", "terminated", "closed"])
-def test_a_client_that_goes_leaves_no_process_and_no_connection(lasting: Place, how: signal.Signals | None) -> None:
-    place = lasting
-    until(lambda: look(place)["clients"] == [])
+def test_a_client_that_goes_leaves_no_process_and_no_connection(place: Place, how: signal.Signals | None) -> None:
     process = subprocess.Popen(
         place.command, env=place.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=place.home
     )
@@ -201,10 +214,7 @@ def test_a_client_that_goes_leaves_no_process_and_no_connection(lasting: Place, 
     until(lambda: len(place.processes()) == 1, place.processes)
 
 
-def test_serving_in_process_uses_the_daemon_that_runs_already(lasting: Place) -> None:
-    place = lasting
-    until(lambda: look(place)["clients"] == [])
-
+def test_serving_in_process_uses_the_daemon_that_runs_already(place: Place) -> None:
     async def work() -> tuple[dict[str, Any], set[int]]:
         async with asyncio.timeout(PATIENCE), Client(place.server("serve", "--in-process")) as client:
             await call(client, "browse_toc")
@@ -213,14 +223,6 @@ def test_serving_in_process_uses_the_daemon_that_runs_already(lasting: Place) ->
     status, owners = asyncio.run(work())
     assert owners == {status["pid"]}
     assert len(status["clients"]) == 1
-
-
-def test_a_long_data_directory_gets_its_socket_elsewhere(tmp_path: Path) -> None:
-    with Place(tmp_path / ("deep" * 30), idle=60, more={**SERVED, "XDG_RUNTIME_DIR": str(tmp_path)}) as place:
-        place.ok("query", "root")
-        assert len(place.owners()) == 1
-        assert not (place.directory / "daemon.sock").exists()
-        assert [p.stat().st_mode & 0o777 for p in (tmp_path / "memory-mcp").glob("*.sock")] == [0o600]
 
 
 def test_the_callers_directory_decides_its_scope(lasting: Place, tmp_path: Path) -> None:
@@ -237,24 +239,23 @@ def test_the_callers_directory_decides_its_scope(lasting: Place, tmp_path: Path)
     assert [asyncio.run(work(d))["project"] for d in places] == [str(d) for d in places]
 
 
-def test_calls_stand_in_the_daemons_log_in_the_order_they_were_made(lasting: Place) -> None:
-    log = lasting.directory / "daemon.log"
+def test_calls_stand_in_the_daemons_log_in_the_order_they_were_made(place: Place) -> None:
+    log = place.directory / "daemon.log"
     before = log.stat().st_size
 
     async def both(client: Client) -> None:
         await client.call_tool("get_retrieval_status", {})
         await client.call_tool("intelligent_search", {"query": "quokka"})
 
-    talk(lasting, both)
+    talk(place, both)
     until(lambda: len(calls_in(log.read_bytes()[before:].decode())) == 2)
     written = log.read_bytes()[before:].decode()
     assert calls_in(written) == ["get_retrieval_status", "intelligent_search"]
     assert "quokka" not in written
 
 
-def test_what_a_client_asks_for_ends_with_it(lasting: Place) -> None:
+def test_what_a_client_asks_for_ends_with_it(place: Place) -> None:
     """A raw connection that leaves in the middle of a line, of a call, or before its hello takes nothing with it."""
-    place = lasting
     wanted = link.Wanted(str(place.directory))
     for said in (b"", b"{}\n", b'{"memory-mcp":"0","kind":"mcp"}\n{"jsonrpc"', b"\xff\xfe\n", b"x" * 100_000):
         with connect(str(place.directory)) as sock:

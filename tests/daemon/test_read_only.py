@@ -4,23 +4,26 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 from mcp import ClientSession, stdio_client
 
 from bench.place import Place
-from tests.daemon.inside import BARE, Beside, Inside
-from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.inside import BARE, WORDS, Beside, Inside
+from tests.daemon.places import needs_proc
 from tests.daemon.test_capture import BEFORE
+from tests.factories import draft
+from tests.fakes import FakeClock
+from tests.indexes.helpers import opened
 
 pytestmark = [needs_proc, pytest.mark.skipif(sys.platform != "linux", reason="made read-only by modes or by a mount")]
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with Beside(tmp_path, idle=60, more=DAEMON) as made:
+    with Beside(tmp_path, idle=60, more=WORDS) as made:
         yield made
 
 
@@ -48,11 +51,13 @@ def read_only(directory: Path) -> Iterator[None]:
 
 @pytest.mark.anyio
 async def test_a_read_only_directory_is_read_by_commands_and_clients_and_says_so_to_writers(place: Place) -> None:
-    place.ok("ingest", "-", stdin=BEFORE)
-    place.stop()
+    with closing(opened(place.directory, FakeClock())) as app:
+        app.write([draft("The kettle was descaled before.")], "test")
+        app.derivation.run()
+        app.accelerators.settle()
     with read_only(place.directory):
         assert "before" in place.ok("query", "events", "--all")
-        assert "before" in place.ok("ask", "what was before")
+        assert "before" in place.ok("ask", "kettle descaled")
         assert "the data directory is read-only: nothing is stored" in place.ok("retrieval", "status")
         paused = place.run("pause", "--project", "*")
         assert (paused.returncode, "read-only" in paused.stderr) == (1, True)
@@ -67,7 +72,7 @@ async def test_a_read_only_directory_is_read_by_commands_and_clients_and_says_so
             assert refused.is_error
             assert "is read-only" in refused.content[0].text  # type: ignore[union-attr]
             assert "Make it writable" in refused.content[0].text  # type: ignore[union-attr]
-    place.ok("ingest", "-", stdin=BEFORE.replace("before", "after"))
+    Inside(place.root, more=BARE).ok("ingest", "-", stdin=BEFORE.replace("before", "after"))
 
 
 def test_a_read_only_snapshot_made_of_hard_links_is_read(tmp_path: Path) -> None:

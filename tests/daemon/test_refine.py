@@ -31,16 +31,10 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made.directory
 
 
-@pytest.fixture
-def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
-    with copied(origin, tmp_path, WORDS, kind=Beside) as made:
-        yield made
-
-
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
-    """A filled memory for tests that use stretches of their own, or change nothing."""
-    with copied(origin, tmp_path_factory.mktemp("shared"), SERVED, kind=Beside) as made:
+    """A filled memory with an index for tests that use stretches of their own, or change nothing."""
+    with copied(origin, tmp_path_factory.mktemp("shared"), WORDS, kind=Beside) as made:
         yield made
 
 
@@ -69,30 +63,33 @@ def everything(place: Place) -> str:
 # the command
 
 
-def test_the_command_walks_a_day_and_what_it_writes_takes_the_place_of_the_old_text(place: Place, tmp_path: Path) -> None:
-    due = told(place, "refine", "due", "--day", DAYS[0])["due"]
+def test_the_command_walks_a_day_and_what_it_writes_takes_the_place_of_the_old_text(shared: Place) -> None:
+    due = told(shared, "refine", "due", "--day", DAYS[1])["due"]
     assert [(one["events"], one["level"]) for one in due] == [(12, "segment")] * 3
-    assert "narwhal" in everything(place)
-    shown = told(place, "refine", "show", due[1]["node_id"], "--token-budget", "2000")
+    assert "okapi" in everything(shared)
+    shown = told(shared, "refine", "show", due[1]["node_id"], "--token-budget", "2000")
     assert shown["left_out"] == 0 if "left_out" in shown else len(shown["events"]) == 12
-    program = Place(place.root, more=place.settings)
+    program = Place(shared.root, more=shared.settings)
     written = told(program, "refine", "write", due[1]["node_id"], stdin=refinement(shown))
     assert written["title"] == f"{shown['title'][:16]} · {TITLE}"
-    assert place.status()["running"] is True
-    assert "narwhal" not in everything(place)
-    assert "zeppelin" in json.dumps(told(place, "query", "browse", "2026")).casefold()
-    until(lambda: told(place, "teleport", "search", "zeppelins", "--type", "toc_node")["results"], "the index has the new text")
-    assert [one["node_id"] for one in told(place, "refine", "due", "--day", DAYS[0])["due"]] == [
+    assert shared.status()["running"] is True
+    assert "okapi" not in everything(shared)
+    assert "zeppelin" in json.dumps(told(shared, "query", "browse", "2026")).casefold()
+    until(lambda: told(shared, "teleport", "search", "zeppelins", "--type", "toc_node")["results"], "the index has the new text")
+    assert [one["node_id"] for one in told(shared, "refine", "due", "--day", DAYS[1])["due"]] == [
         due[0]["node_id"],
         due[2]["node_id"],
     ]
-    # From a file, and where no daemon may run.
-    file = tmp_path / "refined.json"
-    file.write_text(refinement(told(place, "refine", "show", due[2]["node_id"])), encoding="utf-8")
-    place.stop()
-    assert TITLE in Inside(place.root, more=BARE).ok("refine", "write", due[2]["node_id"], str(file))
-    assert place.owners() == set()
-    assert "quokka" not in everything(place)
+
+
+def test_the_command_reads_a_file_and_writes_where_no_daemon_may_run(origin: Path, tmp_path: Path) -> None:
+    with copied(origin, tmp_path, BARE, kind=Inside) as place:
+        node = told(place, "refine", "due", "--day", DAYS[0])["due"][0]["node_id"]
+        file = tmp_path / "refined.json"
+        file.write_text(refinement(told(place, "refine", "show", node)), encoding="utf-8")
+        assert TITLE in place.ok("refine", "write", node, str(file))
+        assert place.processes() == {}
+        assert "pangolin" not in place.ok("query", "node", node, "--json").casefold()
 
 
 def test_input_that_does_not_fit_is_refused_with_a_next_step_and_changes_nothing(shared: Place) -> None:

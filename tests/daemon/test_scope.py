@@ -2,8 +2,9 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,12 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent
 
 from bench.place import Place
-from tests.daemon.inside import BARE, SERVED, Beside, Inside
-from tests.daemon.places import DAEMON, copied, needs_proc, said
+from memory_mcp.app import App
+from memory_mcp.config import ServerSettings, Settings
+from memory_mcp.storage.settings import StorageSettings
+from tests.daemon.inside import BARE, WORDS, Beside, Inside
+from tests.daemon.places import copied, needs_proc, said
+from tests.interaction.conftest import Door
 
 pytestmark = needs_proc
 
@@ -42,7 +47,7 @@ def grips(origin: Place) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory, origin: Place) -> Iterator[Place]:
     """One whose daemon binds connections to their project."""
-    more = DAEMON | {"MEMORY_MCP_SERVER__SCOPE_LOCK": "true"}
+    more = WORDS | {"MEMORY_MCP_SERVER__SCOPE_LOCK": "true"}
     with copied(origin.directory, tmp_path_factory.mktemp("locked"), more, kind=Beside) as made:
         yield made
 
@@ -112,21 +117,17 @@ async def test_by_no_id_does_a_bound_connection_get_words_of_another_project(loc
             assert '"hidden' not in whole, whole
 
 
-@pytest.mark.anyio
-async def test_without_the_lock_an_id_is_opened_and_marked_and_rewrites_no_shared_period(
+def test_without_the_lock_an_id_is_opened_and_marked_and_rewrites_no_shared_period(
     tmp_path: Path, origin: Place, grips: tuple[str, str]
 ) -> None:
     _, other = grips
-    async with AsyncExitStack() as stack:
-        given = stack.enter_context(copied(origin.directory, tmp_path, SERVED, kind=Beside)).server("serve")
-        given.env = {**(given.env or {}), "MEMORY_MCP_PROJECT": OWN}
-        client = await stack.enter_async_context(ClientSession(*await stack.enter_async_context(stdio_client(given))))
-        await client.initialize()
-        asked = Asked(client)
-        text, told = await asked.tool("expand_grip", grip_id=other)
-        assert "vault" in text
-        assert told["grip"].get("project") == OTHER
+    shutil.copytree(origin.directory, tmp_path / "data")
+    storage = StorageSettings(str(tmp_path / "data"), "UTC")
+    with closing(App(Settings(storage=storage, server=ServerSettings(profile="full")))) as app:
+        door = Door(app, "auto", OWN)
+        told = door.ok("expand_grip", grip_id=other)
+        assert "vault" in told["grip"]["quote"]
+        assert told["grip"]["project"] == OTHER
         refinement = {"title": "The year", "bullets": [{"text": "The vault opens with a key.", "grip_ids": [other]}]}
-        text, _ = await asked.tool("refine_summary", node_id="2026", **refinement)
-        assert text.startswith("INVALID_ARGUMENT: "), text
-        assert "The vault opens with a key" not in (await asked.tool("browse_toc", scope="all", node_id="toc:year:2026"))[0]
+        assert door.error("refine_summary", node_id="2026", **refinement).startswith("INVALID_ARGUMENT: ")
+        assert "The vault opens with a key" not in json.dumps(door.ok("browse_toc", scope="all", node_id="toc:year:2026"))

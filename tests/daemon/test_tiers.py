@@ -85,11 +85,32 @@ def test_the_indexes_are_looked_at_often_enough() -> None:
     assert service.WATCH <= LOOKS
 
 
-@requirement("bm25:FR-07.3", "bm25:NFR-02.1", "bm25:NFR-02.2", "bm25:risk-index-corruption", "goal:G4")
-def test_a_file_that_is_changed_and_a_folder_that_is_deleted_lower_the_tier_and_come_back(place: Place) -> None:
-    """A healthy tier, damage, a tier that says so, answers all the while, and the healthy tier again."""
+def flipped(directory: Path) -> None:
+    flip(max(files_of(directory / "parts"), key=lambda p: p.stat().st_size))
+
+
+def garbage(directory: Path) -> None:
+    (directory / "CURRENT").write_bytes(b"\xff\0garbage")
+
+
+DAMAGES = (garbage, shutil.rmtree, flipped, lambda _: None)
+
+
+@requirement("bm25:FR-07.3", "bm25:NFR-02.1", "bm25:NFR-02.2", "bm25:NFR-02.3", "bm25:FR-01.5")
+@requirement("bm25:risk-index-corruption", "bm25:risk-cold-start", "goal:G4")
+@pytest.mark.parametrize("damage", DAMAGES[:-1])
+def test_a_start_waits_for_no_damaged_index_and_damage_lowers_the_tier_until_it_comes_back(
+    place: Place, damage: Callable[[Path], None]
+) -> None:
+    """None can be read, so each has to be built first: tools are listed and questions answered before.
+
+    Then a healthy tier, damage, a tier that says so, answers all the while, and the healthy tier again.
+    """
+    damage(folder(place))
 
     async def work(client: Client) -> None:
+        assert {"teleport_search", "intelligent_search"} <= {t.name for t in (await client.list_tools()).tools}
+        await answered(client)
         await until(client, (4, True))
         before = manifest(place).number
         flipped(folder(place))
@@ -115,31 +136,11 @@ def test_a_file_that_is_changed_and_a_folder_that_is_deleted_lower_the_tier_and_
     talk(place, work)
 
 
-@requirement("us:US-07", "bm25:FR-08.2", "bm25:FR-08.4")
-def test_switched_off_and_restarted_the_connected_client_goes_on_by_navigation(
+@requirement("bm25:FR-04.4", "us:US-07", "bm25:FR-08.2", "bm25:FR-08.4")
+def test_a_start_answers_by_the_index_a_stop_commits_what_it_followed_and_switched_off_the_client_goes_on_by_navigation(
     place: Place, request: pytest.FixtureRequest
 ) -> None:
-    async def work(client: Client) -> None:
-        await until(client, (4, True))
-        (place.home / "config.toml").write_text("[teleport.bm25]\nenabled = false\n")
-        await asyncio.to_thread(place.ok, "daemon", "restart")
-        assert await state(client) == (5, False)
-        told = await answered(client)
-        assert told["explanation"]["method_used"] == "agentic"
-        assert told["explanation"]["tier_used"] == 5
-        refused = await client.call_tool("teleport_search", {"query": QUERY})
-        assert refused.is_error
-        assert "BM25 index not enabled" in str(refused.content)
-        if request.config.getoption("--slow"):
-            (place.home / "config.toml").write_text("")
-            await asyncio.to_thread(place.ok, "daemon", "restart")
-            await until(client, (4, True))
-
-    talk(place, work)
-
-
-@requirement("bm25:FR-04.4")
-def test_the_first_question_after_a_start_is_answered_by_the_index_and_a_stop_commits_what_it_has_followed(place: Place) -> None:
+    """The client stays connected all the while."""
     before = manifest(place).position
 
     async def work(client: Client) -> None:
@@ -156,10 +157,22 @@ def test_the_first_question_after_a_start_is_answered_by_the_index_and_a_stop_co
         await until_async(followed)
         assert manifest(place).position == before, "not committed yet: the interval is a minute"
         await asyncio.to_thread(place.ok, "daemon", "stop")
+        assert manifest(place).position.outbox > before.outbox
+        assert manifest(place).position.events > before.events
+        (place.home / "config.toml").write_text("[teleport.bm25]\nenabled = false\n")
+        assert await state(client) == (5, False)
+        told = await answered(client)
+        assert told["explanation"]["method_used"] == "agentic"
+        assert told["explanation"]["tier_used"] == 5
+        refused = await client.call_tool("teleport_search", {"query": QUERY})
+        assert refused.is_error
+        assert "BM25 index not enabled" in str(refused.content)
+        if request.config.getoption("--slow"):
+            (place.home / "config.toml").write_text("")
+            await asyncio.to_thread(place.ok, "daemon", "restart")
+            await until(client, (4, True))
 
     talk(place, work)
-    assert manifest(place).position.outbox > before.outbox
-    assert manifest(place).position.events > before.events
 
 
 def listed(place: Place) -> float:
@@ -177,32 +190,11 @@ def listed(place: Place) -> float:
     return took
 
 
-def flipped(directory: Path) -> None:
-    flip(max(files_of(directory / "parts"), key=lambda p: p.stat().st_size))
-
-
-def garbage(directory: Path) -> None:
-    (directory / "CURRENT").write_bytes(b"\xff\0garbage")
-
-
-DAMAGES = (garbage, shutil.rmtree, flipped, lambda _: None)
-
-
 def whole(place: Place, origin: Path) -> Path:
     """The keyword index's folder, whole again: a daemon that has just answered may have been stopped amid a rebuild."""
     shutil.rmtree(place.directory)
     shutil.copytree(origin, place.directory)
     return folder(place)
-
-
-@requirement("bm25:NFR-02.3", "bm25:FR-01.5", "bm25:risk-cold-start")
-@pytest.mark.parametrize("damage", [garbage, shutil.rmtree, flipped])
-def test_a_start_with_a_damaged_or_missing_index_never_fails_and_waits_for_none(
-    place: Place, damage: Callable[[Path], None]
-) -> None:
-    """None can be read, so each has to be built first: tools are listed and questions answered before."""
-    damage(folder(place))
-    listed(place)
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from tests.daemon.places import look, needs_proc
+from tests.daemon.inside import BARE, Inside
+from tests.daemon.places import needs_proc
 from tests.ingest.suite import claude_line, write
 from tests.waiting import until
 
@@ -47,7 +48,8 @@ def followed(place: Place) -> dict[str, Any]:
     return {client["name"]: client for client in told["clients"]}
 
 
-def test_what_a_followed_client_writes_is_stored_by_its_tail_alone(place: Place) -> None:
+def test_what_a_followed_client_writes_is_stored_by_its_tail_alone_until_following_is_taken_back(place: Place) -> None:
+    """Also by the next daemon: who is followed is remembered."""
     file = write(session(place), *map(claude_line, range(2)))
     assert not followed(place)["claude-code"]["followed"]
     told = json.loads(place.ok("watch", "on", "claude-code", "--json"))["clients"]
@@ -67,21 +69,17 @@ def test_what_a_followed_client_writes_is_stored_by_its_tail_alone(place: Place)
     again = json.loads(place.ok("import", "claude-code", "--json"))
     assert (again["new"], again["lines"], again["files_unchanged"]) == (0, 0, 2)
 
-
-def test_who_is_followed_is_remembered_until_it_is_taken_back(place: Place) -> None:
-    file = write(session(place), claude_line(0))
     place.ok("watch", "on", "all")
-    wait_for(place, 1)
     place.ok("daemon", "stop")
     with file.open("a", encoding="utf-8") as stream:
-        stream.write(claude_line(1) + "\n")
+        stream.write(claude_line(4) + "\n")
     place.ok("daemon", "start")
-    wait_for(place, 2)
+    wait_for(place, 5)
     place.ok("watch", "off", "claude-code")
     with file.open("a", encoding="utf-8") as stream:
-        stream.write(claude_line(2) + "\n")
+        stream.write(claude_line(5) + "\n")
     place.ok("scheduler", "run", "follow_clients")
-    assert len(stored(place)) == 2
+    assert len(stored(place)) == 5
     assert followed(place)["claude-code"]["new_files"] == 1
     # Nor is one that has no place of its own.
     refused = place.run("watch", "on", "jsonl")
@@ -95,7 +93,8 @@ def transcripts(place: Place) -> dict[str, Any]:
     return dict(next(check for check in told["checks"] if check["name"] == "transcripts"))
 
 
-def test_doctor_tells_which_transcripts_their_client_deletes_before_they_are_imported(place: Place) -> None:
+def test_doctor_tells_which_transcripts_their_client_deletes_before_they_are_imported(tmp_path: Path) -> None:
+    place = Inside(tmp_path, more=BARE)
     file = write(session(place), claude_line(0))
     place.ok("ingest", "-", stdin=json.dumps({"session_id": "s", "timestamp": 1, "role": "user", "text": "a store"}))
     fresh = transcripts(place)
@@ -106,8 +105,6 @@ def test_doctor_tells_which_transcripts_their_client_deletes_before_they_are_imp
     assert going["state"] == "warn"
     assert "deletes them after 30 days, 1 in the next days" in going["text"]
     assert "memory-mcp watch on claude-code" in going["next_step"]
-    place.ok("watch", "on", "claude-code")
-    until(lambda: len(stored(place)) == 2, "for the transcript")
-    until(lambda: not look(place)["queues"]["events_to_file"] and not look(place)["deriving"], "for it to be filed")
+    place.ok("import", "claude-code")
     kept = transcripts(place)
     assert (kept["state"], "1 file, all imported" in kept["text"]) == ("ok", True)
