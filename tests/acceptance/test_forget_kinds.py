@@ -1,6 +1,6 @@
 """Everything that is kept or derived of what was said, kind by kind: a source is forgotten, then a word wherever else it stands.
 
-Two random words are planted through the program in three weeks of work: one in everything that comes of one project, one in
+Two random words are planted through the program in two weeks of work: one in everything that comes of one project, one in
 everything else that can hold text. Then every byte of every file and every column of the database is looked at.
 """
 
@@ -170,12 +170,12 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
     with Beside(root / "here", idle=60, more={**DAEMON, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"}) as place:
         # Filled without the daemon, which would begin indexes before all is there.
         filling = Inside(place.root, more=place.settings | ALONE)
-        filling.ok("ingest", "-", stdin=history(3) + source() + rest())
+        filling.ok("ingest", "-", stdin=history(2) + source() + rest())
         filling.ok("project", "alias", f"github.com/old/{SOURCE}", BOILER)
         filling.ok("admin", "rebuild-index")
         plant_source(place)
         plant_word(place, root / "shared")
-        place.ok("scheduler", "run", "render_briefings")
+        filling.ok("scheduler", "run", "render_briefings")
         made = Planted(place, root / "shared")
         for word in (SOURCE, WORD):
             made.files[word], made.columns[word] = made.look(word)
@@ -195,33 +195,31 @@ def told(place: Place) -> list[dict[str, Any]]:
 def test_evidence_source_delete_reaches_derived(planted: Planted) -> None:
     """Events, tree, statements, quotations, corrections and why, labels, topics, indexes, briefings, backups, shared files."""
     assert_planted(planted, SOURCE)
-    place = planted.place
+    place = alone(planted.place)
     siblings = {e["event_id"] for e in told(place) if e["project"] not in (BOILER, f"github.com/old/{SOURCE}")}
     done = json.loads(place.ok("forget", "--project", BOILER, "--yes", "--json"))
     assert done["counts"]["events"] == 27
     assert planted.look(SOURCE) == ({}, {})
     # The siblings survive whole: words, statements, quotations, topics, what was corrected.
-    own = alone(place)
-    assert {e["event_id"] for e in told(own)} == siblings
-    assert "Named" in own.ok("query", "browse", "2026-02-13", "--all", "--json")
-    assert "checkout" in own.ok("ask", "why does checkout time out under load", "--all")
-    assert "every invariant holds" in own.ok("admin", "check")
+    assert {e["event_id"] for e in told(place)} == siblings
+    assert "Named" in place.ok("query", "browse", "2026-02-13", "--all", "--json")
+    assert "checkout" in place.ok("ask", "why does checkout time out under load", "--all")
+    assert "every invariant holds" in place.ok("admin", "check")
 
 
 def test_a_word_leaves_everything_that_can_hold_text(planted: Planted) -> None:
     assert_planted(planted, WORD)
-    place = planted.place
+    place = alone(planted.place)
     before = len(told(place))
     place.ok("forget", "--value", "--yes", stdin=WORD)
     assert planted.look(WORD) == ({}, {})
-    own = alone(place)
-    assert len(told(own)) == before
+    assert len(told(place)) == before
     pauses = json.loads((place.directory / "pauses.json").read_text())["pauses"]
     assert [pause["projects"][0] for pause in pauses] == ["/home/u/[forgotten]"]
     # The project stays paused, under what is left of its name; another one is recorded.
     at = pauses[0]["begin"] + 1000
     paused = line(f"/home/u/{WORD}", "paused", "Said while it was paused.", at)
-    own.ok("ingest", "-", stdin=paused + line(PLAIN, "s-plain", "The heron is back.", at))
-    assert [e["text"] for e in told(own)[before:]] == ["The heron is back."]
-    assert ORCHARD in own.ok("ask", "when is the orchard watered", "--all", "--limit", "20")
-    assert "every invariant holds" in own.ok("admin", "check")
+    place.ok("ingest", "-", stdin=paused + line(PLAIN, "s-plain", "The heron is back.", at))
+    assert [e["text"] for e in told(place)[before:]] == ["The heron is back."]
+    assert ORCHARD in place.ok("ask", "when is the orchard watered", "--all", "--limit", "20")
+    assert "every invariant holds" in place.ok("admin", "check")
