@@ -103,10 +103,6 @@ class Kept:
         if files:
             self.assert_in_no_file()
 
-    def program(self, more: dict[str, str] = DAEMON) -> Place:
-        """The same memory for the installed program."""
-        return Place(self.place.root, idle=60, more=INDEXED | more)
-
     def alone(self) -> "Kept":
         """The same without its daemon, which ends."""
         return replace(self, place=alone(self.place))
@@ -246,21 +242,21 @@ def test_deletion_absent_after_reindex_and_restart(kept: Kept) -> None:
 
 
 def _sync(kept: Kept) -> None:
-    kept.program().ok("sync", str(kept.root / "shared"))
+    kept.place.ok("sync", str(kept.root / "shared"))
 
 
 def _merge(kept: Kept) -> None:
-    beside = json.loads(kept.program().ok("merge", str(kept.root / "there" / "data"), "--json"))["beside"]
+    beside = json.loads(kept.place.ok("merge", str(kept.root / "there" / "data"), "--json"))["beside"]
     # Why something was corrected comes without the word; a name that tells it does not come.
     assert (beside["corrections"] > 0, beside["project names"]) == (True, 0)
 
 
 def _restore(kept: Kept) -> None:
-    kept.program(ALONE).ok("restore", str(kept.root / "before.archive"))
-    kept.place.ok("admin", "rebuild-index", "--type", "bm25")
+    # By the installed program.
+    Place(kept.place.root, more=kept.place.settings).ok("restore", str(kept.root / "before.archive"))
 
 
-#: Each by the installed program, with something that came in by it.
+#: Each with something that came in by it.
 _SHARED = (
     (_sync, "The barn of the other machine is red."),
     (_merge, "The barn of the other machine is green."),
@@ -273,7 +269,7 @@ def test_deletion_absent_from_shared_copies(
     kept: Kept, way: Callable[[Kept], None], control: str, pytestconfig: pytest.Config
 ) -> None:
     """What another machine or a backup from before still holds; the rest of it comes in."""
-    kept = kept.alone() if way is _restore else kept
+    kept = kept.alone()
     way(kept)
     found = kept.all()
     assert control in [e["text"] for e in found]
