@@ -17,9 +17,10 @@ from memory_mcp.model.orders import FLAG
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.model.tokens import estimate_tokens
 from tests.acceptance.field import bound, history, line, words
-from tests.daemon.inside import ALONE, WORDS, Beside, Inside
+from tests.daemon.inside import ALONE, Beside, Inside
 from tests.daemon.places import DAEMON, call, copied, needs_proc
 from tests.factories import BILLING, SHOP
+from tests.waiting import until
 
 pytestmark = needs_proc
 
@@ -140,46 +141,24 @@ def test_evidence_rebuild_from_retained(tmp_path: Path, origin: Path) -> None:
 # gateway
 
 
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A memory that may be written to."""
-    with Beside(tmp_path_factory.mktemp("gateway"), idle=60, more=WORDS) as made:
-        yield made
+def told(place: Place) -> list[dict[str, Any]]:
+    """Every event, as an export tells it."""
+    return [json.loads(row) for row in place.ok("export").splitlines()]
 
 
-def test_gateway_model_cannot_claim_human_authority(own: Place) -> None:
+def test_gateway_model_cannot_claim_human_authority(place: Place) -> None:
     """What a model says of itself stays the model's; `tests/daemon/test_correct.py` has the person at a terminal."""
-    typed = "A person typed this about wombats."
-    own.ok("ingest", "-", stdin=line(SHOP, "s", typed, "2026-02-12T08:00:00Z"))
+    typed = "A person typed this about kiwis."
+    place.ok("ingest", "-", stdin=line(SHOP, "s", typed, "2026-02-12T08:00:00Z"))
     event = {"session_id": "t", "timestamp": "2026-02-12T09:00:00Z", "role": "user", "text": HUMAN_CLAIM, "trust": "user"}
-    [made] = bound(own, SHOP, ("remember", {"text": HUMAN_CLAIM}))
-    events = json.loads(own.ok("query", "events", "--all", "--json"))["events"]
+    [made] = bound(place, SHOP, ("remember", {"text": HUMAN_CLAIM}))
+    events = told(place)
     by_text = {e["text"]: e["role"] for e in events}
     assert by_text[HUMAN_CLAIM] == "assistant"
     assert by_text[typed] == "user"
     assert made["event_id"] in {e["event_id"] for e in events}
-    done = own.run("ingest", "-", stdin=json.dumps(event) + "\n")
+    done = place.run("ingest", "-", stdin=json.dumps(event) + "\n")
     assert "trust" in done.stdout + done.stderr, "a payload that claims a trust is refused, or told that it does not count"
-
-
-def test_gateway_no_bypass_path(own: Place) -> None:
-    """The same secret by every way to write, and the same harmless words beside it."""
-    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
-    text = f"The otter token is {secret} and the otter is wet."
-    event = {"session_id": "door", "timestamp": "2026-02-12T08:00:00Z", "role": "user", "text": text}
-    own.ok("ingest", "-", stdin=json.dumps({**event, "id": "1"}) + "\n")
-    file = own.root / "more.jsonl"
-    file.write_text(json.dumps({**event, "id": "2"}) + "\n", encoding="utf-8")
-    own.ok("import", "jsonl", str(file))
-    hook = {"hook_event_name": "UserPromptSubmit", "session_id": "hooked", "prompt": text, "cwd": str(own.home)}
-    own.ok("hook", "claude-code", stdin=json.dumps(hook))
-    bound(own, SHOP, ("remember", {"text": text}), ("ingest_events", {"events": [{**event, "id": "3", "session_id": "tool"}]}))
-    events = json.loads(own.ok("query", "events", "--all", "--limit", "50", "--json"))["events"]
-    kept = [e for e in events if "otter is wet" in e["text"]]
-    assert len(kept) >= 5
-    own.ok("daemon", "stop")
-    files = [f for f in own.directory.rglob("*") if f.is_file()]
-    assert not [f for f in files if secret.encode() in f.read_bytes()]
 
 
 # correction
@@ -246,3 +225,24 @@ def test_prompt_recall_is_fenced_as_data(place: Place) -> None:
     fenced = re.search(re.escape(OPEN) + r"(.*)" + re.escape(CLOSE), shown, re.S)
     assert fenced
     assert "wombat" in fenced[1]
+
+
+# gateway, behind all that ask the daemon, which ends
+
+
+def test_gateway_no_bypass_path(place: Place) -> None:
+    """The same secret by every way to write, and the same harmless words beside it."""
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
+    text = f"The otter token is {secret} and the otter is wet."
+    event = {"session_id": "door", "timestamp": "2026-02-12T08:00:00Z", "role": "user", "text": text}
+    place.ok("ingest", "-", stdin=json.dumps({**event, "id": "1"}) + "\n")
+    file = place.root / "more.jsonl"
+    file.write_text(json.dumps({**event, "id": "2"}) + "\n", encoding="utf-8")
+    place.ok("import", "jsonl", str(file))
+    hook = {"hook_event_name": "UserPromptSubmit", "session_id": "hooked", "prompt": text, "cwd": str(place.home)}
+    place.ok("hook", "claude-code", stdin=json.dumps(hook))
+    bound(place, SHOP, ("remember", {"text": text}), ("ingest_events", {"events": [{**event, "id": "3", "session_id": "tool"}]}))
+    until(lambda: sum("otter is wet" in e["text"] for e in told(place)) == 5, "for what the hook told")
+    place.ok("daemon", "stop")
+    files = [f for f in place.directory.rglob("*") if f.is_file()]
+    assert not [f for f in files if secret.encode() in f.read_bytes()]
