@@ -260,18 +260,14 @@ def test_a_store_of_a_newer_version_says_so_and_stays_as_it_is(
 
 def test_two_versions_at_once_are_told_apart(environment: dict[str, str], tmp_path: Path) -> None:
     """An older command beside a newer daemon: whoever is newer stays."""
-    as_newer = (
-        "import sys, memory_mcp\nmemory_mcp.__version__ = '99.0'\nfrom memory_mcp.__main__ import main\n"
-        "sys.argv = ['memory-mcp', 'daemon', 'start']\nsys.exit(main())"
-    )
-    # What a daemon is started by is the interpreter; this one is told to be newer, too.
+    # A daemon is started by the interpreter, which is told to be newer.
     site = tmp_path / "newer"
     site.mkdir()
     (site / "sitecustomize.py").write_text("import memory_mcp\nmemory_mcp.__version__ = '99.0'\n")
     environment |= BARE | DAEMON
     newer = environment | {"PYTHONPATH": str(site), "MEMORY_MCP_SERVER__IDLE_EXIT_SECS": "600"}
-    subprocess.run([sys.executable, "-c", as_newer], env=newer, cwd=tmp_path, check=True, timeout=PATIENCE)
     try:
+        assert run_inside(["daemon", "start"], newer, tmp_path).returncode == 0
         done = run_inside(["timeline"], environment, tmp_path, begin=as_installed)
         assert "the daemon is version 99.0, this program" in said_well(done, 0)
         assert "memory-mcp doctor" in done.stderr
