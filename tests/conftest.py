@@ -70,10 +70,9 @@ _FIRST = ("acceptance", "daemon")
 #: runs, the first of each; the others are left to the long form.
 FAMILIES = {
     "acceptance/test_forget.py::test_a_database_lost_while_something_is_forgotten_is_a_loss_of_all_but_that": 2,
-    "acceptance/test_forget.py::test_a_killed_forget_is_carried_on": 2,
-    "acceptance/test_hook.py::test_killed_at_any_point_of_a_drain_everything_is_stored_once": 1,
+    "acceptance/test_forget.py::test_a_killed_forget_is_carried_on": 1,
     "acceptance/test_index_kill.py::test_killed_at_any_point_the_index_goes_on_as_if_nothing_had_happened": 2,
-    "acceptance/test_kill.py::test_killed_at_any_point_the_store_goes_on_as_if_nothing_had_happened": 3,
+    "acceptance/test_kill.py::test_killed_at_any_point_the_store_goes_on_as_if_nothing_had_happened": 2,
     "acceptance/test_mistakes.py::test_a_mistake_is_answered_the_same_where_a_daemon_is_used": 2,
     "acceptance/test_topics_kill.py::test_killed_at_any_point_of_grouping_the_memory_goes_on_and_its_ids_lead_on": 1,
     "daemon/test_backup.py::test_a_backup_that_is_killed_leaves_the_others_and_the_next_one_whole": 1,

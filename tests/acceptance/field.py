@@ -16,10 +16,10 @@ def line(project: str, session: str, text: str, at: str | int, role: str = "user
     return json.dumps(given | more) + "\n"
 
 
-def history(weeks: int = 6) -> str:
-    """Weeks of three projects, as lines for `ingest`."""
+def history(weeks: int = 1, first: str = "2026-01-19") -> str:
+    """Weeks of three projects from a day on, as lines for `ingest`."""
     lines = []
-    for draft in a_small_history(weeks):
+    for draft in a_small_history(weeks, first):
         given = {"id": draft.source_id, "role": draft.role.value, "type": draft.type.value}
         given |= {name: getattr(draft, name) for name in ("session_id", "timestamp", "text", "agent", "project")}
         lines.append(json.dumps({key: value for key, value in given.items() if value}))
@@ -29,11 +29,6 @@ def history(weeks: int = 6) -> str:
 def bound(place: Place, project: str, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Answers to a client that works on a project."""
     return call(place, ("serve", "--project", project, "--profile", "full"), {}, *calls)
-
-
-def rebuilt(place: Place) -> None:
-    """The indexes are made anew, behind a build that a start began."""
-    until(lambda: place.run("admin", "rebuild-index").returncode == 0)
 
 
 def alone(place: Place) -> Place:

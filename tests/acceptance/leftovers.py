@@ -13,6 +13,9 @@ from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Damaged
 from memory_mcp.ingest.respelling import key_of
 
+#: What pages of a database are padded with; an even number of bytes, so that two-byte letters behind them stay whole.
+_ZEROS = re.compile(rb"(?:\0\0){2,}")
+
 
 def holding(roots: Sequence[Path], words: str) -> dict[str, int]:
     """Files below some folders that hold `words` in any spelling, by their place; with how often."""
@@ -56,10 +59,10 @@ def _content(path: Path) -> bytes:
 
 
 def _mentions(raw: bytes, words: str) -> int:
-    key = key_of(words)
+    key, raw = key_of(words), _ZEROS.sub(b"\0\0", raw)
     texts = [raw.decode(code, "ignore") for code in ("utf-8", "utf-16-le")]
     texts.append(re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), texts[0]))
-    plain = max(key_of(text).count(key) for text in texts)
+    plain = max(key_of(text).count(key) for text in set(texts))
     return plain + sum(raw.count(coded) for coded in _in_base64(words))
 
 

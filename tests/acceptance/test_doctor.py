@@ -238,7 +238,7 @@ def test_a_daemon_tells_of_the_store_it_has_open_and_keeps_the_settings_of_befor
     file.write_text("")
     own = BARE | DAEMON | STAYS | {"MEMORY_MCP_CONFIG": str(file)}
     own |= {"MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0"}
-    started = json.loads(command("daemon", "start", "--json", env=own).stdout)
+    started = json.loads(inside("daemon", "start", "--json", env=own).stdout)
     try:
         # What the daemon does by itself after a start has to be over before its files can be compared.
         _settled(home)
@@ -247,6 +247,6 @@ def test_a_daemon_tells_of_the_store_it_has_open_and_keeps_the_settings_of_befor
         file.write_text("[toc]\ngap_minutes = 20\n")
         done = looked(inside, home, **own)
         assert "the settings file changed since it started (toc.gap_minutes)" in told(done, "daemon")["text"]
-        assert json.loads(command("daemon", "status", "--json", env=own).stdout)["pid"] == started["pid"]
+        assert json.loads(inside("daemon", "status", "--json", env=own).stdout)["pid"] == started["pid"]
     finally:
-        command("daemon", "stop")
+        inside("daemon", "stop")

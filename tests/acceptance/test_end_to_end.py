@@ -11,7 +11,7 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 
 from tests.acceptance.conftest import SAMPLES, Command
-from tests.daemon.inside import ALONE, BARE, run_inside
+from tests.daemon.inside import ALONE, BARE, as_installed, run_inside
 from tests.requirements import requirement
 from tests.waiting import PATIENCE
 
@@ -73,7 +73,7 @@ def test_a_transcript_becomes_a_cited_and_verified_answer(command: Command, envi
 
     # Without arguments, it serves; test_topics.py says so.
     ask(environment | blocked, talk)
-    walked = command("navigate", QUESTION, env=blocked)
+    walked = run_inside(["navigate", QUESTION], environment | blocked, tmp_path, begin=as_installed)
     assert walked.returncode == 0
     assert "cursor" in walked.stdout.split("## Evidence")[1]
 
@@ -87,7 +87,7 @@ def test_a_second_process_is_told_who_holds_the_memory(command: Command, environ
         assert refused.stderr.startswith("LOCKED: the data directory ")
         assert "is in use by `memory-mcp serve --in-process` (process " in refused.stderr
         assert "Traceback" not in refused.stderr
-        looked = await asyncio.to_thread(command, "doctor")
+        looked = run_inside(["doctor"], environment, tmp_path)
         assert (looked.returncode, "warn  lock: " in looked.stdout) == (0, True)
 
     ask(environment | BARE, talk, "serve", "--in-process")

@@ -16,10 +16,11 @@ from bench.place import Place
 from memory_mcp.model.orders import FLAG
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.model.tokens import estimate_tokens
-from tests.acceptance.field import bound, history, line, rebuilt, words
-from tests.daemon.inside import ALONE, SERVED, WORDS, Beside, Inside
+from tests.acceptance.field import bound, history, line, words
+from tests.daemon.inside import ALONE, Beside, Inside
 from tests.daemon.places import DAEMON, call, copied, needs_proc
 from tests.factories import BILLING, SHOP
+from tests.waiting import until
 
 pytestmark = needs_proc
 
@@ -38,7 +39,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     planted += line(BILLING, "billing-note", HOSTILE, "2026-02-11T09:00:00Z")
     planted += line(SHOP, "s", "The build token is called zq7f3kx9w1.", "2026-02-12T08:00:00Z")
     made = Inside(tmp_path_factory.mktemp("origin"), more=ALONE)
-    made.ok("ingest", "-", stdin=history() + planted)
+    made.ok("ingest", "-", stdin=history(2, "2026-02-02") + planted)
     made.ok("admin", "rebuild-index")
     return made.directory
 
@@ -83,11 +84,10 @@ def test_scope_caller_cannot_widen(place: Place) -> None:
     opened = ("expand_grip", {"grip_id": grip})
     calls = [(tool, {**given, **(more or {})}) for more in WIDENED for tool, given in READS] + [opened]
     control = ("intelligent_search", {"query": "wombat reminder"})
-    asked = [one for call_ in calls for one in (call_, control)]
-    answers = locked(place, BILLING, *asked)
-    for (tool, given), answer, after in zip(calls, answers[::2], answers[1::2], strict=True):
+    asked = [one for n, call_ in enumerate(calls) for one in ([control] if n % len(READS) == 0 else []) + [call_]]
+    for (tool, given), answer in zip(asked, locked(place, BILLING, *asked), strict=True):
         assert "ninth of March" not in words(answer), (tool, given)
-        assert "wombat" in words(after["results"]), f"its own project is answered after {tool} {given}"
+        assert given != control[1] or "wombat" in words(answer["results"]), "its own project is answered all the while"
     assert "ninth of March" in words(locked(place, SHOP, opened, ("intelligent_search", QUESTION)))
     # Unlocked, an id and a project that are named are opened; what names nothing, or nothing there is, widens nothing.
     silent = [(tool, {**given, **more}) for more in ({}, {"project": "*"}, {"project": "%"}) for tool, given in READS[:5]]
@@ -141,65 +141,44 @@ def test_evidence_rebuild_from_retained(tmp_path: Path, origin: Path) -> None:
 # gateway
 
 
-def test_gateway_no_bypass_path(tmp_path: Path) -> None:
-    """The same secret by every way to write, and the same harmless words beside it."""
-    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
-    text = f"The otter token is {secret} and the otter is wet."
-    event = {"session_id": "door", "timestamp": "2026-02-12T08:00:00Z", "role": "user", "text": text}
-    with Beside(tmp_path, idle=60, more=WORDS) as own:
-        own.ok("ingest", "-", stdin=json.dumps({**event, "id": "1"}) + "\n")
-        file = tmp_path / "more.jsonl"
-        file.write_text(json.dumps({**event, "id": "2"}) + "\n", encoding="utf-8")
-        own.ok("import", "jsonl", str(file))
-        hook = {"hook_event_name": "UserPromptSubmit", "session_id": "hooked", "prompt": text, "cwd": str(own.home)}
-        own.ok("hook", "claude-code", stdin=json.dumps(hook))
-        bound(
-            own, SHOP, ("remember", {"text": text}), ("ingest_events", {"events": [{**event, "id": "3", "session_id": "tool"}]})
-        )
-        events = json.loads(own.ok("query", "events", "--all", "--limit", "50", "--json"))["events"]
-        kept = [e for e in events if "otter is wet" in e["text"]]
-        assert len(kept) >= 5
-        own.ok("daemon", "stop")
-        files = [f for f in own.directory.rglob("*") if f.is_file()]
-        assert not [f for f in files if secret.encode() in f.read_bytes()]
+def told(place: Place) -> list[dict[str, Any]]:
+    """Every event, as an export tells it."""
+    return [json.loads(row) for row in place.ok("export").splitlines()]
 
 
-def test_gateway_model_cannot_claim_human_authority(tmp_path: Path) -> None:
+def test_gateway_model_cannot_claim_human_authority(place: Place) -> None:
     """What a model says of itself stays the model's; `tests/daemon/test_correct.py` has the person at a terminal."""
-    with Beside(tmp_path, idle=60, more=SERVED) as own:
-        typed = "A person typed this about wombats."
-        own.ok("ingest", "-", stdin=line(SHOP, "s", typed, "2026-02-12T08:00:00Z"))
-        event = {"session_id": "t", "timestamp": "2026-02-12T09:00:00Z", "role": "user", "text": HUMAN_CLAIM, "trust": "user"}
-        [made] = bound(own, SHOP, ("remember", {"text": HUMAN_CLAIM}))
-        events = json.loads(own.ok("query", "events", "--all", "--json"))["events"]
-        by_text = {e["text"]: e["role"] for e in events}
-        assert by_text[HUMAN_CLAIM] == "assistant"
-        assert by_text[typed] == "user"
-        assert made["event_id"] in {e["event_id"] for e in events}
-        done = own.run("ingest", "-", stdin=json.dumps(event) + "\n")
-        assert "trust" in done.stdout + done.stderr, "a payload that claims a trust is refused, or told that it does not count"
+    typed = "A person typed this about kiwis."
+    place.ok("ingest", "-", stdin=line(SHOP, "s", typed, "2026-02-12T08:00:00Z"))
+    event = {"session_id": "t", "timestamp": "2026-02-12T09:00:00Z", "role": "user", "text": HUMAN_CLAIM, "trust": "user"}
+    [made] = bound(place, SHOP, ("remember", {"text": HUMAN_CLAIM}))
+    events = told(place)
+    by_text = {e["text"]: e["role"] for e in events}
+    assert by_text[HUMAN_CLAIM] == "assistant"
+    assert by_text[typed] == "user"
+    assert made["event_id"] in {e["event_id"] for e in events}
+    done = place.run("ingest", "-", stdin=json.dumps(event) + "\n")
+    assert "trust" in done.stdout + done.stderr, "a payload that claims a trust is refused, or told that it does not count"
 
 
 # correction
 
 
 def test_correction_survives_reindex_and_a_retraction_takes_effect(tmp_path: Path, origin: Path) -> None:
-    with copied(origin, tmp_path, DAEMON, kind=Beside) as own:
-        first = json.loads(own.ok("ask", QUESTION["query"], "--project", SHOP, "--detail", "full", "--json"))["results"][0]
+    with copied(origin, tmp_path, ALONE, kind=Inside) as own:
+        asked = ("ask", QUESTION["query"], "--project", SHOP, "--detail", "full", "--limit", "20", "--json")
+        first = json.loads(own.ok(*asked))["results"][0]
         assert first["quote"] == SECRET_PLAN
         corrected = "It leaves on the second of April."
         Place(own.root, more=own.settings).ok("correct", first["grip_ids"][0], corrected)
-        for again in ((), ("admin", "rebuild-toc"), ("admin", "rebuild-index"), ("daemon", "stop")):
-            if again == ("admin", "rebuild-index"):
-                rebuilt(own)
-            elif again:
-                own.ok(*again)
-            results = json.loads(own.ok("ask", QUESTION["query"], "--project", SHOP, "--detail", "full", "--json"))["results"]
+        for again in ("timeline",), ("admin", "rebuild-toc"), ("admin", "rebuild-index", "--type", "bm25"):
+            own.ok(*again)
+            results = json.loads(own.ok(*asked))["results"]
             quotes = [r["quote"] for r in results]
             assert quotes.index(corrected) < quotes.index(SECRET_PLAN)
         [now] = [r for r in results if r["quote"] == corrected]
         own.ok("retract", now["grip_ids"][0])
-        results = json.loads(own.ok("ask", QUESTION["query"], "--project", SHOP, "--detail", "full", "--json"))["results"]
+        results = json.loads(own.ok(*asked))["results"]
         assert {r["superseded_by"] for r in results if r["quote"] in (corrected, SECRET_PLAN)} == {"retracted"}
         assert "checkout" in own.ok("ask", "why does checkout time out under load", "--project", SHOP)
 
@@ -246,3 +225,24 @@ def test_prompt_recall_is_fenced_as_data(place: Place) -> None:
     fenced = re.search(re.escape(OPEN) + r"(.*)" + re.escape(CLOSE), shown, re.S)
     assert fenced
     assert "wombat" in fenced[1]
+
+
+# gateway, behind all that ask the daemon, which ends
+
+
+def test_gateway_no_bypass_path(place: Place) -> None:
+    """The same secret by every way to write, and the same harmless words beside it."""
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
+    text = f"The otter token is {secret} and the otter is wet."
+    event = {"session_id": "door", "timestamp": "2026-02-12T08:00:00Z", "role": "user", "text": text}
+    place.ok("ingest", "-", stdin=json.dumps({**event, "id": "1"}) + "\n")
+    file = place.root / "more.jsonl"
+    file.write_text(json.dumps({**event, "id": "2"}) + "\n", encoding="utf-8")
+    place.ok("import", "jsonl", str(file))
+    hook = {"hook_event_name": "UserPromptSubmit", "session_id": "hooked", "prompt": text, "cwd": str(place.home)}
+    place.ok("hook", "claude-code", stdin=json.dumps(hook))
+    bound(place, SHOP, ("remember", {"text": text}), ("ingest_events", {"events": [{**event, "id": "3", "session_id": "tool"}]}))
+    until(lambda: sum("otter is wet" in e["text"] for e in told(place)) == 5, "for what the hook told")
+    place.ok("daemon", "stop")
+    files = [f for f in place.directory.rglob("*") if f.is_file()]
+    assert not [f for f in files if secret.encode() in f.read_bytes()]

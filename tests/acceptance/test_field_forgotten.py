@@ -8,7 +8,7 @@ the control.
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +103,9 @@ class Kept:
         if files:
             self.assert_in_no_file()
 
-    def program(self, more: dict[str, str] = DAEMON) -> Place:
-        """The same memory for the installed program."""
-        return Place(self.place.root, idle=60, more=INDEXED | more)
+    def alone(self) -> "Kept":
+        """The same without its daemon, which ends."""
+        return replace(self, place=alone(self.place))
 
     def assert_in_no_file(self) -> None:
         """The daemon ends, and every byte is looked at."""
@@ -230,8 +230,9 @@ def test_tombstone_survives_ttl_and_prune(kept: Kept) -> None:
 
 
 def test_deletion_absent_after_reindex_and_restart(kept: Kept) -> None:
+    kept = kept.alone()
     for what in ("rebuild-toc", "rebuild-index"):
-        alone(kept.place).ok("admin", what)
+        kept.place.ok("admin", what)
     kept.assert_gone()
     target = kept.root / "after"
     kept.place.ok("export", str(target), "--format", "markdown")
@@ -241,22 +242,21 @@ def test_deletion_absent_after_reindex_and_restart(kept: Kept) -> None:
 
 
 def _sync(kept: Kept) -> None:
-    kept.program().ok("sync", str(kept.root / "shared"))
+    kept.place.ok("sync", str(kept.root / "shared"))
 
 
 def _merge(kept: Kept) -> None:
-    beside = json.loads(kept.program().ok("merge", str(kept.root / "there" / "data"), "--json"))["beside"]
+    beside = json.loads(kept.place.ok("merge", str(kept.root / "there" / "data"), "--json"))["beside"]
     # Why something was corrected comes without the word; a name that tells it does not come.
     assert (beside["corrections"] > 0, beside["project names"]) == (True, 0)
 
 
 def _restore(kept: Kept) -> None:
-    place = alone(kept.place)
-    kept.program(ALONE).ok("restore", str(kept.root / "before.archive"))
-    place.ok("admin", "rebuild-index")
+    # By the installed program.
+    Place(kept.place.root, more=kept.place.settings).ok("restore", str(kept.root / "before.archive"))
 
 
-#: Each by the installed program, with something that came in by it.
+#: Each with something that came in by it.
 _SHARED = (
     (_sync, "The barn of the other machine is red."),
     (_merge, "The barn of the other machine is green."),
@@ -269,6 +269,7 @@ def test_deletion_absent_from_shared_copies(
     kept: Kept, way: Callable[[Kept], None], control: str, pytestconfig: pytest.Config
 ) -> None:
     """What another machine or a backup from before still holds; the rest of it comes in."""
+    kept = kept.alone()
     way(kept)
     found = kept.all()
     assert control in [e["text"] for e in found]

@@ -1,11 +1,11 @@
 """Everything that is kept or derived of what was said, kind by kind: a source is forgotten, then a word wherever else it stands.
 
-Two random words are planted through the program in three weeks of work: one in everything that comes of one project, one in
-everything else that can hold text. Then every byte of every file and every column of the database is looked at.
+Two random words are planted through the program in two weeks of work: one in everything that comes of one project, one in
+everything else that can hold text. Then every byte of every file and every column of the database is looked at. Commands open
+the memory themselves: `test_field_forgotten.py` has the daemon.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,11 @@ import duckdb
 import pytest
 
 from bench.place import Place
-from tests.acceptance.field import alone, bound, history, line
+from tests.acceptance.field import bound, history, line
 from tests.acceptance.leftovers import cells, holding
-from tests.daemon.inside import ALONE, BARE, Beside, Inside
-from tests.daemon.places import DAEMON, needs_proc, node_of
+from tests.daemon.inside import ALONE, BARE, Inside
+from tests.daemon.places import node_of
 from tests.factories import SHOP
-from tests.waiting import until
-
-pytestmark = needs_proc
 
 #: Of letters and digits none of which looks like another: of the source, and of the rest.
 SOURCE, WORD = "kq7f3vx9wzbn", "vq8g4tx7hzrm"
@@ -67,8 +64,7 @@ class Planted:
     columns: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def look(self, word: str) -> tuple[dict[str, int], dict[str, int]]:
-        """Files and columns that hold a word; the daemon ends."""
-        alone(self.place)
+        """Files and columns that hold a word."""
         return holding([self.place.directory, self.shared], word), cells(self.place.directory / "memory.duckdb", word)
 
 
@@ -117,14 +113,12 @@ def refine(place: Place, node: str, grip: str, word: str) -> None:
 
 def topic_about(place: Place, question: str) -> str:
     """The topic that fits some words best."""
-    [found] = bound(place, SHOP, ("topics_by_query", {"query": question, "scope": "all"}))
-    return str(found["topics"][0]["topic_id"])
+    return str(json.loads(place.ok("topics", "explore", question, "--all", "--json"))["topics"][0]["topic_id"])
 
 
 def plant_source(place: Place) -> None:
     """What comes of the project: corrected, taken back, refined, labelled, under two names."""
-    topic = topic_about(place, "valve of the boiler gasket")
-    bound(place, BOILER, ("label_topic", {"topic_id": topic, "label": f"Valves {SOURCE}"}))
+    place.ok("topics", "label", topic_about(place, "valve of the boiler gasket"), f"Valves {SOURCE}")
     grip = grip_of(place, "gulls", "gulls")
     place.ok("correct", grip, f"The gulls are called {SOURCE} by now.", "--reason", f"because {SOURCE}")
     place.ok("retract", grip_of(place, "auks", "auks"), "--reason", f"since {SOURCE}")
@@ -138,9 +132,8 @@ def plant_word(place: Place, shared: Path) -> None:
     place.ok("correct", orchard, "The orchard is watered on Tuesdays.", "--reason", f"because {WORD}")
     place.ok("retract", grip_of(place, "when is the cellar aired", "cellar"), "--reason", f"since {WORD}")
     refine(place, node_of(place, orchard), orchard, WORD)
-    label = {"topic_id": topic_about(place, "checkout inventory lock"), "label": f"Carts {WORD}"}
-    note = {"text": "The kettle is descaled in May.", "idempotency_key": f"{WORD}-key"}
-    bound(place, SHOP, ("label_topic", label), ("remember", note))
+    place.ok("topics", "label", topic_about(place, "checkout inventory lock"), f"Carts {WORD}")
+    bound(place, SHOP, ("remember", {"text": "The kettle is descaled in May.", "idempotency_key": f"{WORD}-key"}))
     place.ok("project", "split", PLAIN, "--session", "s-agent", "--name", f"of-{WORD}")
     place.ok("pause", "--project", f"/home/u/{WORD}", "--for", "2h")
     other = Inside(shared.parent / f"of-{WORD}", more=BARE)
@@ -148,8 +141,6 @@ def plant_word(place: Place, shared: Path) -> None:
     place.ok("merge", str(other.directory.rename(other.root / f"memory-{WORD}")))
     place.ok("backup")
     place.ok("sync", str(shared))
-    place.stop()
-    until(lambda: not place.owners())
     with duckdb.connect(str(place.directory / "memory.duckdb")) as con:
         asked = [1, "toc:day:2026-02-01", "digest", f"model-{WORD}", 1, 1, False, "failed", f"it said {WORD}", 1]
         con.execute("INSERT INTO spending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", asked)
@@ -165,21 +156,19 @@ def plant_word(place: Place, shared: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
     root = tmp_path_factory.mktemp("kinds")
-    with Beside(root / "here", idle=60, more={**DAEMON, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"}) as place:
-        # Filled without the daemon, which would begin indexes before all is there.
-        filling = Inside(place.root, more=place.settings | ALONE)
-        filling.ok("ingest", "-", stdin=history(3) + source() + rest())
-        filling.ok("project", "alias", f"github.com/old/{SOURCE}", BOILER)
-        filling.ok("admin", "rebuild-index")
-        plant_source(place)
-        plant_word(place, root / "shared")
-        place.ok("scheduler", "run", "render_briefings")
-        made = Planted(place, root / "shared")
-        for word in (SOURCE, WORD):
-            made.files[word], made.columns[word] = made.look(word)
-        yield made
+    place = Inside(root / "here", more={**ALONE, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"})
+    place.ok("ingest", "-", stdin=history(2) + source() + rest())
+    place.ok("project", "alias", f"github.com/old/{SOURCE}", BOILER)
+    place.ok("admin", "rebuild-index")
+    plant_source(place)
+    plant_word(place, root / "shared")
+    place.ok("scheduler", "run", "render_briefings")
+    made = Planted(place, root / "shared")
+    for word in (SOURCE, WORD):
+        made.files[word], made.columns[word] = made.look(word)
+    return made
 
 
 def assert_planted(planted: Planted, word: str) -> None:
@@ -201,11 +190,10 @@ def test_evidence_source_delete_reaches_derived(planted: Planted) -> None:
     assert done["counts"]["events"] == 27
     assert planted.look(SOURCE) == ({}, {})
     # The siblings survive whole: words, statements, quotations, topics, what was corrected.
-    own = alone(place)
-    assert {e["event_id"] for e in told(own)} == siblings
-    assert "Named" in own.ok("query", "browse", "2026-02-13", "--all", "--json")
-    assert "checkout" in own.ok("ask", "why does checkout time out under load", "--all")
-    assert "every invariant holds" in own.ok("admin", "check")
+    assert {e["event_id"] for e in told(place)} == siblings
+    assert "Named" in place.ok("query", "browse", "2026-02-13", "--all", "--json")
+    assert "checkout" in place.ok("ask", "why does checkout time out under load", "--all")
+    assert "every invariant holds" in place.ok("admin", "check")
 
 
 def test_a_word_leaves_everything_that_can_hold_text(planted: Planted) -> None:
@@ -214,14 +202,13 @@ def test_a_word_leaves_everything_that_can_hold_text(planted: Planted) -> None:
     before = len(told(place))
     place.ok("forget", "--value", "--yes", stdin=WORD)
     assert planted.look(WORD) == ({}, {})
-    own = alone(place)
-    assert len(told(own)) == before
+    assert len(told(place)) == before
     pauses = json.loads((place.directory / "pauses.json").read_text())["pauses"]
     assert [pause["projects"][0] for pause in pauses] == ["/home/u/[forgotten]"]
     # The project stays paused, under what is left of its name; another one is recorded.
     at = pauses[0]["begin"] + 1000
     paused = line(f"/home/u/{WORD}", "paused", "Said while it was paused.", at)
-    own.ok("ingest", "-", stdin=paused + line(PLAIN, "s-plain", "The heron is back.", at))
-    assert [e["text"] for e in told(own)[before:]] == ["The heron is back."]
-    assert ORCHARD in own.ok("ask", "when is the orchard watered", "--all", "--limit", "20")
-    assert "every invariant holds" in own.ok("admin", "check")
+    place.ok("ingest", "-", stdin=paused + line(PLAIN, "s-plain", "The heron is back.", at))
+    assert [e["text"] for e in told(place)[before:]] == ["The heron is back."]
+    assert ORCHARD in place.ok("ask", "when is the orchard watered", "--all", "--limit", "20")
+    assert "every invariant holds" in place.ok("admin", "check")

@@ -308,11 +308,7 @@ def test_where_the_rules_cannot_be_used_nothing_is_lost_and_it_is_told(directory
 
 
 def doctor(directory: Path, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "memory_mcp", "doctor", *words], env=environment(directory), capture_output=True, text=True,
-        timeout=LIMIT, check=False, cwd=ROOT,
-    )  # fmt: skip
-    return done.stdout
+    return run_inside(["doctor", *words], environment(directory), ROOT).stdout
 
 
 def test_doctor_finds_secrets_in_payloads_that_an_older_release_left_and_shows_none(directory: Path) -> None:

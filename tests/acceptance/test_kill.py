@@ -34,9 +34,9 @@ DRAFTS = [*a_small_history(2, first="2026-01-19"), *a_small_history(1, first="20
 #: Each point, at which visit, and whether events must be there when the dead program's store is opened.
 #: Those of which the short form runs the first few begin.
 POINTS = [
-    ("events.before_commit", 1, False),
     ("derive.before_commit", 1, True),
     ("compact.swapped", 1, True),
+    ("events.before_commit", 1, False),
     ("import.mark_written", 1, True),
     ("events.committed", 1, True),
     ("derive.computed", 1, True),

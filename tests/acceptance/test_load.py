@@ -54,13 +54,13 @@ def loaded(patience: float, **options: float) -> dict[str, Any]:
 
 
 def test_clients_hooks_and_an_import_share_one_daemon_that_ends_when_they_have_gone(tmp_path: Path) -> None:
-    options = Options(clients=2, calls=8, hooks=6, import_events=60, victims=1, idle=2)
+    options = Options(clients=2, calls=8, hooks=3, import_events=60, victims=1, idle=2)
     with Watched(tmp_path, options.idle) as place:
         report = Load(place, options).run()
     assert failures(report, options) == []
     assert report.calls == 2 * 8
     assert report.tried - 2 * 10 < report.acknowledged <= report.tried
-    assert report.acknowledged > 60 + 6
+    assert report.acknowledged > 60 + 3
     assert report.most_owners == len(report.owners) == 1
     assert report.victims == 1
 

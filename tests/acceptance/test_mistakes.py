@@ -17,7 +17,7 @@ import duckdb
 import pytest
 
 from tests.acceptance.conftest import SAMPLES, Command, Done
-from tests.daemon.inside import ALONE, BARE, run_inside
+from tests.daemon.inside import ALONE, BARE, as_installed, run_inside
 from tests.daemon.places import DAEMON
 from tests.waiting import PATIENCE
 
@@ -179,8 +179,10 @@ def test_every_door_refuses_a_folder_of_something_else(
     config = home / ".config" / "memory-mcp" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text(f"[storage]\ndata_dir = {json.dumps(str(project))}\n")
-    for words in (("ask", "x"), ("daemon", "start"), ("daemon", "run")):
-        done = command(*words)
+    asked = (
+        run_inside(words, environment, home_of_mistakes, begin=as_installed) for words in (["ask", "x"], ["daemon", "start"])
+    )
+    for done in (*asked, command("daemon", "run")):
         assert "holds other things" in said_well(done, done.returncode)
         assert done.returncode
     for typed in (("import", "claude-code", str(SAMPLES)), ("try", "--sample", "--keep", str(project))):
@@ -258,34 +260,30 @@ def test_a_store_of_a_newer_version_says_so_and_stays_as_it_is(
 
 def test_two_versions_at_once_are_told_apart(environment: dict[str, str], tmp_path: Path) -> None:
     """An older command beside a newer daemon: whoever is newer stays."""
-    as_newer = (
-        "import sys, memory_mcp\nmemory_mcp.__version__ = '99.0'\nfrom memory_mcp.__main__ import main\n"
-        "sys.argv = ['memory-mcp', 'daemon', 'start']\nsys.exit(main())"
-    )
-    # What a daemon is started by is the interpreter; this one is told to be newer, too.
+    # A daemon is started by the interpreter, which is told to be newer.
     site = tmp_path / "newer"
     site.mkdir()
     (site / "sitecustomize.py").write_text("import memory_mcp\nmemory_mcp.__version__ = '99.0'\n")
     environment |= BARE | DAEMON
     newer = environment | {"PYTHONPATH": str(site), "MEMORY_MCP_SERVER__IDLE_EXIT_SECS": "600"}
-    subprocess.run([sys.executable, "-c", as_newer], env=newer, cwd=tmp_path, check=True, timeout=PATIENCE)
     try:
-        done = fed(environment, tmp_path, "timeline")
+        assert run_inside(["daemon", "start"], newer, tmp_path).returncode == 0
+        done = run_inside(["timeline"], environment, tmp_path, begin=as_installed)
         assert "the daemon is version 99.0, this program" in said_well(done, 0)
         assert "memory-mcp doctor" in done.stderr
         assert "The memory is empty. Fill it with: memory-mcp import" in done.stderr
-        found = {c["name"]: c for c in json.loads(fed(environment, tmp_path, "doctor", "--json").stdout)["checks"]}
+        found = {c["name"]: c for c in json.loads(run_inside(["doctor", "--json"], environment, tmp_path).stdout)["checks"]}
         assert found["daemon"]["state"] == "warn"
         assert "use one version everywhere" in found["daemon"]["next_step"]
     finally:
-        fed(environment, tmp_path, "daemon", "stop")
+        run_inside(["daemon", "stop"], environment, tmp_path)
 
 
-def test_a_daemon_that_cannot_start_says_why(command: Command, home: Path) -> None:
+def test_a_daemon_that_cannot_start_says_why(environment: dict[str, str], home: Path) -> None:
     # Short: where a path is too long for a socket, it lies elsewhere.
     place = home.parent / "d"
     (place / "daemon.sock").mkdir(parents=True)
-    done = command("daemon", "start", "--data-dir", str(place))
+    done = run_inside(["daemon", "start", "--data-dir", str(place)], environment, home)
     assert "daemon.sock is in the way: it is not a socket" in said_well(done, 3)
     assert "memory-mcp doctor" in done.stderr
 

@@ -15,7 +15,7 @@ from mcp import Client
 from bench.place import Place
 from memory_mcp import paths
 from tests.acceptance.test_end_to_end import ask, call
-from tests.daemon.inside import ALONE, WORDS, Beside
+from tests.daemon.inside import ALONE, WORDS, Beside, Inside
 from tests.daemon.places import DAEMON
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.waiting import until
@@ -74,7 +74,7 @@ def through_file(place: Place, rows: list[str], *words: str) -> None:
 
 
 @pytest.mark.parametrize("count", [2, pytest.param(60, marks=pytest.mark.slow)])
-def test_hardly_a_secret_reaches_the_disk(count: int, place: Place) -> None:
+def test_hardly_a_secret_reaches_the_disk_and_none_of_a_pause_or_that_a_hook_left_unreadable(count: int, place: Place) -> None:
     """Of each door, which is told values of its own: files, hooks and the tools of a client, into one memory."""
     # In the long form there are vectors and topics too; the texts that they are made of are looked at in the short form.
     place.settings = {k: v for k, v in place.settings.items() if count == 2 or k not in WORDS} | DAEMON
@@ -83,6 +83,9 @@ def test_hardly_a_secret_reaches_the_disk(count: int, place: Place) -> None:
         # One value of each kind, in both surroundings by turns, through one door; every door has its share of all of them.
         for turn, (door, both) in enumerate(values.items()):
             values[door] = [both[2 * n + n // 5 % 2] for n in range(turn, len(KINDS), 5)]
+    new = Path(paths.spool_dir(str(place.directory))) / "new"
+    new.mkdir(parents=True)
+    (new / "00000000000000000001-bad").write_text('{"v":1,"client":"claude-code","at_ns":1}\n{"broken": "' + TOKEN)
     # One payload for many texts: a process for each would take the hour.
     for n in range(0, len(values["hook"]), 200):
         said = "\n\n".join(text for text, _ in values["hook"][n : n + 200])
@@ -99,9 +102,13 @@ def test_hardly_a_secret_reaches_the_disk(count: int, place: Place) -> None:
             await call(client, "ingest_events", events=lines[n : n + 50])
 
     ask(place.environment(), talk, "serve")
+    paused = place.run("pause", "--project", f"x {TOKEN}")
+    assert (paused.returncode, "holds a secret" in paused.stderr) == (2, True)
     place.ok("scheduler", "run", "drain_spool")
     place.ok("daemon", "stop")
     everything = "\n".join(on_disk(place.directory))
+    assert len(list((new.parent / "bad").iterdir())) == 1
+    assert TOKEN[:24] not in everything
     for door, told_there in values.items():
         left = [text for text, secret in told_there if remains(secret, everything)]
         assert len(left) <= SHARE * len(told_there), (door, left[:20])
@@ -119,28 +126,6 @@ def test_no_field_keeps_a_secret_and_sessions_stay_apart(place: Place) -> None:
     assert sessions == (2,)
 
 
-def test_a_pause_does_not_write_down_a_secret(place: Place) -> None:
-    place.settings |= DAEMON
-    through_file(place, [line(1, "hello")], "import", "jsonl")
-    done = place.run("pause", "--project", f"x {TOKEN}")
-    assert done.returncode == 2
-    assert "holds a secret" in done.stderr
-    place.ok("daemon", "stop")
-    assert not any(TOKEN[:24] in text for text in on_disk(place.directory))
-
-
-def test_what_a_hook_left_unreadable_is_kept_without_its_secrets(place: Place) -> None:
-    place.settings |= DAEMON
-    new = Path(paths.spool_dir(str(place.directory))) / "new"
-    new.mkdir(parents=True)
-    (new / "00000000000000000001-bad").write_text('{"v":1,"client":"claude-code","at_ns":1}\n{"broken": "' + TOKEN)
-    place.ok("daemon", "start")
-    place.ok("scheduler", "run", "drain_spool")
-    place.ok("daemon", "stop")
-    assert len(list((new.parent / "bad").iterdir())) == 1
-    assert not any(TOKEN[:24] in text for text in on_disk(place.directory))
-
-
 def test_doctor_counts_stored_secrets_without_showing_one(place: Place) -> None:
     through_file(place, [line(n, f"hello {n}") for n in range(3)], "import", "jsonl")
     with opened(place.directory) as store:
@@ -150,7 +135,7 @@ def test_doctor_counts_stored_secrets_without_showing_one(place: Place) -> None:
         if start:
             place.settings |= DAEMON
             place.ok("daemon", "start")
-        done = place.run("doctor", "--secrets")
+        done = Inside(place.root, more=place.settings).run("doctor", "--secrets")
         assert "github: 1 secret in 1 event" in done.stdout
         assert "memory-mcp forget --event" in done.stdout
         assert TOKEN not in done.stdout

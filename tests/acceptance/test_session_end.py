@@ -64,28 +64,20 @@ def rendered(place: Path) -> int:
     return round(dt.datetime.fromisoformat(job["last_started"]).timestamp() * 1000)
 
 
-def test_sessions_that_end_are_told_one_after_the_other_without_waiting_for_the_jobs_round(directory: Path) -> None:
-    assert daemon(directory, "start").returncode == 0
+def test_the_end_of_a_session_starts_a_daemon_and_each_is_told_without_waiting_for_the_jobs_round(directory: Path) -> None:
     project = project_of(directory)
     runs = []
     for number, matter in enumerate(("the retry queue", "the landing page", "the ledger")):
         lived(directory, project, f"s{number}", f"Please look into {matter} for me.", f"Fixed {matter} in one place.", **ON)
         until(lambda matter=matter: f"Fixed {matter}" in briefed(directory, project), matter)  # type: ignore[misc]
         runs.append(rendered(directory))
+    until(lambda: kept(directory) == [])
     # By the schedule alone each would have come half a minute after the one before.
     assert min(later - earlier for earlier, later in pairwise(runs)) < ROUND_MS
     text = told(directory, project)
     assert 'user asked: "Please look into the ledger for me." grip:' in text
     assert '- fixed (agent): "Fixed the ledger in one place." grip:' in text
     assert text.index("the ledger") < text.index("the landing page")
-
-
-def test_where_no_daemon_runs_the_end_of_a_session_has_it_filed_for_the_next(directory: Path) -> None:
-    project = project_of(directory)
-    lived(directory, project, "s1", "Please look into the retry queue for me.", "Fixed the retry queue.", **ON)
-    until(lambda: "Fixed the retry queue." in briefed(directory, project))
-    until(lambda: kept(directory) == [])
-    assert "user asked" in told(directory, project)
 
 
 def test_a_session_that_begins_has_filed_what_an_earlier_one_left_without_its_end(directory: Path) -> None:

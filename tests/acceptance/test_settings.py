@@ -88,6 +88,6 @@ def test_no_setting_is_both_known_and_removed() -> None:
     assert [gone for gone in REMOVED if any(key == gone or key.startswith(f"{gone}.") for key in known)] == []
 
 
-def test_a_value_out_of_range_is_refused(command: Command) -> None:
-    done = command("search", "x", env={"MEMORY_MCP_RETRIEVAL__BOUNDS__BEAM_WIDTH": "9"})
+def test_a_value_out_of_range_is_refused(inside: Command) -> None:
+    done = inside("search", "x", env={"MEMORY_MCP_RETRIEVAL__BOUNDS__BEAM_WIDTH": "9"})
     assert (done.returncode, done.stderr) == (2, "INVALID_ARGUMENT: beam_width must be at most 5.\n")

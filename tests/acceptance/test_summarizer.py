@@ -1,4 +1,4 @@
-"""The optional summarizer as it is shipped: the installed command, its background process, and an endpoint by a script."""
+"""The optional summarizer as it is shipped: its background process, commands that ask it, and an endpoint by a script."""
 
 import datetime as dt
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.place import Place
-from tests.daemon.inside import ALONE, BARE, Inside
+from tests.daemon.inside import ALONE, BARE, Beside, Inside
 from tests.daemon.places import DAEMON, needs_proc
 from tests.llm.scripted import USED, Script, Status, label_of, scripted
 from tests.topics_material import themed
@@ -56,7 +56,7 @@ def improved(place: Place) -> dict[str, Any]:
 
 
 def test_titles_and_bullets_become_the_models_and_a_restart_repeats_nothing(tmp_path: Path) -> None:
-    with scripted() as script, Place(tmp_path, idle=60, more=on(script)) as place:
+    with scripted() as script, Beside(tmp_path, idle=60, more=on(script)) as place:
         folder = transcript(place)
         place.ok("scheduler", "pause", "improve_summaries")
         place.ok("import", "claude-code", str(folder))
@@ -94,8 +94,8 @@ def test_titles_and_bullets_become_the_models_and_a_restart_repeats_nothing(tmp_
 def test_bad_answers_and_a_failing_endpoint_are_told_with_their_reasons(tmp_path: Path) -> None:
     invented = json.dumps({"title": "A", "bullets": [{"text": "Moved 40 pods to Kubernetes.", "grip_ids": ["g1"]}]})
     steps = ("no JSON here", invented, Status(503, {"Retry-After": "0"}), Status(503, {"Retry-After": "0"}))
-    with scripted(*steps) as script, Place(tmp_path, idle=60, more=on(script, retries="1")) as place:
-        place.ok("scheduler", "pause", "improve_summaries")
+    with scripted(*steps) as script:
+        place = Inside(tmp_path, more=on(script, retries="1") | ALONE)
         place.ok("import", "claude-code", str(transcript(place)))
         report = improved(place)
         assert report["report"].endswith("stopped: HTTP 503")
@@ -116,7 +116,7 @@ def test_bad_answers_and_a_failing_endpoint_are_told_with_their_reasons(tmp_path
 def test_the_background_process_begins_by_itself_keeps_the_budget_and_ends_while_it_waits(tmp_path: Path) -> None:
     never = threading.Event()
     Inside(tmp_path, more=BARE).ok("import", "claude-code", str(transcript(Place(tmp_path))))
-    with scripted(never) as script, Place(tmp_path, idle=60, more=on(script, daily_tokens="6500")) as place:
+    with scripted(never) as script, Beside(tmp_path, idle=60, more=on(script, daily_tokens="6500")) as place:
         place.ok("daemon", "start")
         until(lambda: script.asked, "for a question")
         assert "bookings" in place.ok("search", "berth bookings", "--all")
@@ -146,10 +146,9 @@ def test_off_by_default_nobody_is_asked_whatever_lies_in_the_environment(tmp_pat
 
 
 def test_bad_settings_are_refused_at_the_start_with_a_next_step(tmp_path: Path) -> None:
-    with Place(tmp_path, more={"MEMORY_MCP_SUMMARIZER__PROVIDER": "openai"}) as place:
-        done = place.run("config", "check")
-        assert done.returncode == 2
-        assert "needs summarizer.url. Set it to http://localhost:11434/v1" in done.stderr
+    done = Beside(tmp_path, more={"MEMORY_MCP_SUMMARIZER__PROVIDER": "openai"}).run("config", "check")
+    assert done.returncode == 2
+    assert "needs summarizer.url. Set it to http://localhost:11434/v1" in done.stderr
 
 
 def themed_lines() -> str:
@@ -168,16 +167,12 @@ def themes(place: Place) -> list[str]:
 
 
 def test_topics_are_named_behind_the_nodes_and_a_restart_repeats_nothing(tmp_path: Path) -> None:
-    with scripted() as script, Place(tmp_path, idle=60, more={**on(script), "MEMORY_MCP_TOPICS__ENABLED": "true"}) as place:
-        place.ok("scheduler", "pause", "improve_summaries")
+    with scripted() as script:
+        place = Inside(tmp_path, more={**on(script), **ALONE, "MEMORY_MCP_TOPICS__ENABLED": "true"})
         place.ok("ingest", "-", stdin=themed_lines())
-
-        def due() -> dict[str, int]:
-            return {one["level"]: one["count"] for one in asked(place, "spend")["due"]}
-
-        place.run("scheduler", "run", "group_topics")
-        until(lambda: "topic label" in due(), "for topics")
-        count, before = due()["topic label"], themes(place)
+        place.ok("admin", "rebuild-index", "--type", "topics")
+        due = {one["level"]: one["count"] for one in asked(place, "spend")["due"]}
+        count, before = due["topic label"], themes(place)
         report = improved(place)["counts"]
         assert (report["fallback"], report["failed"], report["left"]) == (0, 0, 0)
         named = [label for one in script.asked if (label := label_of(one.data))]
@@ -189,10 +184,8 @@ def test_topics_are_named_behind_the_nodes_and_a_restart_repeats_nothing(tmp_pat
         spent = asked(place, "spend")
         assert (spent["due"], sum(day["labels"] for day in spent["days"])) == ([], count)
         assert f"({count} for labels of topics)" in place.ok("spend")
-        place.stop()
-        later = Inside(tmp_path, more=place.settings | ALONE)
-        assert improved(later)["counts"]["ok"] == 0
-        assert (len(script.asked), themes(later)) == (report["ok"], told)
+        assert improved(place)["counts"]["ok"] == 0
+        assert (len(script.asked), themes(place)) == (report["ok"], told)
 
 
 CLIENT = """
@@ -217,24 +210,23 @@ print(answer)
 
 
 def test_a_client_as_a_command_leaves_no_session_of_its_own_behind(tmp_path: Path) -> None:
-    place = Place(tmp_path, idle=60)
+    place = Inside(tmp_path)
     program = place.home / "client.py"
     program.write_text(CLIENT.replace("HOOK", repr([*place.command, "hook", "claude-code"])), encoding="utf-8")
     line = f"'{sys.executable}' '{program}'"
-    more = BARE | DAEMON | {"MEMORY_MCP_SUMMARIZER__PROVIDER": "command", "MEMORY_MCP_SUMMARIZER__COMMAND": line}
-    with Place(tmp_path, idle=60, more=more) as shared:
-        folder = transcript(shared)
-        shared.ok("scheduler", "pause", "improve_summaries")
-        shared.ok("import", "claude-code", str(folder))
-        assert improved(shared)["counts"]["ok"] == 3
-        assert asked(shared, "query", "node", DAY)["node"]["title"] == "Mon 2 Mar 2026 · Told by a client"
-        own = shared.home / ".claude" / "projects" / "own"
-        assert len(list(own.iterdir())) == 3
-        assert shared.spooled() == 0
-        report = asked(shared, "import", "claude-code", str(folder.parent))
-        assert report["new"] == 0
-        assert asked(shared, "query", "root", "--all")["node"]["title"].startswith("40 events in 2 sessions")
-        assert shared.run("query", "node", "2026-03-03").returncode != 0
+    told = {"MEMORY_MCP_SUMMARIZER__PROVIDER": "command", "MEMORY_MCP_SUMMARIZER__COMMAND": line}
+    place.settings |= BARE | told
+    folder = transcript(place)
+    place.ok("import", "claude-code", str(folder))
+    assert improved(place)["counts"]["ok"] == 3
+    assert asked(place, "query", "node", DAY)["node"]["title"] == "Mon 2 Mar 2026 · Told by a client"
+    own = place.home / ".claude" / "projects" / "own"
+    assert len(list(own.iterdir())) == 3
+    assert place.spooled() == 0
+    report = asked(place, "import", "claude-code", str(folder.parent))
+    assert report["new"] == 0
+    assert asked(place, "query", "root", "--all")["node"]["title"].startswith("40 events in 2 sessions")
+    assert place.run("query", "node", "2026-03-03").returncode != 0
 
 
 def test_what_the_model_is_shown_cannot_close_its_fence(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from mcp import Client
 from tests import topics
 from tests.acceptance.conftest import Command
 from tests.acceptance.test_end_to_end import ask, call
-from tests.daemon.inside import ALONE, run_inside
+from tests.daemon.inside import ALONE, as_installed, run_inside
 
 
 def test_topics_are_found_asked_for_and_cited_by_real_processes(
@@ -17,7 +17,8 @@ def test_topics_are_found_asked_for_and_cited_by_real_processes(
     # The server is started in the directory of these tests, of which this memory knows nothing.
     environment |= {"MEMORY_MCP_SERVER__SCOPE": "all", "MEMORY_MCP_TELEPORT__ENABLED": "false"}
     (tmp_path / "events.jsonl").write_text(topics.lines(), encoding="utf-8")
-    assert command("ingest", str(tmp_path / "events.jsonl")).returncode == 0
+    ingested = run_inside(["ingest", str(tmp_path / "events.jsonl")], environment, tmp_path, begin=as_installed)
+    assert ingested.returncode == 0
     done = command("admin", "rebuild-index", "--type", "topics", "--json")
     assert done.returncode == 0, done.stderr
     built = json.loads(done.stdout)["rebuilt"]["topics"]
@@ -39,5 +40,5 @@ def test_topics_are_found_asked_for_and_cited_by_real_processes(
     shown = command("topics", "top")
     assert shown.returncode == 0
     assert "\x1b" not in shown.stdout
-    assert command("daemon", "stop").returncode == 0
+    assert run_inside(["daemon", "stop"], environment, tmp_path).returncode == 0
     assert shown.stdout == run_inside(["topics", "top"], environment | ALONE, tmp_path).stdout
