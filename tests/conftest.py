@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.storage.base import Storage
     from memory_mcp.storage.settings import StorageSettings
+    from tests.postgres import Cluster
 
 pytest.register_assert_rewrite("tests.storage.suite", "tests.indexes.helpers")
 
@@ -112,7 +113,7 @@ FAMILIES = {
     "question/test_intent.py::test_no_text_makes_it_slow": 5,
     "question/test_timehints.py::test_repetitive_text_costs_no_more_for_each_character_the_longer_it_is": 4,
     "share/test_processes.py::test_a_laptop_that_is_killed_sends_once_more_what_is_known_there": 1,
-    "share/test_processes.py::test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing": 1,
+    "share/test_processes.py::test_a_server_that_ends_around_its_commit_or_in_a_forgetting_loses_doubles_and_keeps_nothing": 1,
     "share/test_unshared.py::test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is_said_again": 1,
     "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 2,
     "storage/test_salvage.py::test_a_stretch_of_a_block_costs_what_lies_in_it_and_what_is_read_with_it": 1,
@@ -206,15 +207,21 @@ def browser() -> "Iterator[Browser]":
 
 
 @pytest.fixture(scope="session")
-def database() -> Iterator[str]:
-    """The address of an empty database of PostgreSQL, in which memories are tenants of their own."""
+def cluster() -> "Iterator[Cluster]":
+    """One PostgreSQL for all tests of a process that do not stop it: making one takes a second."""
     from tests.postgres import Cluster, programs
 
     if programs() is None:
         pytest.skip("PostgreSQL is not installed; Debian's package postgresql brings it")
-    cluster = Cluster()
-    yield cluster.create()
-    cluster.close()
+    made = Cluster()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def database(cluster: "Cluster") -> str:
+    """The address of an empty database of PostgreSQL, in which memories are tenants of their own."""
+    return cluster.create()
 
 
 @pytest.fixture(params=["duckdb", "postgres"])
