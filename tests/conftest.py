@@ -116,7 +116,7 @@ FAMILIES = {
     "share/test_processes.py::test_a_server_that_ends_around_its_commit_or_in_a_forgetting_loses_doubles_and_keeps_nothing": 1,
     "share/test_unshared.py::test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is_said_again": 1,
     "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 2,
-    "storage/test_salvage.py::test_a_stretch_of_a_block_costs_what_lies_in_it_and_what_is_read_with_it": 1,
+    "storage/test_salvage.py::test_a_stretch_of_a_block_costs_what_is_read_with_it_and_nothing_else_that_was_known": 1,
     "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_later": 1,
     "web/test_acts.py::test_no_act_is_done_without_the_visit_s_token_or_for_another_page": 6,
     "web/test_hostile.py::test_what_an_address_says_is_no_better": 2,

@@ -9,7 +9,7 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.failpoints import VARIABLE
-from tests.daemon.inside import BARE, WORDS, Beside, Inside
+from tests.daemon.inside import BARE, SERVED, WORDS, Beside, Inside
 from tests.daemon.places import said
 from tests.share.server import Server
 from tests.waiting import until
@@ -21,11 +21,11 @@ Make = Callable[..., Place]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Laptops by name, with a background process or without."""
+    """Laptops by name, without a background process where they are bare."""
     made: list[Place] = []
 
     def place(name: str, more: dict[str, str] = WORDS) -> Place:
-        made.append((Beside if more is WORDS else Inside)(tmp_path / name, idle=60, more=more))
+        made.append((Inside if more is BARE else Beside)(tmp_path / name, idle=60, more=more))
         return made[-1]
 
     yield place
@@ -67,7 +67,7 @@ def found(place: Place, question: str) -> dict[str, tuple[int, dict[str, Any]]]:
 def test_laptop_to_team_to_second_laptop_in_three_commands_and_what_is_corrected_or_retracted_there_is_shown_so(
     make: Make, server: Server
 ) -> None:
-    first, second = make("first"), make("second")
+    first, second = make("first", SERVED), make("second")
     first.ok("ingest", "-", stdin="".join(said(PROJECT, text, hour) for hour, text in enumerate((SLOW, OLD, LEAKS), 9)))
     # This as the installed program; the others as it would do them, in this process.
     assert Place.run(first, "share", "to", server.url, "--key", "alice-writer").returncode == 0
