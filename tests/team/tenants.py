@@ -32,7 +32,7 @@ _WORD = re.compile(r"qx[a-z]([a-u]{3})([a-z])", re.IGNORECASE)
 _ID = re.compile(r"[0-9a-z]{12,40}", re.IGNORECASE)
 _FIRST_MS = 1_767_600_000_000
 #: Sessions of a talkative space.
-_SESSIONS = 54
+SESSIONS = 36
 #: The first tenants with three spaces are the first and the last; the one between has that of all alone.
 FIRST, SECOND, LAST = 6, 7, 12
 #: A tenant and a space that were never made, for ids and words of nobody.
@@ -231,7 +231,7 @@ def _drafts(owner: Owner) -> Iterator[EventDraft]:
 def _talk(owner: Owner) -> Iterator[EventDraft]:
     """So many short sessions that topics are looked for."""
     project, agent, speaker = f"github.com/acme/{word('p', owner)}", word("a", owner), word("k", owner)
-    for draft in themed(_SESSIONS):
+    for draft in themed(SESSIONS):
         session = f"{word('s', owner)}-{draft.session_id}"
         text = f"{draft.text} This is about {word('v', owner)}."
         named = replace(draft, project=project, agent=agent, speaker=speaker)

@@ -21,7 +21,7 @@ from tests.postgres import Cluster
 from tests.team.probes import PROBES, Watched, alike, forged, honest, look_around
 from tests.team.provider import AUDIENCE, Provider, signer
 from tests.team.servers import Server, Team, serving
-from tests.team.tenants import FIRST, LAST, SECOND, Handles, Owner, Tenants, make, nobodys, word
+from tests.team.tenants import FIRST, LAST, SECOND, SESSIONS, Handles, Owner, Tenants, make, nobodys, word
 from tests.waiting import until
 
 pytestmark = needs_proc
@@ -94,6 +94,7 @@ def settings(provider: Provider) -> dict[str, str]:
         "MEMORY_MCP_TEAM__AUDIENCE": AUDIENCE,
         "MEMORY_MCP_TEAM__TENANT_CLAIM": "org",
         "MEMORY_MCP_SERVER__PROFILE": "full",
+        "MEMORY_MCP_TOPICS__MIN_SEGMENTS": str(SESSIONS),
         **{f"MEMORY_MCP_TEAM__LIMITS__STANDARD__{name}": "0" for name in limits},
     }
 

@@ -29,7 +29,7 @@ TOKEN = "a long enough token"
 def pair(tmp_path_factory: pytest.TempPathFactory, company: Team, provider: Provider) -> Iterator[Pair]:
     """Two servers with every tool, that take keys and tokens and limit small and large tenants alone.
 
-    The metrics of the first one need a token.
+    The metrics of the first one need a token, and its index is one of words alone.
     """
     limits = {"SMALL__SEARCHES_PER_MINUTE": "2", "SMALL__EVENTS_PER_DAY": "2", "LARGE__STORED_EVENTS": "1"}
     settings = {
@@ -42,7 +42,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory, company: Team, provider: Prov
         **COUNTED,
         **{f"MEMORY_MCP_TEAM__LIMITS__{name}": value for name, value in limits.items()},
     }
-    root, more = tmp_path_factory.mktemp("pair"), settings | {"MEMORY_MCP_TEAM__SERVER__METRICS_TOKEN": TOKEN}
+    root = tmp_path_factory.mktemp("pair")
+    more = settings | {"MEMORY_MCP_TEAM__SERVER__METRICS_TOKEN": TOKEN, "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"}
     with serving(root / "a", company.url, more) as first, serving(root / "b", company.url, settings) as second:
         yield first, second
 
@@ -75,6 +76,7 @@ def test_a_reader_is_answered_by_every_reading_tool_of_a_server_that_derives(com
     server, own = pair[1], replace(nobodys(), space_name="team")
     reader = server.caller(bob)
     say_one(server.caller(ann), own, 1)
+    until(lambda: company.rows("diners", "SELECT 1 FROM node WHERE level = 'segment'"), "for a segment")
     until(lambda: "children" in reader.ok("browse_toc", scope="all"), "for the tree")
     [found] = reader.ok("intelligent_search", query=own.text, scope="all")["results"]
     event = reader.ok("expand_grip", grip_id=found["grip"])["grip"]["event_id_start"]
