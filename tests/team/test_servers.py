@@ -31,6 +31,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory, company: Team, provider: Prov
 
     The metrics of the first one need a token, and its index is one of words alone.
     """
+    root = tmp_path_factory.mktemp("pair")
+    (root / "outside").mkdir()
     limits = {"SMALL__SEARCHES_PER_MINUTE": "2", "SMALL__EVENTS_PER_DAY": "2", "LARGE__STORED_EVENTS": "1"}
     settings = {
         "MEMORY_MCP_TEAM__AUTH": "both",
@@ -39,10 +41,10 @@ def pair(tmp_path_factory: pytest.TempPathFactory, company: Team, provider: Prov
         "MEMORY_MCP_TEAM__TENANT_CLAIM": "org",
         "MEMORY_MCP_SERVER__PROFILE": "full",
         "MEMORY_MCP_SERVER__FORGET_BY_TOOL": "true",
+        "MEMORY_MCP_TEAM__TOMBSTONES_DIR": str(root / "outside"),
         **COUNTED,
         **{f"MEMORY_MCP_TEAM__LIMITS__{name}": value for name, value in limits.items()},
     }
-    root = tmp_path_factory.mktemp("pair")
     more = settings | {"MEMORY_MCP_TEAM__SERVER__METRICS_TOKEN": TOKEN, "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"}
     with serving(root / "a", company.url, more) as first, serving(root / "b", company.url, settings) as second:
         yield first, second
@@ -261,6 +263,8 @@ def test_what_is_forgotten_on_one_server_is_gone_from_every_file_and_answer_of_t
 
     assert here.ok("forget", value=VALUE, dry_run=False)["forgotten"] is True
     assert holding(caches[0]) == []
+    # For a backup of the database that does not know it yet.
+    assert len([*(pair[0].folder.parents[1] / "outside").glob("*.jsonl")]) == 1
     until(lambda: holding(caches[1]) == [], "for the other server's files to hold it no more")
     until(lambda: not any(tells(found) for found in answers(there).values()), "for answers without it")
     until(lambda: is_indexed(there), "for its indexes")
