@@ -178,6 +178,7 @@ def differing(what: str, found: Iterable[str], missing: str) -> list[str]:
 
 def attack(world: World, caller: Watched, home: Owner, *whose: Owner) -> Watched:
     """Everything with others' values: no word of theirs comes back, and nobody's values are answered alike."""
+    ready(caller, world.of(home))
     before, told, asked = world.kept(home), list[str](), [*map(world.of, whose), nobodys()]
     for tool, known in schemas(caller).items():
         for each in zip(*(forged(tool, known, world.of(home), of) for of in asked), strict=True):
