@@ -357,16 +357,16 @@ os.kill(os.getpid(), 9)
 
 @pytest.fixture(scope="module")
 def died(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a store whose owner was killed."""
+    """The folder of a store whose owner was killed, with a copy beside it."""
     directory = tmp_path_factory.mktemp("died") / "data"
     done = subprocess.run([sys.executable, "-c", APPEND_AND_DIE, directory], cwd=Path(__file__).parents[2], check=False)
     assert done.returncode == -signal.SIGKILL
+    shutil.copytree(directory, directory.with_name("copy"))
     return directory
 
 
-def test_what_was_acknowledged_survives_a_kill_which_leaves_nothing_locked(died: Path, data_dir: Path) -> None:
-    shutil.copytree(died, data_dir)
-    store = open_storage(data_dir)
+def test_what_was_acknowledged_survives_a_kill_which_leaves_nothing_locked(died: Path) -> None:
+    store = open_storage(died)
     assert store.events.window(Scope()) == run_of(7)
     assert store.loss is None
     store.close()
@@ -377,7 +377,7 @@ def test_acknowledged_events_that_went_with_a_damaged_log_are_reported_until_som
     died: Path, data_dir: Path, damage: str
 ) -> None:
     """DuckDB opens a file beside a log with a broken header without a word, and without what the log held."""
-    shutil.copytree(died, data_dir)
+    shutil.copytree(died.with_name("copy"), data_dir)
     log = data_dir / (FILE + ".wal")
     log.write_bytes(b"" if damage == "gone" else b"\0" * 64 + log.read_bytes()[64:])
     for _ in range(2):
