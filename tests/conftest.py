@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.storage.base import Storage
     from memory_mcp.storage.settings import StorageSettings
+    from tests.postgres import Cluster
 
 pytest.register_assert_rewrite("tests.storage.suite", "tests.indexes.helpers")
 
@@ -116,10 +117,12 @@ FAMILIES = {
     "question/test_intent.py::test_no_text_makes_it_slow": 5,
     "question/test_timehints.py::test_repetitive_text_costs_no_more_for_each_character_the_longer_it_is": 4,
     "share/test_processes.py::test_a_laptop_that_is_killed_sends_once_more_what_is_known_there": 1,
-    "share/test_processes.py::test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing": 1,
+    "share/test_processes.py::test_a_server_that_ends_around_its_commit_or_in_a_forgetting_loses_doubles_and_keeps_nothing": 1,
     "share/test_unshared.py::test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is_said_again": 1,
+    "storage/test_archive.py::test_cuts_that_are_lost_are_made_anew": 1,
+    "storage/test_archive.py::test_rows_that_speak_of_what_is_lost_go_with_it": 1,
     "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 2,
-    "storage/test_salvage.py::test_a_stretch_of_a_block_costs_what_lies_in_it_and_what_is_read_with_it": 1,
+    "storage/test_salvage.py::test_a_stretch_of_a_block_costs_what_is_read_with_it_and_nothing_else_that_was_known": 1,
     "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_later": 1,
     "web/test_acts.py::test_no_act_is_done_without_the_visit_s_token_or_for_another_page": 6,
     "web/test_hostile.py::test_what_an_address_says_is_no_better": 2,
@@ -210,15 +213,21 @@ def browser() -> "Iterator[Browser]":
 
 
 @pytest.fixture(scope="session")
-def database() -> Iterator[str]:
-    """The address of an empty database of PostgreSQL, in which memories are tenants of their own."""
+def cluster() -> "Iterator[Cluster]":
+    """One PostgreSQL for all tests of a process that do not stop it: making one takes a second."""
     from tests.postgres import Cluster, programs
 
     if programs() is None:
         pytest.skip("PostgreSQL is not installed; Debian's package postgresql brings it")
-    cluster = Cluster()
-    yield cluster.create()
-    cluster.close()
+    made = Cluster()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def database(cluster: "Cluster") -> str:
+    """The address of an empty database of PostgreSQL, in which memories are tenants of their own."""
+    return cluster.create()
 
 
 @pytest.fixture(params=["duckdb", "postgres"])

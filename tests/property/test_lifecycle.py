@@ -143,7 +143,7 @@ class Life:
         """What must be true after every step."""
         findings = [f for f in check(self.app.storage, Calendar("Europe/Berlin")) if not self._stale(f.rule)]
         assert findings == []
-        for name in list(self.planted)[-2:]:
+        for name in list(self.planted)[-1:]:
             self.finds(name)
         for node_id in self.shown:
             assert self.app.storage.toc.find(node_id) is not None, "an id that was shown must keep resolving"  # type: ignore[arg-type]
@@ -185,7 +185,7 @@ def live(where: StorageSettings, steps: Sequence[tuple[str, int]], each: bool = 
         shutil.rmtree(directory)
 
 
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(steps=SEQUENCES)
 def test_a_store_stays_sound_through_any_sequence_of_operations(kept_in: Where, steps: list[tuple[str, int]]) -> None:
     live(kept_in(), steps)
@@ -200,7 +200,7 @@ def test_a_store_stays_sound_through_many_long_sequences(kept_in: Where, steps: 
 
 
 def test_every_operation_once_on_a_store_that_holds_something(kept_in: Where) -> None:
-    live(kept_in(), [("append", 1), ("append late", 2), ("derive", 0), *[(name, 7) for name in dict.fromkeys(STEPS)]])
+    live(kept_in(), [("append", 0), ("derive", 0), *[(name, seed) for seed, name in enumerate(dict.fromkeys(STEPS), 1)]])
 
 
 def test_now_lies_behind_everything_that_happens_here() -> None:

@@ -68,7 +68,7 @@ class Laptop:
 Make = Callable[..., Laptop]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made = Server(tmp_path_factory.mktemp("server"))
     yield made

@@ -9,7 +9,7 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.failpoints import VARIABLE
-from tests.daemon.inside import BARE, WORDS, Beside, Inside
+from tests.daemon.inside import BARE, SERVED, WORDS, Beside, Inside
 from tests.daemon.places import said
 from tests.share.server import Server
 from tests.waiting import until
@@ -21,11 +21,11 @@ Make = Callable[..., Place]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Laptops by name, with a background process or without."""
+    """Laptops by name, without a background process where they are bare."""
     made: list[Place] = []
 
     def place(name: str, more: dict[str, str] = WORDS) -> Place:
-        made.append((Beside if more is WORDS else Inside)(tmp_path / name, idle=60, more=more))
+        made.append((Inside if more is BARE else Beside)(tmp_path / name, idle=60, more=more))
         return made[-1]
 
     yield place
@@ -67,11 +67,12 @@ def found(place: Place, question: str) -> dict[str, tuple[int, dict[str, Any]]]:
 def test_laptop_to_team_to_second_laptop_in_three_commands_and_what_is_corrected_or_retracted_there_is_shown_so(
     make: Make, server: Server
 ) -> None:
-    first, second = make("first"), make("second")
+    first, second = make("first", SERVED), make("second")
     first.ok("ingest", "-", stdin="".join(said(PROJECT, text, hour) for hour, text in enumerate((SLOW, OLD, LEAKS), 9)))
-    # These as the installed program; the others as it would do them, in this process.
-    for words in (("to", server.url, "--key", "alice-writer"), ("add", PROJECT), ("status",)):
-        assert Place.run(first, "share", *words).returncode == 0
+    # This as the installed program; the others as it would do them, in this process.
+    assert Place.run(first, "share", "to", server.url, "--key", "alice-writer").returncode == 0
+    for words in (("add", PROJECT), ("status",)):
+        first.ok("share", *words)
     # A key may come by the environment of the command: the background process runs already, without it.
     second.ok("daemon", "start")
     second.settings["MEMORY_MCP_SHARE_KEY"] = "bob-reader"
@@ -92,7 +93,7 @@ def test_laptop_to_team_to_second_laptop_in_three_commands_and_what_is_corrected
     new = json.loads(first.ok("correct", grips[0], NEW, "--reason", "falcons tire", "--json"))["grip_id"]
     first.ok("retract", grips[1], "--reason", "it was a dream")
     for place in (first, second):
-        assert Place.run(place, "share", "now").returncode == 0
+        place.ok("share", "now")
     # Once the indexes have it, and no question adds it any more.
     second.ok("admin", "rebuild-index")
     by_quote = found(second, asked)
@@ -137,8 +138,11 @@ def test_a_laptop_that_is_killed_sends_once_more_what_is_known_there(make: Make,
 
 
 @pytest.mark.parametrize("how", ["events.committed", "cut", "events.before_commit"])
-def test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing(make: Make, server: Server, how: str) -> None:
-    first, second = joined(make, server, *(f"Statement {n}." for n in range(5)), key="bob-reader")
+def test_a_server_that_ends_around_its_commit_or_in_a_forgetting_loses_doubles_and_keeps_nothing(
+    make: Make, server: Server, how: str
+) -> None:
+    others = [f"Statement {n}." for n in range(4)]
+    first, second = joined(make, server, *others, "The code is tulip-4711 for now.", key="bob-reader")
     server.fail(how)
     told = json.loads(first.ok("share", "now", "--json"))
     if how == "cut":
@@ -154,16 +158,11 @@ def test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing(
     second.ok("share", "now")
     assert held(second) == held(first)
 
-
-def test_a_forgetting_that_was_cut_off_is_told_again(make: Make, server: Server) -> None:
-    first, second = joined(make, server, "The code is tulip-4711 for now.", "Something else.", key="bob-reader")
-    first.ok("share", "now")
-    second.ok("share", "now")
     first.ok("forget", "--value", "tulip-4711", "--yes")
     server.fail("forget.erased")
     assert "does not answer" in json.loads(first.ok("share", "now", "--json"))["offline"]
     server.wait()
     server.start()
-    first.ok("share", "now")
-    second.ok("share", "now")
-    assert held(second) == held(first) == ["Something else.", "The code is [forgotten] for now."]
+    for place in (first, second):
+        place.ok("share", "now")
+    assert held(second) == held(first) == [*others, "The code is [forgotten] for now."]

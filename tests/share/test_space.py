@@ -11,6 +11,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.errors import InvalidQuery, PermissionDenied, ResourceExhausted
 from memory_mcp.events.log import EventLog
+from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import Event, carried
 from memory_mcp.requests.sharing import Member, changes, receive, standing
 from memory_mcp.sharing.wire import told
@@ -24,7 +25,7 @@ READER = Member("rita", "reader")
 
 @pytest.fixture
 def space(kept_in: Callable[[], StorageSettings], tmp_path: Path) -> Iterator[App]:
-    opened = App(Settings(storage=replace(kept_in(), data_dir=str(tmp_path))))
+    opened = App(Settings(storage=replace(kept_in(), data_dir=str(tmp_path)), teleport=TeleportSettings(enabled=False)))
     yield opened
     opened.close()
 

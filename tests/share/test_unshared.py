@@ -32,16 +32,6 @@ def sharing(laptop: Make) -> Laptop:
     return one.join(SHOP)
 
 
-def test_other_projects_and_events_without_one_stay(laptop: Make, server: Server) -> None:
-    one = sharing(laptop)
-    one.exchange()
-    told = outside(server)
-    assert OWN in told
-    assert (SECRET in told, "Of no project" in told, BILLING in told) == (False, False, False)
-    with pytest.raises(InvalidQuery):
-        one.add("")
-
-
 @pytest.mark.parametrize("author", [PERSON, GUESS])
 def test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is_said_again(
     laptop: Make, server: Server, author: str
@@ -97,9 +87,21 @@ def test_a_session_that_changes_its_project_leaves_by_halves_with_its_subagents(
     assert "billing" not in outside(server)
 
 
-def test_what_is_removed_leaves_no_more_and_what_left_stays(laptop: Make, server: Server) -> None:
+def test_other_projects_stay_whose_forgetting_tells_nothing_and_what_is_removed_leaves_no_more_and_stays_there(
+    laptop: Make, server: Server
+) -> None:
     one = sharing(laptop)
     one.exchange()
+    before = outside(server)
+    assert OWN in before
+    assert (SECRET in before, "Of no project" in before, BILLING in before) == (False, False, False)
+    with pytest.raises(InvalidQuery):
+        one.add("")
+    one.forget(project=BILLING)
+    one.exchange()
+    assert outside(server) == before
+    assert one.status().forgotten_there == 0
+
     told = share.unshare_project(one.app, share.UnshareProject("shop"), ANYONE)
     assert "stays there" in told.notes[0]
     one.say(draft("Said afterwards.", session="s3"))
@@ -107,16 +109,6 @@ def test_what_is_removed_leaves_no_more_and_what_left_stays(laptop: Make, server
     assert ("Said afterwards" in outside(server), OWN in outside(server)) == (False, True)
     [project] = one.status().projects
     assert (project.space, project.left) == ("", 1)
-
-
-def test_forgetting_what_was_never_shared_tells_the_server_nothing(laptop: Make, server: Server) -> None:
-    one = sharing(laptop)
-    one.exchange()
-    before = outside(server)
-    one.forget(project=BILLING)
-    one.exchange()
-    assert outside(server) == before
-    assert one.status().forgotten_there == 0
 
 
 def test_what_is_excluded_by_now_and_the_results_of_its_calls_stay(laptop: Make, server: Server) -> None:

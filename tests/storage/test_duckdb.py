@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -142,34 +142,49 @@ def test_the_file_is_written_in_a_format_that_an_older_duckdb_reads(data_dir: Pa
 # one owner
 
 
-def child(code: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=cwd)
-
-
+#: Opens the store that each line names.
 OPEN = """
 import sys
 from pathlib import Path
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.storage.duckdb import open_storage
-try:
-    open_storage(Path(sys.argv[1])).close()
-    print("opened")
-except MemoryMcpError as error:
-    print(type(error).__name__, error.retryable, error)
+for line in sys.stdin:
+    try:
+        open_storage(Path(line.strip())).close()
+        print("opened", flush=True)
+    except MemoryMcpError as error:
+        print(type(error).__name__, error.retryable, error, flush=True)
 """
 
 
-def test_a_second_process_is_told_who_holds_the_store_if_the_note_can_be_read_and_gets_it_afterwards(data_dir: Path) -> None:
+@pytest.fixture(scope="module")
+def opened_there() -> Iterator[Callable[[Path], str]]:
+    """What another process says when it opens a store."""
+    with subprocess.Popen([sys.executable, "-c", OPEN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        given, said = process.stdin, process.stdout
+
+        def opened(directory: Path) -> str:
+            given.write(f"{directory}\n")
+            given.flush()
+            return said.readline()
+
+        yield opened
+
+
+def test_a_second_process_is_told_who_holds_the_store_if_the_note_can_be_read_and_gets_it_afterwards(
+    data_dir: Path, opened_there: Callable[[Path], str]
+) -> None:
     store = open_storage(data_dir, "Europe/Berlin")
-    refused = child(OPEN, data_dir).stdout
+    refused = opened_there(data_dir)
     assert refused.startswith("StorageLocked True LOCKED: ")
     assert f"(process {os.getpid()})" in refused
     assert not any(word in refused.lower() for word in DAMAGE)
     (data_dir / "owner.json").write_text("{", encoding="utf-8")
-    assert "another memory-mcp process" in child(OPEN, data_dir).stdout
+    assert "another memory-mcp process" in opened_there(data_dir)
     store.close()
-    assert child(OPEN, data_dir).stdout == "opened\n"
+    assert opened_there(data_dir) == "opened\n"
 
 
 def test_a_second_opener_in_the_same_process_is_refused_too(data_dir: Path) -> None:
@@ -180,10 +195,10 @@ def test_a_second_opener_in_the_same_process_is_refused_too(data_dir: Path) -> N
     store.close()
 
 
-def test_a_program_that_has_the_file_open_itself_is_named(data_dir: Path) -> None:
+def test_a_program_that_has_the_file_open_itself_is_named(data_dir: Path, opened_there: Callable[[Path], str]) -> None:
     file = made(data_dir)
     con = duckdb.connect(str(file))
-    refused = child(OPEN, data_dir).stdout
+    refused = opened_there(data_dir)
     con.close()
     assert refused.startswith("StorageLocked True")
     assert f"PID {os.getpid()}" in refused
@@ -273,19 +288,21 @@ def public_dir() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-@pytest.mark.parametrize("mode", [0o500, 0o555])
-def test_a_read_only_directory_is_a_clear_error_and_stays_read_only(public_dir: Path, mode: int) -> None:
-    directory = public_dir / "data"
-    directory.mkdir()
-    if os.getuid() == 0:
-        os.chown(directory, 65534, 65534)
-    directory.chmod(mode)
-    told = child(AS_NOBODY + OPEN, directory).stdout
-    assert told.startswith("StorageError False")
-    assert "is read-only" in told
-    assert "--data-dir" in told
-    assert stat.S_IMODE(directory.stat().st_mode) & 0o200 == 0
-    assert list(directory.iterdir()) == []
+def test_a_read_only_directory_is_a_clear_error_and_stays_read_only(public_dir: Path) -> None:
+    directories = {public_dir / "own": 0o500, public_dir / "everybodys": 0o555}
+    for directory, mode in directories.items():
+        directory.mkdir()
+        if os.getuid() == 0:
+            os.chown(directory, 65534, 65534)
+        directory.chmod(mode)
+    code, lines = AS_NOBODY + OPEN, "".join(f"{directory}\n" for directory in directories)
+    answers = subprocess.check_output([sys.executable, "-c", code], input=lines, text=True, timeout=PATIENCE).splitlines()
+    for (directory, mode), told in zip(directories.items(), answers, strict=True):
+        assert told.startswith("StorageError False")
+        assert "is read-only" in told
+        assert "--data-dir" in told
+        assert stat.S_IMODE(directory.stat().st_mode) == mode
+        assert list(directory.iterdir()) == []
 
 
 def test_a_file_where_the_directory_should_be_is_a_clear_error(tmp_path: Path) -> None:
@@ -338,23 +355,29 @@ os.kill(os.getpid(), 9)
 """
 
 
-def died(data_dir: Path) -> None:
-    root = Path(__file__).parents[2]
-    assert child(APPEND_AND_DIE, data_dir, cwd=root).returncode == -signal.SIGKILL
+@pytest.fixture(scope="module")
+def died(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a store whose owner was killed, with a copy beside it."""
+    directory = tmp_path_factory.mktemp("died") / "data"
+    done = subprocess.run([sys.executable, "-c", APPEND_AND_DIE, directory], cwd=Path(__file__).parents[2], check=False)
+    assert done.returncode == -signal.SIGKILL
+    shutil.copytree(directory, directory.with_name("copy"))
+    return directory
 
 
-def test_what_was_acknowledged_survives_a_kill_which_leaves_nothing_locked(data_dir: Path) -> None:
-    died(data_dir)
-    store = open_storage(data_dir)
+def test_what_was_acknowledged_survives_a_kill_which_leaves_nothing_locked(died: Path) -> None:
+    store = open_storage(died)
     assert store.events.window(Scope()) == run_of(7)
     assert store.loss is None
     store.close()
 
 
 @pytest.mark.parametrize("damage", ["header", "gone"])
-def test_acknowledged_events_that_went_with_a_damaged_log_are_reported_until_someone_looks(data_dir: Path, damage: str) -> None:
+def test_acknowledged_events_that_went_with_a_damaged_log_are_reported_until_someone_looks(
+    died: Path, data_dir: Path, damage: str
+) -> None:
     """DuckDB opens a file beside a log with a broken header without a word, and without what the log held."""
-    died(data_dir)
+    shutil.copytree(died.with_name("copy"), data_dir)
     log = data_dir / (FILE + ".wal")
     log.write_bytes(b"" if damage == "gone" else b"\0" * 64 + log.read_bytes()[64:])
     for _ in range(2):
@@ -553,12 +576,12 @@ def test_the_mark_of_how_far_the_store_got_is_written_by_many_writers_at_once(tm
     store = open_storage(tmp_path / "data", "UTC")
 
     def write(number: int) -> None:
-        for step in range(30):
+        for step in range(12):
             store.events.append([event(f"writer {number} step {step}", source_id=f"{number}-{step}")])
 
-    together(*[partial(write, n) for n in range(8)])
+    together(*[partial(write, n) for n in range(6)])
     store.close()
-    assert json.loads((tmp_path / "data" / "high-water.json").read_text())["last_seq"] == 240
+    assert json.loads((tmp_path / "data" / "high-water.json").read_text())["last_seq"] == 72
 
 
 def test_what_is_counted_is_read_again_only_after_a_commit(storage: DuckStorage, monkeypatch: pytest.MonkeyPatch) -> None:

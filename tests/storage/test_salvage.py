@@ -15,7 +15,7 @@ from memory_mcp.children import Child
 from memory_mcp.errors import StorageDamaged
 from memory_mcp.model.event import Event
 from memory_mcp.model.superseded import Superseded
-from memory_mcp.storage.duckdb import blocks, logs, open_storage, saved
+from memory_mcp.storage.duckdb import blocks, logs, look_at, open_storage, saved
 from tests.factories import event
 
 FILE, LOG = "memory.duckdb", "memory.duckdb.wal"
@@ -49,9 +49,11 @@ def live() -> list[Event]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Event]]:
     """A store whose owner was killed: a file of several blocks, and a log."""
     directory = tmp_path_factory.mktemp("whole") / "data"
-    store = open_storage(directory, "Europe/Berlin")
-    for start in range(0, EVENTS, 500):
-        store.events.append([event(words(n, 60), at=n * 1000, session=f"s{n // 50}") for n in range(start, start + 500)])
+    store = open_storage(directory, "Asia/Tokyo")
+    for start in range(0, EVENTS, 1000):
+        store.events.append([event(words(n, 60), at=n * 1000, session=f"s{n // 50}") for n in range(start, start + 1000)])
+    store.superseded.record(Superseded("grip:1-a", "grip:1-b", 5, "said later", "somebody"))  # type: ignore[arg-type]
+    store.outbox.mark("import:x", "99")
     store.close()
     subprocess.run([sys.executable, "-c", _KILLED, str(directory)], check=True, cwd=Path(__file__).parents[2])
     stored = {e.event_id: e for e in live()}
@@ -96,12 +98,12 @@ def places(size: int, count: int, seed: int) -> Iterator[tuple[int, int]]:
         yield size * n // count + made.randrange(size // count), made.randrange(1, 256)
 
 
-@pytest.mark.parametrize(("name", "count", "at_most"), [(LOG, 2, 1), (FILE, 3, EVENTS + LIVE)])
+@pytest.mark.parametrize(("name", "count", "at_most"), [(LOG, 2, 1), (FILE, 2, EVENTS + LIVE)])
 def test_one_damaged_byte(
     whole: tuple[Path, dict[str, Event]], tmp_path: Path, name: str, count: int, at_most: int, request: pytest.FixtureRequest
 ) -> None:
     directory, stored = whole
-    count *= 4 if request.config.getoption("--slow") else 1
+    count *= 6 if request.config.getoption("--slow") else 1
     size = (directory / name).stat().st_size
     for offset, by in places(size, count, 7):
         copy = tmp_path / str(offset)
@@ -129,7 +131,7 @@ def test_of_single_damaged_bytes_the_right_value_of_most_is_told(
     """Of two in three, measured; which those are depends on the numbers that a store draws for itself."""
     shutil.copytree(whole[0], copy := tmp_path / "data")
     content = (copy / name).read_bytes()
-    count, told = 60, 0
+    count, told = 40, 0
     for offset, by in places(len(content), count, 11):
         (copy / name).write_bytes(content[:offset] + bytes([content[offset] ^ by]) + content[offset + 1 :])
         told += mended(copy)
@@ -137,7 +139,7 @@ def test_of_single_damaged_bytes_the_right_value_of_most_is_told(
 
 
 @pytest.mark.parametrize("column", ["front", "middle", "end"])
-def test_a_stretch_of_a_block_costs_what_lies_in_it_and_what_is_read_with_it(
+def test_a_stretch_of_a_block_costs_what_is_read_with_it_and_nothing_else_that_was_known(
     whole: tuple[Path, dict[str, Event]], tmp_path: Path, column: str
 ) -> None:
     directory, stored = whole
@@ -153,28 +155,13 @@ def test_a_stretch_of_a_block_costs_what_lies_in_it_and_what_is_read_with_it(
     assert 0 < told == len(stored) - len(found) <= 2 * STRETCH
     # What the log alone held is there, and so is what was written first.
     assert {e.event_id for e in live()} <= found.keys()
-
-
-def test_what_else_was_known_is_kept(tmp_path: Path) -> None:
-    directory = tmp_path / "data"
-    store = open_storage(directory, "Asia/Tokyo")
-    store.events.append([event(words(n, 60), at=n * 1000) for n in range(3000)])
-    store.superseded.record(Superseded("grip:1-a", "grip:1-b", 5, "said later", "somebody"))  # type: ignore[arg-type]
-    store.outbox.mark("import:x", "99")
-    number = store.stats().store_id
-    store.close()
-    content = bytearray((directory / FILE).read_bytes())
-    start = blocks.HEADER * blocks.HEADERS + 2 * blocks.BLOCK
-    content[start + 9000 : start + 9064] = os.urandom(64)
-    (directory / FILE).write_bytes(content)
-    _, told = read(directory)
-    store = open_storage(directory)
-    assert told > 0
-    assert (store.timezone, store.stats().store_id) == ("Asia/Tokyo", number)
+    store, sound = open_storage(copy), look_at(directory.with_name("copy"))
+    assert (store.timezone, store.stats().store_id) == ("Asia/Tokyo", sound.stats().store_id)
     assert len(store.superseded.recorded()) == 1
     # Importing again brings back what is missing: nothing says that it was read.
     assert store.outbox.marks("import:") == {}
     store.close()
+    sound.close()
 
 
 def test_a_salvage_that_was_killed_is_finished_by_the_next_start(

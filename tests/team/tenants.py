@@ -32,7 +32,9 @@ _WORD = re.compile(r"qx[a-z]([a-u]{3})([a-z])", re.IGNORECASE)
 _ID = re.compile(r"[0-9a-z]{12,40}", re.IGNORECASE)
 _FIRST_MS = 1_767_600_000_000
 #: Sessions of a talkative space.
-_SESSIONS = 54
+SESSIONS = 36
+#: The first tenants with three spaces are the first and the last; the one between has that of all alone.
+FIRST, SECOND, LAST = 6, 7, 12
 #: A tenant and a space that were never made, for ids and words of nobody.
 NOBODYS = (7000, 1)
 
@@ -125,7 +127,7 @@ class Tenants:
 def make(
     administration: Administration, count: int, folder: Path, derived: Container[int], talkative: Container[Owner] = ()
 ) -> Tenants:
-    """Make and fill so many tenants: each has a space of all, every fourth one of a project, every fifth a private one.
+    """Make and fill so many tenants: each has a space of all, every second one of a project, every third a private one.
 
     `derived`: tenants that have a tree, too; the others' events wait to be derived. `talkative`: spaces with enough for topics.
     """
@@ -136,7 +138,7 @@ def make(
         assert tenant == number
         for name, space in (("m", 1), ("r", 1), ("o", 2)):
             administration.add_member(tenant, word(name, (tenant, space)), name)
-        kinds = [TEAM, *([PROJECT] if number % 4 == 0 else []), *([PRIVATE] if number % 5 == 0 else [])]
+        kinds = [TEAM, *([PROJECT] if number % 2 == 0 else []), *([PRIVATE] if number % 3 == 0 else [])]
         for space, kind in enumerate(kinds, 1):
             name = TEAM if kind == TEAM else word("n", (tenant, space))
             administration.add_space(tenant, name, kind, owner="m" if kind == TEAM else "o")
@@ -229,7 +231,7 @@ def _drafts(owner: Owner) -> Iterator[EventDraft]:
 def _talk(owner: Owner) -> Iterator[EventDraft]:
     """So many short sessions that topics are looked for."""
     project, agent, speaker = f"github.com/acme/{word('p', owner)}", word("a", owner), word("k", owner)
-    for draft in themed(_SESSIONS):
+    for draft in themed(SESSIONS):
         session = f"{word('s', owner)}-{draft.session_id}"
         text = f"{draft.text} This is about {word('v', owner)}."
         named = replace(draft, project=project, agent=agent, speaker=speaker)

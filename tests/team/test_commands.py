@@ -54,15 +54,16 @@ def test_an_owner_of_a_space_that_is_there_becomes_its_admin_but_not_of_a_privat
 
 
 def test_a_team_is_made_and_taken_apart_by_commands(typed: Typed, tmp_path: Path, url: str) -> None:
-    started = Typed(tmp_path, url, Place)
-    started("tenant", "add", "acme", "--class", "large")
+    typed("tenant", "add", "acme", "--class", "large")
     assert [one["tenant_class"] for one in typed("tenant", "list")["tenants"]] == ["large"]
     typed("space", "add", "team", "--timezone", "Europe/Berlin")
     typed("member", "add", "Ada", "--sub", "ada", "--issuer", "https://id.example")
     typed("grant", "Ada", "team", "curator")
     assert typed("member", "list")["members"][0]["grants"] == [["team", "curator"]]
     assert typed("space", "list")["spaces"][0]["timezone"] == "Europe/Berlin"
-    made = started("key", "make", "ci", "--member", "Ada", "--scope", "memory:write", "--space", "team", "--days", "7")
+    made = Typed(tmp_path, url, Place)(
+        "key", "make", "ci", "--member", "Ada", "--scope", "memory:write", "--space", "team", "--days", "7"
+    )
     key = keys.read(made["key"])
     assert key is not None
     database = Database(url, 1)

@@ -24,7 +24,7 @@ from tests.team.servers import Server, Team, serving
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
-_WRITERS = 4
+_WRITERS = 2
 
 
 def remember(caller: Caller, text: str, key: str) -> bool:

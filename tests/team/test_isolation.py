@@ -21,19 +21,17 @@ from tests.postgres import Cluster
 from tests.team.probes import PROBES, Watched, alike, forged, honest, look_around
 from tests.team.provider import AUDIENCE, Provider, signer
 from tests.team.servers import Server, Team, serving
-from tests.team.tenants import Handles, Owner, Tenants, make, nobodys, word
+from tests.team.tenants import FIRST, LAST, SECOND, SESSIONS, Handles, Owner, Tenants, make, nobodys, word
 from tests.waiting import until
 
 pytestmark = needs_proc
 
 #: Tenants in the long form, and in the short one.
-COUNT, FEW = 200, 40
-#: Tenants of the short form with a tree; the first has the spaces of a project and of one person beside that of all.
-FIRST, SECOND = 20, 7
+COUNT, FEW = 200, LAST
 #: Who calls, and with whose values; a caller sees the first space of a tenant alone.
-ATTACKS: tuple[tuple[int, Owner], ...] = ((FIRST, (SECOND, 1)), (FIRST, (FIRST, 2)))
+ATTACK: tuple[int, tuple[Owner, ...]] = (FIRST, ((SECOND, 1), (FIRST, 2)))
 #: A person's space, which members of several spaces below see, and the other way round: in the long form.
-MORE_ATTACKS: tuple[tuple[int, Owner], ...] = ((FIRST, (FIRST, 3)), (SECOND, (FIRST, 1)))
+MORE_ATTACKS: tuple[tuple[int, tuple[Owner, ...]], ...] = ((FIRST, ((FIRST, 3),)), (SECOND, ((FIRST, 1),)))
 #: Spaces with so much in them that they have topics: another tenant's, and one that a member of the same tenant may not see.
 TALKATIVE: tuple[Owner, ...] = ((FIRST, 1), (SECOND, 1))
 #: Tools whose answers hold no word of a memory: how far something is, or what would be done.
@@ -96,6 +94,7 @@ def settings(provider: Provider) -> dict[str, str]:
         "MEMORY_MCP_TEAM__AUDIENCE": AUDIENCE,
         "MEMORY_MCP_TEAM__TENANT_CLAIM": "org",
         "MEMORY_MCP_SERVER__PROFILE": "full",
+        "MEMORY_MCP_TOPICS__MIN_SEGMENTS": str(SESSIONS),
         **{f"MEMORY_MCP_TEAM__LIMITS__STANDARD__{name}": "0" for name in limits},
     }
 
@@ -173,20 +172,22 @@ def ask_honestly(world: World, tenant: int, may_be_silent: Collection[str] = ())
     return caller
 
 
-def attack(world: World, caller: Watched, home: Owner, whose: Owner) -> Watched:
-    """Everything with another's values: no word of theirs comes back, and nobody's values are answered alike."""
-    own, other, nobody = world.of(home), world.of(whose), nobodys()
-    before, told = world.kept(home), []
+def differing(what: str, found: Iterable[str], missing: str) -> list[str]:
+    return [f"{what}: {one[:1500]}\n  for nobody's: {missing[:1500]}" for one in found if one != missing]
+
+
+def attack(world: World, caller: Watched, home: Owner, *whose: Owner) -> Watched:
+    """Everything with others' values: no word of theirs comes back, and nobody's values are answered alike."""
+    ready(caller, world.of(home))
+    before, told, asked = world.kept(home), list[str](), [*map(world.of, whose), nobodys()]
     for tool, known in schemas(caller).items():
-        for (what, arguments), (_, absent) in zip(forged(tool, known, own, other), forged(tool, known, own, nobody), strict=True):
-            found, missing = alike(caller.call(tool, **arguments), other), alike(caller.call(tool, **absent), nobody)
+        for each in zip(*(forged(tool, known, world.of(home), of) for of in asked), strict=True):
+            *found, missing = [alike(caller.call(tool, **named), of) for (_, named), of in zip(each, asked, strict=True)]
             # Words that are looked for are compared with all that there is: near ones are found for any.
-            if what != "query=text" and found != missing:
-                told.append(f"{tool} {what}: {found[:1500]}\n  for nobody's: {missing[:1500]}")
+            told += [] if each[0][0] == "query=text" else differing(f"{tool} {each[0][0]}", found, missing)
     for probe in PROBES:
-        found, missing = alike(probe.ask(caller, other), other), alike(probe.ask(caller, nobody), nobody)
-        if found != missing and not probe.looks:
-            told.append(f"{probe.name}: {found[:1500]}\n  for nobody's: {missing[:1500]}")
+        *found, missing = [alike(probe.ask(caller, of), of) for of in asked]
+        told += [] if probe.looks else differing(probe.name, found, missing)
     assert told == [], "\n".join(told)
     assert world.kept(home) == before
     return caller
@@ -205,12 +206,12 @@ def test_answers_about_a_members_own_memory_hold_its_words_and_nobody_elses(worl
 
 
 @pytest.mark.parametrize(
-    ("tenant", "whose"), [*ATTACKS, *(pytest.param(*attack, marks=pytest.mark.slow) for attack in MORE_ATTACKS)]
+    ("tenant", "whose"), [ATTACK, *(pytest.param(*attack, marks=pytest.mark.slow) for attack in MORE_ATTACKS)]
 )
 def test_with_ids_words_and_filters_of_another_nothing_of_theirs_is_answered_or_changed(
-    world: World, tenant: int, whose: Owner
+    world: World, tenant: int, whose: tuple[Owner, ...]
 ) -> None:
-    caller = attack(world, world.watched(tenant), (tenant, 1), whose)
+    caller = attack(world, world.watched(tenant), (tenant, 1), *whose)
     assert caller.leaks == []
     assert caller.answers > 200
 
@@ -276,7 +277,7 @@ def test_a_status_and_the_metrics_tell_nothing_of_how_much_others_have(world: Wo
     caller = world.watched(SECOND)
     caller.ok("remember", text="One more.")
     before = caller.ok("get_retrieval_status")["store"]
-    storage = PostgresStorage(world.team.database, world.team.admin.directory.memory(40, 1))
+    storage = PostgresStorage(world.team.database, world.team.admin.directory.memory(LAST, 1))
     long = [EventDraft("s", DraftRole.USER, EventType.NOTE, f"{n} " * 2000, 1_767_600_000_000 + n) for n in range(300)]
     EventLog(storage.events, SystemClock()).append(long, "test")
     caller.ok("remember", text="And another.")
@@ -295,14 +296,15 @@ def keys(world: World) -> dict[Role, str]:
 
 
 def test_each_role_may_ask_what_is_its_own_and_a_reader_changes_nothing(world: World, keys: Mapping[Role, str]) -> None:
+    # A curator asks for everything that he may, the others for what the role below may not.
     nobody, before = nobodys(), world.kept((0, 0))
     for role, key in [*keys.items(), (None, world.tenants.readers[FIRST])]:
         caller = world.watched(FIRST, key)
         for tool in schemas(caller):
-            needed = LOWEST[ACTS.get(tool, ACTS["get_node"])]
-            if tool in OF_A_MACHINE or (needed is not Role.READER and (role or Role.READER).rank < needed.rank):
+            needed, has = LOWEST[ACTS.get(tool, ACTS["get_node"])], role or Role.READER
+            if tool in OF_A_MACHINE or (needed is not Role.READER and has.rank < needed.rank):
                 assert "PERMISSION_DENIED" in caller.error(tool, **honest(world.of((FIRST, 1)))[tool]), (role, tool)
-            elif tool not in CHANGES:
+            elif tool not in CHANGES and (needed is has or has is Role.CURATOR):
                 assert "PERMISSION_DENIED" not in json.dumps(caller.call(tool, **honest(nobody)[tool])), (role, tool)
         assert caller.leaks == []
     # Whom one is not, one does not become by a key for more.
@@ -314,12 +316,12 @@ def test_each_role_may_ask_what_is_its_own_and_a_reader_changes_nothing(world: W
 
 
 def spaces_of_others(world: World) -> list[str]:
-    return [world.of(owner).space_name for owner in ((FIRST, 2), (FIRST, 3), (40, 2), (40, 3))]
+    return [world.of(owner).space_name for owner in ((FIRST, 2), (FIRST, 3), (LAST, 2), (LAST, 3))]
 
 
 def test_spaces_of_others_are_as_those_that_are_not_there(world: World) -> None:
     tool = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "remember", "arguments": {"text": "Mine."}}}
-    batch = {"events": [], "gone": [world.of((FIRST, 2)).event, world.of((40, 2)).event], "corrections": []}
+    batch = {"events": [], "gone": [world.of((FIRST, 2)).event, world.of((LAST, 2)).event], "corrections": []}
     payload = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "Written by a stranger.", "cwd": "/x"}
     before = world.kept((0, 0))
     for name in spaces_of_others(world):
@@ -352,7 +354,7 @@ def plain(headers: Mapping[str, str]) -> dict[str, str]:
 
 def test_what_is_published_or_forgotten_by_a_member_touches_no_other_space(world: World) -> None:
     caller, before = world.watched(SECOND), world.kept((SECOND, 1))
-    foreign = [world.of(owner) for owner in ((FIRST, 1), (FIRST, 2), (40, 1))]
+    foreign = [world.of(owner) for owner in ((FIRST, 1), (FIRST, 2), (LAST, 1))]
     page = json.loads(caller.send("GET", "/share/team/changes")[2])
     assert world.of((SECOND, 1)).text in json.dumps(page["events"])
     theirs = [json.loads(world.watched(FIRST).send("GET", "/share/team/changes")[2])["cursor"]]

@@ -71,17 +71,17 @@ def remember(host: TeamHost, caller: Served, text: str) -> None:
 
 
 def test_no_more_is_kept_open_than_the_bounds_say_and_what_was_closed_is_found_again(tmp_path: Path, team: Team) -> None:
-    spaces = [f"space{n}" for n in range(30)]
+    spaces = [f"space{n}" for n in range(12)]
     team.member("acme", "ann", ("memory:admin",), **dict.fromkeys(spaces, Role.ADMIN))
     ann = principal(team, "acme", "ann")
-    with server_of(team, tmp_path, {"team.server.open_spaces": "5"}) as server:
+    with server_of(team, tmp_path, {"team.server.open_spaces": "3"}) as server:
         for n, space in enumerate(spaces):
             remember(server.host, as_caller(ann, space), f"Fruit number {n} is a pomegranate.")
-            assert len(server.opened.all()) <= 5
+            assert len(server.opened.all()) <= 3
         for n, space in enumerate(spaces):
             assert ask(server.host, as_caller(ann, space), "pomegranate") == [f"Fruit number {n} is a pomegranate."]
-            assert len(server.opened.all()) <= 5
-        assert (server.opened.opened_total, server.opened.closed_total) == (60, 55)
+            assert len(server.opened.all()) <= 3
+        assert (server.opened.opened_total, server.opened.closed_total) == (24, 21)
 
 
 def test_what_is_in_use_stays_open_beyond_the_bounds_and_is_closed_with_its_last_user(tmp_path: Path, team: Team) -> None:

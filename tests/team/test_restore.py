@@ -1,4 +1,4 @@
-"""What was forgotten does not come back with an older backup of the database: real pg_dump, servers and command."""
+"""What was forgotten does not come back with an older backup of the database: real pg_dump and command."""
 
 import json
 import subprocess
@@ -8,12 +8,14 @@ from pathlib import Path
 import psycopg
 
 from bench.place import Place
+from memory_mcp.requests.forget import PERSON, Forget, forget
+from memory_mcp.requests.scope import Caller
 from memory_mcp.team.who import Role
 from tests import postgres
 from tests.daemon.inside import Inside
-from tests.team.servers import Team, serving
+from tests.team.servers import Team
 from tests.team.test_open_memories import as_caller, ask, principal, remember, server_of
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE
 
 SECRET = "Quillfeather-9931"
 KEPT = "We decided to keep the ledger in Postgres for the harbour office."
@@ -53,17 +55,18 @@ def command(place: Place, *words: str) -> dict[str, object]:
 def test_what_was_forgotten_after_a_backup_stays_forgotten_when_it_is_restored(
     tmp_path: Path, team: Team, cluster: postgres.Cluster
 ) -> None:
-    key, outside = team.member("acme", "ana", shared=Role.ADMIN), tmp_path / "outside"
+    team.member("acme", "ana", shared=Role.ADMIN)
+    who, outside = principal(team, "acme", "ana"), tmp_path / "outside"
+    ana = as_caller(who, "shared")
     outside.mkdir()
-    more = {"MEMORY_MCP_TEAM__TOMBSTONES_DIR": str(outside), "MEMORY_MCP_SERVER__FORGET_BY_TOOL": "true"}
-    with serving(tmp_path / "one", team.url, more | {"MEMORY_MCP_SERVER__PROFILE": "full"}) as one:
-        caller = one.caller(key)
+    with server_of(team, tmp_path / "one", {"team.tombstones_dir": str(outside)}) as one:
         for text in (KEPT, FORGOTTEN):
-            caller.ok("remember", text=text)
-        until(lambda: SECRET in texts(team.url), "for the text")
+            remember(one.host, ana, text)
+        assert SECRET in texts(team.url)
         # A backup as the operator's guide takes it.
         tool("pg_dump", "-Fc", "-f", str(tmp_path / "backup"), "-d", as_superuser(team.url))
-        assert caller.ok("forget", value=SECRET, dry_run=False)["forgotten"] is True
+        with one.host.lend(who, ana.space, writing=True) as app:
+            assert forget(app, Forget(value=SECRET, dry_run=False, by=PERSON), Caller()).forgotten
         assert SECRET not in texts(team.url)
 
     settings = {"MEMORY_MCP_STORAGE__ENGINE": "postgres", "MEMORY_MCP_STORAGE__URL": team.url, "MEMORY_MCP_TEAM__AUTH": "keys"}
@@ -88,7 +91,6 @@ def test_what_was_forgotten_after_a_backup_stays_forgotten_when_it_is_restored(
         assert command(restorer, "apply", str(outside)) == {"tombstones": 0, "memories": 0, "events": 0, "unknown": 0}
     assert SECRET not in texts(again)
     with closing(Team(again)) as restored, server_of(restored, tmp_path / "two") as two:
-        ana = as_caller(principal(restored, "acme", "ana"), "shared")
         assert "ledger in Postgres" in str(ask(two.host, ana, "Where does the harbour office keep its ledger?"))
         assert SECRET not in str(ask(two.host, ana, SECRET))
         # Nor by being recorded again.

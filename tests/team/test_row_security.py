@@ -18,11 +18,11 @@ from memory_mcp.team.who import ACTS, Act
 from tests.postgres import Cluster
 from tests.team.probes import alike, honest
 from tests.team.servers import Team
-from tests.team.tenants import Tenants, make
+from tests.team.tenants import FIRST, SECOND, Tenants, make
 from tests.team.test_open_memories import server_of
 
-#: The member who asks: of a tenant with three spaces, a reader of the first.
-TENANT, OTHER = 20, 7
+#: The member who asks: of a tenant with three spaces, a reader of the first; and another's.
+TENANT, OTHER = FIRST, SECOND
 #: How `connection.own` spells that rows belong to a memory.
 _OWN = re.compile(r"(\w+\.)?tenant = %\(tenant\)s AND (\w+\.)?space = %\(space\)s")
 #: Requests about another machine's things, or of which an agent asks by other names.
@@ -58,10 +58,10 @@ def foreign(tenants: Tenants, told: Mapping[str, str]) -> dict[str, set[str]]:
 
 
 def test_without_the_programs_own_conditions_every_request_is_answered_from_the_members_own_space(
-    tmp_path: Path, team: Team, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, company: Team, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tenants = make(team.admin, TENANT, tmp_path / "filler", (TENANT, OTHER))
-    held = answers(team, tenants, tmp_path / "held")
+    tenants = make(company.admin, OTHER, tmp_path / "filler", (TENANT, OTHER))
+    held = answers(company, tenants, tmp_path / "held")
     assert sum(tenants.handles[TENANT, 1].text in text for text in held.values()) > 10, held
 
     removed: list[str] = []
@@ -75,14 +75,14 @@ def test_without_the_programs_own_conditions_every_request_is_answered_from_the_
 
     for module in (database, connection):
         monkeypatch.setattr(module, "sql", unfiltered)
-    assert foreign(tenants, answers(team, tenants, tmp_path / "unfiltered")) == {}
+    assert foreign(tenants, answers(company, tenants, tmp_path / "unfiltered")) == {}
     assert len(set(removed)) > 20
 
     # Without the policies the same requests show what others said: the test would notice.
-    name = team.url.partition("dbname=")[2].split()[0]
+    name = company.url.partition("dbname=")[2].split()[0]
     for table in migrations.tables():
         cluster.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY", name)
-    assert len(foreign(tenants, answers(team, tenants, tmp_path / "open"))) > 5
+    assert len(foreign(tenants, answers(company, tenants, tmp_path / "open"))) > 5
 
 
 def test_the_role_that_the_program_uses_is_bound_by_the_policies_of_every_table(team: Team) -> None:

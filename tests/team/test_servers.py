@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,7 +15,10 @@ from tests.daemon.inside import Inside
 from tests.daemon.places import needs_proc
 from tests.team.provider import AUDIENCE, Provider, signer
 from tests.team.servers import Pair, Team, serving
+from tests.team.tenants import nobodys
 from tests.team.test_forgotten import VALUE, answers, holding, is_indexed, say, tells, wait_for_the_index
+from tests.team.test_readers import COUNTED, ask_everything, missing, segment
+from tests.team.test_readers import say as say_one
 from tests.waiting import until
 
 pytestmark = needs_proc
@@ -25,10 +29,11 @@ TOKEN = "a long enough token"
 def pair(tmp_path_factory: pytest.TempPathFactory, company: Team, provider: Provider) -> Iterator[Pair]:
     """Two servers with every tool, that take keys and tokens and limit small and large tenants alone.
 
-    The metrics of the first one need a token.
+    The metrics of the first one need a token, and its index is one of words alone.
     """
-    limits = {f"STANDARD__{name}_PER_MINUTE": "0" for name in ("CALLS", "MEMBER_CALLS", "SEARCHES")}
-    limits |= {"SMALL__SEARCHES_PER_MINUTE": "2", "SMALL__EVENTS_PER_DAY": "2", "LARGE__STORED_EVENTS": "1"}
+    root = tmp_path_factory.mktemp("pair")
+    (root / "outside").mkdir()
+    limits = {"SMALL__SEARCHES_PER_MINUTE": "2", "SMALL__EVENTS_PER_DAY": "2", "LARGE__STORED_EVENTS": "1"}
     settings = {
         "MEMORY_MCP_TEAM__AUTH": "both",
         "MEMORY_MCP_TEAM__ISSUER": provider.issuer,
@@ -36,9 +41,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory, company: Team, provider: Prov
         "MEMORY_MCP_TEAM__TENANT_CLAIM": "org",
         "MEMORY_MCP_SERVER__PROFILE": "full",
         "MEMORY_MCP_SERVER__FORGET_BY_TOOL": "true",
+        "MEMORY_MCP_TEAM__TOMBSTONES_DIR": str(root / "outside"),
+        **COUNTED,
         **{f"MEMORY_MCP_TEAM__LIMITS__{name}": value for name, value in limits.items()},
     }
-    root, more = tmp_path_factory.mktemp("pair"), settings | {"MEMORY_MCP_TEAM__SERVER__METRICS_TOKEN": TOKEN}
+    more = settings | {"MEMORY_MCP_TEAM__SERVER__METRICS_TOKEN": TOKEN, "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"}
     with serving(root / "a", company.url, more) as first, serving(root / "b", company.url, settings) as second:
         yield first, second
 
@@ -64,6 +71,21 @@ def test_what_is_written_on_one_server_is_found_on_the_other_at_once(company: Te
     assert told_of(here.ok("expand_grip", grip_id=grip), "painted on Thursdays")
     # Filed by whichever server was free, and both see it.
     until(lambda: all(caller.ok("browse_toc").get("children") for caller in (here, there)), "for a year of the tree")
+
+
+def test_a_reader_is_answered_by_every_reading_tool_of_a_server_that_derives(company: Team, pair: Pair) -> None:
+    ann, bob = company.member("diners", "ann", team=Role.WRITER), company.member("diners", "bob", team=Role.READER)
+    server, own = pair[1], replace(nobodys(), space_name="team")
+    reader = server.caller(bob)
+    say_one(server.caller(ann), own, 1)
+    until(lambda: company.rows("diners", "SELECT 1 FROM node WHERE level = 'segment'"), "for a segment")
+    until(lambda: "children" in reader.ok("browse_toc", scope="all"), "for the tree")
+    [found] = reader.ok("intelligent_search", query=own.text, scope="all")["results"]
+    event = reader.ok("expand_grip", grip_id=found["grip"])["grip"]["event_id_start"]
+    own = replace(own, node=segment(company, "diners"), grip=found["grip"], span=found["grip"], event=event)
+    say_one(server.caller(ann), own, 2)
+    assert ask_everything(reader, own) == missing(own, is_derived=True)
+    assert company.rows("diners", "SELECT count(*) > 0 FROM usage") == [(True,)]
 
 
 def test_a_client_of_the_older_revision_is_answered_by_any_server(company: Team, pair: Pair) -> None:
@@ -241,6 +263,8 @@ def test_what_is_forgotten_on_one_server_is_gone_from_every_file_and_answer_of_t
 
     assert here.ok("forget", value=VALUE, dry_run=False)["forgotten"] is True
     assert holding(caches[0]) == []
+    # For a backup of the database that does not know it yet.
+    assert len([*(pair[0].folder.parents[1] / "outside").glob("*.jsonl")]) == 1
     until(lambda: holding(caches[1]) == [], "for the other server's files to hold it no more")
     until(lambda: not any(tells(found) for found in answers(there).values()), "for answers without it")
     until(lambda: is_indexed(there), "for its indexes")
