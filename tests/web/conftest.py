@@ -16,6 +16,7 @@ from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.web.visits import Visits
 from tests import sessions, topics
 from tests.daemon.door import Door, opened
+from tests.daemon.inside import Beside
 from tests.daemon.places import DAEMON, copied
 from tests.factories import BILLING, SITE, a_small_history, draft
 from tests.fakes import FakeClock
@@ -133,7 +134,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, grouped: Path) -> Iterator[Place]:
     """A memory whose background process is there as long as the module's tests."""
-    with copied(grouped, tmp_path_factory.mktemp("served"), more=BY_WORDS, idle=600) as place:
+    with copied(grouped, tmp_path_factory.mktemp("served"), more=BY_WORDS, idle=600, kind=Beside) as place:
         yield place
 
 
