@@ -20,6 +20,7 @@ from tests.daemon.inside import Beside
 from tests.daemon.places import DAEMON, copied
 from tests.factories import BILLING, SITE, a_small_history, draft
 from tests.fakes import FakeClock
+from tests.filled import filled
 from tests.indexes import helpers
 from tests.waiting import PATIENCE, until
 from tests.web.visitor import Visitor, entered
@@ -98,9 +99,9 @@ def explorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Explorer]:
     """A small history behind pages; time stands still for tickets and visits."""
     clock = FakeClock()
     visits = Visits(clock.monotonic)
-    with opened(tmp_path_factory.mktemp("explorer") / "data", visits=visits) as door:
-        door.app.write(a_small_history(1), "test")
-        door.app.derivation.run()
+    directory = tmp_path_factory.mktemp("explorer") / "data"
+    filled(directory, a_small_history(1))
+    with opened(directory, visits=visits) as door:
         yield Explorer(door, visits, clock)
 
 
