@@ -22,7 +22,8 @@ from memory_mcp.cli.html_export.writing import HtmlExport
 from memory_mcp.errors import ResourceExhausted
 from memory_mcp.requests import portable
 from tests.browser import pages
-from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.inside import SERVED, Beside
+from tests.daemon.places import needs_proc
 from tests.factories import draft
 
 if TYPE_CHECKING:
@@ -111,8 +112,7 @@ def told(texts: tuple[str, ...], session: str, day: str, **more: Any) -> str:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Place]:
-    more = {**DAEMON, "MEMORY_MCP_TELEPORT__ENABLED": "false", "MEMORY_MCP_STORAGE__TIMEZONE": "Asia/Tokyo"}
-    with Place(tmp_path_factory.mktemp("html"), idle=60, more=more) as made:
+    with Beside(tmp_path_factory.mktemp("html"), idle=60, more=SERVED | {"MEMORY_MCP_STORAGE__TIMEZONE": "Asia/Tokyo"}) as made:
         hostile = told(TEXTS, "hostile", "2026-01-30")
         output = json.dumps(
             {
