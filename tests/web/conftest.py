@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 def fill(app: App) -> None:
-    """Weeks of three projects, two longer sessions, and twelve weeks of recurring themes."""
-    app.write(a_small_history(2, "2026-02-02"), "test")
+    """A week of three projects, two longer sessions, and twelve weeks of recurring themes."""
+    app.write(a_small_history(1, "2026-02-02"), "test")
     app.write(topics.sessions(), "jsonl")
     app.write([_drafted(line) for line in sessions.sessions()], "jsonl")
     app.write(
