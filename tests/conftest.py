@@ -125,8 +125,11 @@ FAMILIES = {
     "storage/test_salvage.py::test_a_stretch_of_a_block_costs_what_is_read_with_it_and_nothing_else_that_was_known": 1,
     "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_later": 1,
     "web/test_acts.py::test_no_act_is_done_without_the_visit_s_token_or_for_another_page": 6,
-    "web/test_hostile.py::test_what_an_address_says_is_no_better": 2,
-    "web/test_search_page.py::test_nothing_stored_or_asked_becomes_markup": 2,
+    "web/test_hostile.py::test_what_an_address_says_is_no_better": 1,
+    "web/test_search_page.py::test_nothing_stored_or_asked_becomes_markup": 1,
+    "web/test_search_page.py::test_what_is_missing_comes_by_the_link_that_says_how": 3,
+    "web/test_visits.py::test_a_form_without_the_visits_token_does_nothing": 2,
+    "web/test_visits.py::test_an_address_without_its_cookie_and_a_cookie_without_its_address_open_nothing": 4,
 }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import SAMPLES, Command
+from tests.daemon.inside import run_inside
 from tests.requirements import requirement
 from tests.waiting import PATIENCE
 
@@ -99,7 +100,8 @@ def test_what_cannot_be_tried_ends_with_status_two(
     command: Command, environment: dict[str, str], argv: tuple[str, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
-    done = command("try", *argv)
+    # What is refused before anything is made needs no process.
+    done = run_inside(("try", *argv), environment, tmp_path) if "--own" in argv else command("try", *argv)
     assert (done.returncode, done.stdout) == (2, "")
     assert not list(Path(environment["TMPDIR"]).iterdir())
 

@@ -7,33 +7,37 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import load
-from tests.cli.conftest import EVENTS, SESSIONS, Cli
+from tests.cli.conftest import EVENTS, SESSIONS, Cli, Told, events
 
 
-def test_check_finds_nothing_in_a_healthy_store_and_ends_with_status_one_when_something_is_broken(cli: Cli, copy: Path) -> None:
-    done = cli("admin", "check", "--data-dir", str(copy))
-    assert (done.status, done.out.startswith(f"ok: {EVENTS} events in {SESSIONS} segments")) == (0, True)
-    assert cli("admin", "check", "--data-dir", str(copy), "--json").data["findings"] == []
-    app = App(load({}, {"storage.data_dir": str(copy)}))
+def test_check_finds_nothing_in_a_healthy_store_and_ends_with_status_one_when_something_is_broken(
+    told: Told, tmp_path: Path
+) -> None:
+    ask = told([*events()][-5:])
+    done = ask("admin", "check")
+    assert (done.status, done.out.startswith("ok: 5 events in 2 segments")) == (0, True)
+    assert ask("admin", "check", "--json").data["findings"] == []
+    app = App(load({}, {"storage.data_dir": str(tmp_path / "data")}))
     app.storage.toc.drop_nodes([app.tree.children("toc:day:2026-01-30")[0]])  # type: ignore[arg-type]
     app.close()
-    done = cli("admin", "check", "--data-dir", str(copy))
+    done = ask("admin", "check")
     assert done.status == 1
     assert "Next: memory-mcp admin rebuild-toc" in done.out
-    assert cli("admin", "check", "--data-dir", str(copy), "--json").data["ok"] is False
-    assert cli("doctor", "--data-dir", str(copy)).status == 1
-    assert cli("admin", "rebuild-toc", "--data-dir", str(copy)).status == 0
-    assert cli("admin", "check", "--data-dir", str(copy)).status == 0
+    assert ask("admin", "check", "--json").data["ok"] is False
+    assert ask("doctor").status == 1
+    assert ask("admin", "rebuild-toc").status == 0
+    assert ask("admin", "check").status == 0
 
 
-def test_rebuilding_keeps_ids_and_may_change_the_zone(cli: Cli, copy: Path) -> None:
-    before = cli("query", "node", "toc:day:2026-01-30", "--data-dir", str(copy), "--json").data
-    done = cli("admin", "rebuild-toc", "--timezone", "Asia/Tokyo", "--data-dir", str(copy), "--json")
+def test_rebuilding_keeps_ids_and_may_change_the_zone(told: Told) -> None:
+    ask = told([*events()][-5:])
+    before = ask("query", "node", "toc:day:2026-01-30", "--json").data
+    done = ask("admin", "rebuild-toc", "--timezone", "Asia/Tokyo", "--json")
     assert (done.status, done.data["timezone"]) == (0, "Asia/Tokyo")
-    after = cli("query", "node", "toc:day:2026-01-30", "--data-dir", str(copy), "--json").data
+    after = ask("query", "node", "toc:day:2026-01-30", "--json").data
     assert [c["node_id"] for c in after["children"]] == [c["node_id"] for c in before["children"]]
     assert after["node"]["start"] == "2026-01-30T00:00:00+09:00"
-    assert cli("admin", "rebuild-toc", "--timezone", "Mars/Olympus", "--data-dir", str(copy)).status == 2
+    assert ask("admin", "rebuild-toc", "--timezone", "Mars/Olympus").status == 2
 
 
 def test_stats_tell_months_levels_and_files_in_words_and_compact_counts_bytes(cli: Cli, copy: Path) -> None:
@@ -110,9 +114,10 @@ def test_config_path_and_check(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
     assert cli("config", "check", "--config", "none.toml").status == 2
 
 
-def test_doctor_finds_a_healthy_store_well(memory: Cli) -> None:
-    assert memory("doctor").status == 0
-    checks = memory("doctor", "--json").data["checks"]
+def test_doctor_finds_a_healthy_store_well(told: Told) -> None:
+    ask = told([*events()][-5:])
+    assert ask("doctor").status == 0
+    checks = ask("doctor", "--json").data["checks"]
     # Whether the command is on the PATH is the machine's business.
     assert {c["state"] for c in checks if c["name"] != "command"} == {"ok"}
     names = "versions, free disk, data directory, permissions, writable, daemon, events by hooks, events by imports, lock, store"

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -15,11 +15,14 @@ from memory_mcp.app import App
 from memory_mcp.cli.browser import widgets
 from memory_mcp.cli.browser.asking import Here
 from memory_mcp.cli.browser.screen import Browser
+from memory_mcp.config import Settings
 from memory_mcp.errors import LayerUnavailable
 from memory_mcp.model.event import EventType, Role
 from memory_mcp.requests.scope import Caller
+from memory_mcp.storage.settings import StorageSettings
 from tests.cli.conftest import EVENTS, Cli
 from tests.factories import BILLING, SHOP, draft
+from tests.fakes import FakeClock
 from tests.waiting import until_async
 
 pytestmark = pytest.mark.anyio
@@ -104,9 +107,10 @@ def tell(app: App, *texts: str, day: str = "2026-01-12", project: str = SHOP) ->
     app.derivation.run()
 
 
-@pytest.fixture
-def shop(app: App) -> App:
+@pytest.fixture(scope="module")
+def shop() -> Iterator[App]:
     """A decision with its conversation, tool output beside it, and a month before it."""
+    app = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), FakeClock(), in_memory=True)
     tell(app, "The printer is out of paper again, please look.", "I filled it up.", day="2025-12-03", project=BILLING)
     said = [
         draft("How should the retry queue store its jobs?", at="2026-01-12 09:00", session="q"),
@@ -117,7 +121,8 @@ def shop(app: App) -> App:
     ]
     app.write(said, "test")
     app.derivation.run()
-    return app
+    yield app
+    app.close()
 
 
 async def test_the_tree_unfolds_level_by_level_to_the_words_of_a_segment_and_to_tool_output_and_folds_again(shop: App) -> None:
@@ -151,16 +156,24 @@ async def test_the_tree_unfolds_level_by_level_to_the_words_of_a_segment_and_to_
         assert "09:00" not in shown.split("─")[0]
 
 
-async def test_a_search_shows_cards_and_a_card_its_evidence_in_its_conversation(shop: App) -> None:
+async def test_a_search_shows_cards_readable_without_colours_in_eighty_columns_and_a_card_its_evidence_in_its_conversation(
+    shop: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
     asking = Asked(shop)
     async with browsing(asking) as pilot:
         await seen(pilot, "January")
-        await pilot.press("slash", *"retry queue postgres")
+        await pilot.press("slash", *"postgres")
         shown = await seen(pilot, "Results: ", "2026-01-12 09:02 assistant ·", "Understood as")
         assert "We decided to keep the retry" in shown
         assert asking.of("expand_grip") == []
         await pilot.press("enter")
-        await seen(pilot, "━Results")
+        shown = await seen(pilot, "━Results", "▌ 2026-01-12 09:02", "q Quit")
+        assert {len(line) for line in shown.splitlines()} == {80}
+        colourless, background = pilot.app._filters[-1], pilot.app.screen.background_colors[1]
+        filtered = [s for strip in strips(pilot) for s in strip.apply_filter(colourless, background)]
+        colours = {c.name for s in filtered if s.style for c in (s.style.color, s.style.bgcolor) if c is not None}
+        assert colours == {"default"}
         await pilot.press("enter")
         shown = await seen(pilot, "━Evidence", "these words are stored exactly so", "The quoted words", "After it")
         assert "Good, then write it down." in shown
@@ -218,7 +231,7 @@ async def test_t_goes_to_the_newest_day_o_to_where_a_result_lies_and_c_copies_th
         assert tree.cursor_node is not None
         assert tree.cursor_node.data is not None
         assert tree.cursor_node.data.node_id == "toc:day:2026-01-12"
-        await pilot.press("slash", *"printer paper", "enter")
+        await pilot.press("slash", *"paper", "enter")
         await seen(pilot, "━Results", "2025-12-03")
         await pilot.press("c")
         assert re.fullmatch(r"grip:\d+:[0-9a-z-]+", pilot.app.clipboard)
@@ -278,7 +291,7 @@ async def test_stored_text_is_neither_markup_nor_does_it_steer_the_terminal(app:
             pilot, "━Conversation", "[@click=app.quit]here[/]", "[bold red]keep[/]", "\ufffd[2J\ufffd]0;title\ufffd"
         )
         assert "\ufffdback\ufffd \ufffd31m?" in shown
-        await pilot.press("slash", *"decided keep queue", "enter")
+        await pilot.press("slash", *"queue", "enter")
         await seen(pilot, "━Results", "assistant")
         await pilot.press("enter")
         await seen(pilot, "━Evidence", "[$error]x[/]", "[link=https://example.org]y[/link]")
@@ -290,19 +303,6 @@ async def test_stored_text_is_neither_markup_nor_does_it_steer_the_terminal(app:
         actions = {key for strip in drawn for s in strip if s.style for key in s.style.meta if key.startswith("@")}
         links = {s.style.link for strip in drawn for s in strip if s.style}
         assert (actions, links) == (set(), {None})
-
-
-async def test_it_is_readable_without_colours_in_eighty_columns(shop: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with browsing(Asked(shop)) as pilot:
-        await seen(pilot, "January")
-        await pilot.press("slash", *"retry queue postgres", "enter")
-        shown = await seen(pilot, "━Results", "▌ 2026-01-12 09:02", "q Quit")
-        assert {len(line) for line in shown.splitlines()} == {80}
-        colourless, background = pilot.app._filters[-1], pilot.app.screen.background_colors[1]
-        filtered = [s for strip in strips(pilot) for s in strip.apply_filter(colourless, background)]
-        colours = {c.name for s in filtered if s.style for c in (s.style.color, s.style.bgcolor) if c is not None}
-        assert colours == {"default"}
 
 
 @pytest.mark.slow  # in the short form: text that steers nothing.

@@ -78,18 +78,20 @@ def ingest(cli: Cli, file: Path, sessions: list[list[str]]) -> None:
 # fetch and list
 
 
-def test_a_model_is_fetched_whole_listed_and_chosen_for_every_data_directory(
+def test_a_model_is_fetched_whole_listed_and_chosen_for_every_data_directory_and_progress_of_a_slow_download_is_told(
     hub: Hub, data: Path, cli: Cli, own_home: Path
 ) -> None:
-    assert "someone/tiny" not in run(data, "embedder", "list").out
+    assert "someone/tiny" not in cli("embedder", "list", "--data-dir", str(data)).out
+    hub.pause = 1.2
     done = run(data, "embedder", "fetch", NAME, "--json", HF_ENDPOINT=hub.address)
     assert (done.status, done.data["fetched"], done.data["kind"]) == (0, True, "hub")
+    assert re.search(r"fetching someone/tiny: \d+%", done.err)
     folder = data / "models" / "someone--tiny"
     assert {f.name for f in folder.iterdir()} >= {"config.json", "tokenizer.json", "model.safetensors"}
     assert not (folder / "onnx.bin").exists()
     assert not (folder / ".cache").exists()
     assert [f.name for f in (data / "models").iterdir()] == ["someone--tiny"]
-    listed = run(data, "embedder", "list", "--json").data
+    listed = cli("embedder", "list", "--json", "--data-dir", str(data)).data
     assert [(m["name"], m["in_use"]) for m in listed["models"]] == [(BUNDLED, True), (NAME, False)]
     assert "minishlab/potion-base-8M" in {m["name"] for m in listed["fetchable"]}
     asked = len(hub.asked)
@@ -197,13 +199,6 @@ def test_a_settings_file_is_made_line_ends_stay_and_what_is_chosen_already_chang
     assert cli("embedder", "use", str(folder)).status == 0
     checked = cli("config", "check")
     assert (checked.status, "embedder.model (file)" in checked.out) == (0, True)
-
-
-def test_progress_of_a_slow_download_is_told(hub: Hub, data: Path) -> None:
-    hub.pause = 1.2
-    done = run(data, "embedder", "fetch", NAME, HF_ENDPOINT=hub.address)
-    assert done.status == 0
-    assert re.search(r"fetching someone/tiny: \d+%", done.err)
 
 
 # status

@@ -4,7 +4,6 @@ import datetime as dt
 import io
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from memory_mcp.config import load
 from memory_mcp.ingest.ours import without_ours
 from memory_mcp.model.sentinel import MARK
 from tests.cli.conftest import EVENTS, Cli, Told, said
+from tests.daemon.inside import SERVED, Beside
 from tests.waiting import PATIENCE
 
 AT = dt.datetime(2026, 3, 1, 10, tzinfo=dt.UTC)
@@ -75,14 +75,10 @@ FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
     ],
 )
 def test_help_version_and_status_load_next_to_nothing(argv: str, ours: set[str], tmp_path: Path) -> None:
-    directory = tmp_path / "data"
-    directory.mkdir()
-    daemon = [sys.executable, "-m", "memory_mcp", "--data-dir", str(directory), "daemon"]
-    with ExitStack() as after:
+    with Beside(tmp_path, more=SERVED) as place:
         if argv == "daemon status":
-            subprocess.run([*daemon, "start"], check=True)
-            after.callback(subprocess.run, [*daemon, "stop"], check=True)
-        command = [sys.executable, "-c", LOADED, "--data-dir", str(directory), *argv.split()]
+            place.ok("daemon", "start")
+        command = [sys.executable, "-c", LOADED, "--data-dir", str(place.directory), *argv.split()]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stdout
     loaded = set(done.stderr.split())

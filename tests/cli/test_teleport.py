@@ -16,7 +16,7 @@ from memory_mcp.cli.commands.base import SESSION, Session
 from memory_mcp.cli.commands.registry import COMMANDS
 from memory_mcp.config import load
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
-from tests.cli.conftest import FILLERS, Cli, isolate
+from tests.cli.conftest import FILLERS, Cli, Told, events, isolate
 from tests.requirements import requirement
 
 
@@ -53,6 +53,13 @@ def copy(built: Path, tmp_path: Path) -> Path:
     """A copy of the small memory, without any index, that may be changed."""
     shutil.copytree(built, tmp_path / "copy", ignore=shutil.ignore_patterns("indexes"))
     return tmp_path / "copy"
+
+
+@pytest.fixture
+def ready(indexed: Path, tmp_path: Path) -> Path:
+    """A copy of the small memory, with its index, that may be changed."""
+    shutil.copytree(indexed, tmp_path / "ready")
+    return tmp_path / "ready"
 
 
 def ids(found: dict[str, Any]) -> list[str]:
@@ -253,22 +260,23 @@ def test_the_tier_rises_with_the_keyword_index(jump: Cli) -> None:
 
 
 @requirement("contract:status-output-counts")
-def test_with_a_model_both_documents_and_vectors_count(cli: Cli, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_model_both_documents_and_vectors_count(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MEMORY_MCP_EMBEDDER__MODEL")
-    status = cli("teleport", "status", "--data-dir", str(copy), "--json").data
+    cli = told([*events()][-5:])
+    status = cli("teleport", "status", "--json").data
     assert status["vector_healthy"] is True
-    lines = cli("retrieval", "status", "--data-dir", str(copy)).out.splitlines()
+    lines = cli("retrieval", "status").out.splitlines()
     assert lines[2] == "Current Tier:    2 (Hybrid)"
     assert f"  - bm25:    healthy ({status['bm25_doc_count']} docs)" in lines
     assert f"  - vector:  healthy ({status['vector_doc_count']} vectors)" in lines
-    near = cli("teleport", "vector", "refresh token rotation", "--min-similarity", "0.5", "--data-dir", str(copy), "--json").data
+    near = cli("teleport", "vector", "refresh token rotation", "--min-similarity", "0.5", "--json").data
     assert near["results"]
     assert all(r["similarity"] >= 0.5 for r in near["results"])
-    both = cli("teleport", "hybrid", "refresh token rotation", "--data-dir", str(copy), "--json").data
+    both = cli("teleport", "hybrid", "refresh token rotation", "--json").data
     assert (both["partial"], both.get("notices", [])) == (False, [])
-    pruned = cli("admin", "prune-vector", "--age-days", "1", "--level", "day", "--data-dir", str(copy), "--json").data
+    pruned = cli("admin", "prune-vector", "--age-days", "1", "--level", "day", "--json").data
     assert set(pruned["pruned"]) == {"day"}
-    made = cli("admin", "rebuild-index", "--data-dir", str(copy), "--json").data["rebuilt"]
+    made = cli("admin", "rebuild-index", "--json").data["rebuilt"]
     assert made["vector"]["documents"] == made["bm25"]["documents"] == status["vector_doc_count"]
 
 
@@ -300,37 +308,35 @@ def test_an_index_is_built_anew_and_the_command_says_what_it_made_and_the_docume
 
 
 @requirement("bm25:risk-index-corruption")
-def test_a_damaged_index_is_reported_and_a_rebuild_mends_it(cli: Cli, copy: Path) -> None:
-    assert cli("admin", "rebuild-index", "--data-dir", str(copy)).status == 0
-    victim = max((copy / "indexes" / "bm25" / "parts").rglob("*"), key=lambda p: p.stat().st_size if p.is_file() else 0)
+def test_a_damaged_index_is_reported_and_a_rebuild_mends_it(cli: Cli, ready: Path) -> None:
+    victim = max((ready / "indexes" / "bm25" / "parts").rglob("*"), key=lambda p: p.stat().st_size if p.is_file() else 0)
     data = bytearray(victim.read_bytes())
     data[len(data) // 2] ^= 0xFF
     victim.write_bytes(bytes(data))
-    stats = cli("admin", "index-stats", "--data-dir", str(copy), "--json").data["indexes"]["bm25"]
+    stats = cli("admin", "index-stats", "--data-dir", str(ready), "--json").data["indexes"]["bm25"]
     assert (stats["enabled"], stats["healthy"], stats["health"]) == (True, False, "unhealthy")
     assert stats["reason"] == f"{victim.name} of the index is damaged"
-    assert cli("retrieval", "status", "--data-dir", str(copy), "--json").data["tier"] == 5
-    assert cli("search", "JWT", "--data-dir", str(copy), "--json").data["results"]
-    assert cli("admin", "rebuild-index", "--data-dir", str(copy)).status == 0
-    assert cli("admin", "index-stats", "--data-dir", str(copy), "--json").data["indexes"]["bm25"]["healthy"] is True
+    assert cli("retrieval", "status", "--data-dir", str(ready), "--json").data["tier"] == 5
+    assert cli("search", "JWT", "--data-dir", str(ready), "--json").data["results"]
+    assert cli("admin", "rebuild-index", "--data-dir", str(ready)).status == 0
+    assert cli("admin", "index-stats", "--data-dir", str(ready), "--json").data["indexes"]["bm25"]["healthy"] is True
 
 
 @requirement("bm25:FR-09.3", "bm25:FR-09.5", "bm25:FR-09.6", "bm25:risk-index-size")
-def test_pruning_leaves_old_documents_out_of_the_index_and_nothing_out_of_the_memory(cli: Cli, copy: Path) -> None:
-    before = cli("admin", "rebuild-index", "--data-dir", str(copy), "--json").data["rebuilt"]["bm25"]["documents"]
-    whole = cli("admin", "index-stats", "--data-dir", str(copy), "--json").data["indexes"]["bm25"]["size_bytes"]
-    done = cli("admin", "prune-bm25", "--age-days", "1", "--level", "segment", "--data-dir", str(copy), "--json").data
+def test_pruning_leaves_old_documents_out_of_the_index_and_nothing_out_of_the_memory(cli: Cli, ready: Path) -> None:
+    built = cli("admin", "index-stats", "--data-dir", str(ready), "--json").data["indexes"]["bm25"]
+    before, whole = sum(built["documents"].values()), built["size_bytes"]
+    done = cli("admin", "prune-bm25", "--age-days", "1", "--level", "segment", "--data-dir", str(ready), "--json").data
     assert set(done["pruned"]) == {"segment"}
-    stats = cli("admin", "index-stats", "--data-dir", str(copy), "--json").data["indexes"]["bm25"]
+    stats = cli("admin", "index-stats", "--data-dir", str(ready), "--json").data["indexes"]["bm25"]
     assert sum(stats["documents"].values()) == before - sum(done["pruned"].values())
     assert stats["documents"]["grip"] == 0
     assert stats["size_bytes"] < whole
     assert stats["pruned"] == done["pruned"]
     assert stats["last_prune_at"]
-    assert not cli("teleport", "search", "JWT", "--type", "grip", "--data-dir", str(copy), "--json").data["results"]
-    assert cli("search", "JWT", "--data-dir", str(copy), "--json").data["results"]
-    assert cli("admin", "check", "--data-dir", str(copy)).status == 0
-    again = cli("admin", "rebuild-index", "--data-dir", str(copy), "--json").data["rebuilt"]["bm25"]["documents"]
+    assert not cli("teleport", "search", "JWT", "--type", "grip", "--data-dir", str(ready), "--json").data["results"]
+    assert cli("search", "JWT", "--data-dir", str(ready), "--json").data["results"]
+    again = cli("admin", "rebuild-index", "--data-dir", str(ready), "--json").data["rebuilt"]["bm25"]["documents"]
     assert again == before
 
 

@@ -19,7 +19,8 @@ from memory_mcp.model.event import Role
 from memory_mcp.server.apps import EVIDENCE, TIMELINE
 from memory_mcp.server.build import build_server
 from tests.browser import pages
-from tests.daemon.places import DAEMON, needs_proc, said
+from tests.daemon.inside import SERVED
+from tests.daemon.places import needs_proc
 from tests.factories import draft
 from tests.interaction.conftest import ERAS, Door, open_app
 from tests.waiting import PATIENCE
@@ -72,8 +73,7 @@ def test_pages_are_listed_for_clients_that_show_them_and_read_by_any(shared_app:
 @needs_proc
 @pytest.mark.parametrize("era", ERAS)
 def test_the_installed_server_tells_a_client_on_stdio_of_its_pages(tmp_path: Path, era: str) -> None:
-    with Place(tmp_path, idle=60, profile="default", more={**DAEMON, "MEMORY_MCP_TELEPORT__ENABLED": "false"}) as place:
-        assert place.run("ingest", "-", stdin=said("harbour", HOSTILE, 9)).returncode == 0
+    with Place(tmp_path, idle=60, profile="default", more=SERVED) as place:
 
         async def both() -> None:
             for extensions in (SHOWS, ()):

@@ -19,6 +19,7 @@ from memory_mcp.web.undo import Later
 from memory_mcp.web.visits import Visits
 from tests.daemon.door import Door, opened
 from tests.factories import BILLING, SHOP, a_small_history, draft
+from tests.filled import filled
 from tests.waiting import PATIENCE, until
 from tests.web.visitor import Visitor, entered
 
@@ -71,21 +72,14 @@ class Served:
 def served(directory: Path) -> Iterator[Served]:
     clock = Clock()
     visits = Visits(later=Later(sleep=clock.sleep, patience_s=PATIENCE))
+    asked, answered = f"Please call {NAME} about the invoices before noon.", "We decided to keep the ledger in one table."
+    said = [
+        draft(asked, at="2026-02-12 15:00", session="calls", project=BILLING),
+        draft(answered, at="2026-02-12 15:05", session="calls", role=Role.ASSISTANT, project=BILLING),
+    ]
+    filled(directory, [*a_small_history(1), *said])
     with opened(directory, visits=visits) as door:
         door.app.settings_file = directory.parent / "config.toml"
-        door.app.write(a_small_history(1), "test")
-        said = [
-            draft(f"Please call {NAME} about the invoices before noon.", at="2026-02-12 15:00", session="calls", project=BILLING),
-            draft(
-                "We decided to keep the ledger in one table.",
-                at="2026-02-12 15:05",
-                session="calls",
-                role=Role.ASSISTANT,
-                project=BILLING,
-            ),
-        ]
-        door.app.write(said, "test")
-        door.app.derivation.run()
         try:
             yield Served(door, visits, clock)
         finally:

@@ -16,9 +16,11 @@ from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.web.visits import Visits
 from tests import sessions, topics
 from tests.daemon.door import Door, opened
+from tests.daemon.inside import Beside
 from tests.daemon.places import DAEMON, copied
 from tests.factories import BILLING, SITE, a_small_history, draft
 from tests.fakes import FakeClock
+from tests.filled import filled
 from tests.indexes import helpers
 from tests.waiting import PATIENCE, until
 from tests.web.visitor import Visitor, entered
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 
 def fill(app: App) -> None:
-    """Weeks of three projects, two longer sessions, and twelve weeks of recurring themes."""
-    app.write(a_small_history(2, "2026-02-02"), "test")
+    """A week of three projects, two longer sessions, and twelve weeks of recurring themes."""
+    app.write(a_small_history(1, "2026-02-02"), "test")
     app.write(topics.sessions(), "jsonl")
     app.write([_drafted(line) for line in sessions.sessions()], "jsonl")
     app.write(
@@ -97,9 +99,9 @@ def explorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Explorer]:
     """A small history behind pages; time stands still for tickets and visits."""
     clock = FakeClock()
     visits = Visits(clock.monotonic)
-    with opened(tmp_path_factory.mktemp("explorer") / "data", visits=visits) as door:
-        door.app.write(a_small_history(1), "test")
-        door.app.derivation.run()
+    directory = tmp_path_factory.mktemp("explorer") / "data"
+    filled(directory, a_small_history(1))
+    with opened(directory, visits=visits) as door:
         yield Explorer(door, visits, clock)
 
 
@@ -133,7 +135,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, grouped: Path) -> Iterator[Place]:
     """A memory whose background process is there as long as the module's tests."""
-    with copied(grouped, tmp_path_factory.mktemp("served"), more=BY_WORDS, idle=600) as place:
+    with copied(grouped, tmp_path_factory.mktemp("served"), more=BY_WORDS, idle=600, kind=Beside) as place:
         yield place
 
 

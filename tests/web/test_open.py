@@ -16,7 +16,7 @@ from bench.place import Place
 from memory_mcp.daemon import peers
 from memory_mcp.web.registry import FIRST
 from memory_mcp.web.visits import COOKIE
-from tests.daemon.inside import SERVED
+from tests.daemon.inside import ALONE, SERVED, Beside
 from tests.daemon.places import look, needs_proc
 from tests.daemon.test_serve_http import serve, told
 from tests.waiting import PATIENCE, until
@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A memory whose process is there as long as the module's tests, with its door open, which the command starts."""
-    with Place(tmp_path_factory.mktemp("running"), idle=600, more=SERVED) as made:
+    with Beside(tmp_path_factory.mktemp("running"), idle=600, more=SERVED) as made:
         opened(made)
         yield made
 
@@ -112,7 +112,7 @@ def test_open_starts_the_process_and_its_door_and_gives_an_address_that_works_on
 
 
 def test_without_the_background_process_the_command_says_what_to_do(tmp_path: Path) -> None:
-    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as place:
+    with Beside(tmp_path, more=ALONE) as place:
         done = place.run("open", "--print")
         assert (done.returncode, done.stdout) == (3, "")
         assert "server.daemon = false" in done.stderr
@@ -186,7 +186,7 @@ def test_a_door_that_was_opened_for_pages_closes_when_nobody_uses_them_and_a_pag
     tmp_path: Path,
 ) -> None:
     """The process stays for a client; a page left open is told nothing more, and its visit is over."""
-    with Place(tmp_path, idle=SOON, more=SERVED) as hasty:
+    with Beside(tmp_path, idle=SOON, more=SERVED) as hasty:
         client = subprocess.Popen(
             [*hasty.command, "serve"], env=hasty.environment(), cwd=hasty.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )

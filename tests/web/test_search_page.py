@@ -339,12 +339,12 @@ def test_why_a_result_is_here_is_told_by_the_parts_of_its_score(door: tuple[Door
 @pytest.mark.parametrize(
     "given",
     [
+        {"q": "ledger", "limit": "1"},
+        {"speaker": "Ada"},
+        {"until": "2026-01-30"},
         {"agent": "claude-code"},
         {"project": SHOP},
-        {"until": "2026-01-30"},
         {"role": "assistant"},
-        {"speaker": "Ada"},
-        {"q": "ledger", "limit": "1"},
     ],
 )
 def test_what_is_missing_comes_by_the_link_that_says_how(

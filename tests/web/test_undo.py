@@ -77,19 +77,25 @@ def test_what_would_go_is_shown_first_and_nothing_is_changed(kept: Served) -> No
     assert kept.clock.asked == []
 
 
-def test_it_waits_ten_seconds_then_goes_for_good_as_a_person_s_act_and_is_in_no_file(
+def test_it_waits_ten_seconds_then_goes_for_good_once_however_often_that_is_sent_as_a_person_s_act_and_is_in_no_file(
     memory: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     visitor = memory.visit()
-    place = started(visitor, value=NAME)
+    page, place = shown(visitor, value=NAME)
+    [form] = forms(page, "forget")
+    for _ in range(3):
+        assert 'data-stage="waiting"' in followed(visitor, visitor.act("forget", **form))
     assert held(memory)
     until(lambda: memory.clock.asked)
     assert memory.clock.asked == [WAIT] == [10.0]
     memory.clock.passed.set()
     until(lambda: stage(visitor, place) == "done", "for it to be forgotten")
     assert not held(memory)
-    [act] = [one for one in memory.ask(Audit())["acts"] if one["what"] == "forget"]
-    assert (act["author"], act["subject"]) == ("person", "value")
+    followed(visitor, visitor.act("forget", **form))
+    assert "too late" in followed(visitor, visitor.act("undo", **form))
+    assert len(memory.clock.asked) == 1
+    [act] = memory.ask(Audit())["acts"]
+    assert (act["what"], act["author"], act["subject"]) == ("forget", "person", "value")
     page = visitor.page(place)
     for kind, number in act["counts"].items():
         assert f'<th scope="row">{html.escape(kind)}</th><td>{number:,}</td>' in page
@@ -112,20 +118,6 @@ def test_undo_keeps_everything_however_long_one_waits(memory: Served) -> None:
     assert stage(visitor, place) == "undone"
     assert held(memory)
     assert memory.ask(Audit())["acts"] == []
-
-
-def test_it_is_begun_once_however_often_the_form_is_sent(memory: Served) -> None:
-    visitor = memory.visit()
-    page, place = shown(visitor, session="calls")
-    [form] = forms(page, "forget")
-    for _ in range(3):
-        followed(visitor, visitor.act("forget", **form))
-    memory.clock.passed.set()
-    until(lambda: stage(visitor, place) == "done", "for it to be forgotten")
-    followed(visitor, visitor.act("forget", **form))
-    assert "too late" in followed(visitor, visitor.act("undo", **form))
-    assert len(memory.clock.asked) == 1
-    assert [one["what"] for one in memory.ask(Audit())["acts"]] == ["forget"]
 
 
 def test_nothing_is_forgotten_where_the_door_closes_while_it_waits(memory: Served, tmp_path: Path) -> None:
