@@ -28,7 +28,6 @@ from tests.requirements import requirement
 from tests.toc.helpers import findings, memory, one, term_sets, texts
 from tests.waiting import PATIENCE
 
-
 #: Days of four weeks of three projects, over a month's end.
 HISTORY = [d for day in ("01-20", "01-21", "01-22", "01-29", "01-30", "02-02", "02-10") for d in a_day_of_drafts(f"2026-{day}")]
 
