@@ -120,7 +120,7 @@ def _periods(app: App) -> set[int]:
     return {node_key(n.node_id) for n in app.storage.toc.all_nodes() if n.level.value != "segment"}
 
 
-@pytest.mark.parametrize("sessions", [12, 48])
+@pytest.mark.parametrize("sessions", [12, 24])
 def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch: pytest.MonkeyPatch, sessions: int) -> None:
     told(app, life(5, sessions))
     counts = {"derived": 0, "indexed": 0}
