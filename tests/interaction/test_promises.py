@@ -25,7 +25,7 @@ ASKED = "Why did the harbour crane refuse the second container?"
 
 
 def said() -> list[EventDraft]:
-    """Weeks of work, and what these tests ask for."""
+    """A week of work, and what these tests ask for."""
     places = ["harbour", "quay", "dock", "mole", "basin"]
     berths = [
         draft(
@@ -39,7 +39,7 @@ def said() -> list[EventDraft]:
         for number in range(60)
     ]
     return [
-        *a_small_history(),
+        *a_small_history(1, "2026-02-02"),
         *berths,
         draft(f"var sb {CODE}\nsb.WriteString(line)", at="2026-02-19 15:00", session="go", role=Role.TOOL),
         draft("A builder of strings is fast; strings are joined by it.", at="2026-02-19 15:05", session="go"),

@@ -813,7 +813,7 @@ def test_upkeep_of_an_index_is_a_span_too(own: Door, monkeypatch: pytest.MonkeyP
 @requirement("metric:rare-entity-recall", "metric:successful-teleport-rate", "metric:token-savings")
 def test_rare_names_are_found_at_once_and_for_less_than_half_of_what_walking_the_tree_costs(tmp_path: Path) -> None:
     names = [
-        f"{kind}_{i}{tail}" for i in range(8) for kind, tail in (("ERR", "F"), ("parse", "()"), ("cfg", ".yml"), ("job", "-x"))
+        f"{kind}_{i}{tail}" for i in range(5) for kind, tail in (("ERR", "F"), ("parse", "()"), ("cfg", ".yml"), ("job", "-x"))
     ]
     with closing(opened(tmp_path / "data")) as app:
         days = [f"2026-01-{day:02} 15:00" for day in range(2, 30)]
@@ -827,7 +827,7 @@ def test_rare_names_are_found_at_once_and_for_less_than_half_of_what_walking_the
         door = Door(app, "auto")
         answers = {name: door.full("teleport_search", query=name, limit=3) for name in names}
         found = [name for name, answer in answers.items() if any(name in r["quote"] for r in answer["results"])]
-        walks = [tokens_of_the_way_to(door, answers[name]["results"]) for name in names[:6]]
+        walks = [tokens_of_the_way_to(door, answers[name]["results"]) for name in names[:3]]
     assert len(found) > 0.95 * len(names)
     assert all(tokens(answers[name]) < walk / 2 for name, walk in zip(names, walks, strict=False))
 

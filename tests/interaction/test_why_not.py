@@ -216,7 +216,7 @@ def told(client: Door, missing: str, call: dict[str, Any]) -> dict[str, Any]:
 LONG = {
     *("a grip of another project", "an event of another project", "since, where until lets it in", "none of its words, an event"),
     *("the number of results", "the number of results, an event", "the token budget", "nodes visited", "project and time"),
-    *("time and min_confidence", "a month"),
+    *("time and min_confidence", "a month", "another agent", "until", "project and number"),
 }
 
 

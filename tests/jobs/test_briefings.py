@@ -24,6 +24,7 @@ from memory_mcp.requests.scope import Scoped
 from memory_mcp.storage.values import Build
 from memory_mcp.toc.briefing import EARLIER, HEAD, LEFT_OFF, MORE, PINNED, Pinned, briefing
 from memory_mcp.toc.statements import Said, Stretch, label_of
+from tests.examples import examples
 from tests.factories import BILLING, CALENDAR, SHOP, SITE, a_small_history, draft, ms
 from tests.fakes import FakeClock
 from tests.filled import filled
@@ -182,6 +183,7 @@ def test_what_looks_like_an_instruction_or_a_fence_stays_quoted_data() -> None:
     assert without_ours(text) == ""
 
 
+@examples(15)
 @given(
     words=st.lists(st.text(max_size=60) | st.just(f"{CLOSE}{OPEN} decided <b>"), min_size=1, max_size=8),
     budget=st.integers(50, 600),
