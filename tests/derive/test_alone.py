@@ -12,7 +12,6 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.clock import SystemClock
-from memory_mcp.config import Settings
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.derive.deriver import Patience
 from memory_mcp.indexes.settings import TeleportSettings
@@ -21,7 +20,6 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId
 from memory_mcp.server import service as services
 from memory_mcp.server.service import Service
-from memory_mcp.storage.settings import StorageSettings
 from tests.factories import a_day_of_drafts, a_small_history, draft
 from tests.filled import filled
 from tests.toc.helpers import findings
@@ -59,10 +57,6 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def settings(data_dir: Path) -> Settings:
-    return Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin"))
-
-
 def one_after_another(app: App, noted: list[str]) -> tuple[list[str], list[str]]:
     """Statements of the append and of the derivation of an event that continues a session, and of its periods."""
     for number in range(4):
@@ -78,9 +72,7 @@ def one_after_another(app: App, noted: list[str]) -> tuple[list[str], list[str]]
 def test_an_event_alone_costs_few_statements_and_as_many_in_a_larger_store(data_dir: Path, noted: list[str]) -> None:
     counts = []
     for number, drafts in enumerate((a_day_of_drafts(), a_small_history(1))):
-        app = App(settings(data_dir / str(number)))
-        app.write(drafts, "test")
-        app.derivation.run()
+        app = App(filled(data_dir / str(number), drafts, SystemClock()))
         stored, derived = one_after_another(app, noted)
         assert len(stored) <= MOST_APPEND, stored
         assert len(derived) <= MOST_DERIVE, derived

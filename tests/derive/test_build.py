@@ -389,12 +389,6 @@ def test_a_segment_over_midnight_is_listed_under_the_day_it_began_and_no_other(a
         assert len(app.tree.descendants(NodeId(node_id), TocLevel.SEGMENT)) == count
 
 
-def test_a_store_reopened_by_another_process_gives_the_same_tree(history: App) -> None:
-    again = memory(HISTORY)
-    assert texts(again) == texts(history)
-    again.close()
-
-
 def test_late_events_in_any_batches_leave_a_clean_store() -> None:
     drafts = HISTORY[:96]
     app = memory()

@@ -163,7 +163,7 @@ def test_the_question_just_recorded_is_not_its_own_answer(door: Door) -> None:
 # pages beside a writer
 
 
-@pytest.mark.parametrize(("model", "writes"), [(None, "ingest_events"), ("", "remember"), (BUNDLED, "ingest_events")])
+@pytest.mark.parametrize(("model", "writes"), [("", "ingest_events"), (None, "remember"), (BUNDLED, "ingest_events")])
 def test_twelve_pages_beside_a_writer_repeat_and_lose_nothing(tmp_path: Any, model: str | None, writes: str) -> None:
     """What is written meanwhile may come on a later page; what was there from the start comes once, whatever page it is on."""
     with closing(filled(tmp_path, model)) as app:

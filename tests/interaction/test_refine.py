@@ -98,7 +98,9 @@ def test_what_goes_on_is_short_or_is_a_subagents_is_not_due() -> None:
 
 
 def test_a_day_is_due_behind_its_segments_and_only_where_it_is_one_projects() -> None:
-    app = opened([*sessions(DAYS[:1]), *sessions(DAYS[1:]), *stretch("axolotl", f"{DAYS[1]} 18:00", "b", BILLING)])
+    app = opened(
+        [*sessions(DAYS[:1]), *stretch("okapi", f"{DAYS[1]} 09:00", "s"), *stretch("axolotl", f"{DAYS[1]} 18:00", "b", BILLING)]
+    )
     door = Door(app, "auto", SHOP)
     for one in due(door):
         retell(door, one["node_id"])

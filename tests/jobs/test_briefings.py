@@ -25,15 +25,15 @@ from memory_mcp.storage.values import Build
 from memory_mcp.toc.briefing import EARLIER, HEAD, LEFT_OFF, MORE, PINNED, Pinned, briefing
 from memory_mcp.toc.statements import Said, Stretch, label_of
 from tests.examples import examples
-from tests.factories import BILLING, CALENDAR, SHOP, SITE, a_small_history, draft, ms
+from tests.factories import BILLING, CALENDAR, SHOP, SITE, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock
 from tests.filled import filled
 
 
 @pytest.fixture
 def memory(data_dir: Path, clock: FakeClock) -> Iterator[App]:
-    """A memory on disk with two weeks of work on three projects."""
-    app = App(filled(data_dir, a_small_history(2)), clock)
+    """A memory on disk with days of two weeks of work on three projects."""
+    app = App(filled(data_dir, [d for day in (19, 20, 29, 30) for d in a_day_of_drafts(f"2026-01-{day}")]), clock)
     yield app
     app.close()
 

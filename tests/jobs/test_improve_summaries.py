@@ -403,13 +403,11 @@ def test_a_slow_endpoint_holds_up_neither_other_jobs_nor_the_end(script: Script)
     never.set()
 
 
-def test_while_an_import_is_under_way_nobody_is_asked(script: Script) -> None:
+def test_while_an_import_is_under_way_nobody_is_asked(script: Script, data_dir: Path) -> None:
     from memory_mcp.app import Callbacks
 
-    summarizer = SummarizerSettings(provider="openai", url=script.url, model="small")
-    app = App(Settings(summarizer=summarizer), FakeClock(), in_memory=True, callbacks=Callbacks(importing=lambda: True))
-    app.write(DRAFTS, "test")
-    app.derivation.run()
+    settings = replace(filled(data_dir, DRAFTS), summarizer=SummarizerSettings(provider="openai", url=script.url, model="small"))
+    app = App(settings, FakeClock(), callbacks=Callbacks(importing=lambda: True))
     assert run(app).words.endswith("stopped: an import is under way")
     assert script.connections == 0
     app.close()
