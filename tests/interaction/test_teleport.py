@@ -188,23 +188,11 @@ def test_a_query_without_words_is_refused_and_finds_never_everything(door: Door,
         assert door.error(tool, query=query).startswith("INVALID_ARGUMENT: the query is empty.")
 
 
-SIGNS = [
-    '"',
-    "'; DROP TABLE event; --",
-    "title:token AND (",
-    "token^4 OR",
-    "+token -rotate ~2",
-    "[2026 TO *}",
-    "token*",
-    "/regex[/",
-    "\\",
-    "a\\\"b:'c",
-    "{{token}}",
-    "%s %n $(token) `id`",
-    "\x00\x01token\ud7ff",
-    "🔑 token → 再試行",
-    "((((((((((token",
-]
+SIGNS = (
+    *('"', "'; DROP TABLE event; --", "title:token AND (", "token^4 OR", "+token -rotate ~2"),
+    *("[2026 TO *}", "token*", "/regex[/", "\\", "a\\\"b:'c"),
+    *("{{token}}", "%s %n $(token) `id`", "\x00\x01token\ud7ff", "🔑 token → 再試行", "((((((((((token"),
+)
 
 
 def test_no_sign_makes_a_query_fail(door: Door) -> None:

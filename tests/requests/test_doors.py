@@ -109,6 +109,7 @@ SEGMENT = "the newest segment"
 EVENT = "the newest event"
 #: The topic that the shop talks about most.
 TOPIC = "the shop's topic"
+NO_GRIP = "grip:1768986120000:0123456789abcdef"
 NO_TOPIC = "topic:0123456789ab"
 FOUND: list[tuple[str, dict[str, Any]]] = [
     ("intelligent_search", {"query": "what did we decide about the retry queue last week"}),
@@ -229,7 +230,7 @@ PAGED = [
     ("get_toc_nodes_for_topic", {"topic_id": TOPIC, "limit": 2}),
     ("list_projects", {"limit": 1}),
 ]
-NO_PROOF = {"text": "Made up.", "grip_ids": ["grip:1768986120000:0123456789abcdef"]}
+NO_PROOF = {"text": "Made up.", "grip_ids": [NO_GRIP]}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("intelligent_search", {"query": " "}, "INVALID_ARGUMENT: the query is empty"),
     ("intelligent_search", {"query": "a", "since": "soonish"}, "INVALID_ARGUMENT: invalid since: 'soonish'"),
@@ -247,12 +248,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("vector_teleport", {"query": "a", "min_similarity": 2}, "INVALID_ARGUMENT: min_similarity must be at most 1"),
     ("hybrid_search", {"query": "a", "project": "nobody"}, "INVALID_ARGUMENT: no project is called 'nobody'"),
     ("expand_grip", {"grip_id": "nonsense"}, "INVALID_ARGUMENT: "),
-    ("expand_grip", {"grip_id": "grip:1768986120000:0123456789abcdef"}, "NOT_FOUND: no grip grip:1768986120000"),
-    (
-        "expand_grip",
-        {"grip_id": "grip:1768986120000:0123456789abcdef", "before": 51},
-        "INVALID_ARGUMENT: before must be at most 50",
-    ),
+    ("expand_grip", {"grip_id": NO_GRIP}, "NOT_FOUND: no grip grip:1768986120000"),
+    ("expand_grip", {"grip_id": NO_GRIP, "before": 51}, "INVALID_ARGUMENT: before must be at most 50"),
     ("browse_toc", {"node_id": "nonsense"}, "INVALID_ARGUMENT: not a node id"),
     ("browse_toc", {"node_id": "2019-05"}, "NOT_FOUND: no node toc:month:2019-05"),
     ("browse_toc", {"node_id": "2026-W60"}, "NOT_FOUND: no node toc:week:2026-W60"),
@@ -343,8 +340,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("split_project", {"project": "shop", "sessions": ["x"]}, f"NOT_FOUND: no session of {SHOP} is called x"),
     ("correct", {"grip_id": "nonsense", "text": "a"}, "INVALID_ARGUMENT: "),
     ("correct", {"grip_id": GRIP, "text": " "}, "INVALID_ARGUMENT: the text is empty"),
-    ("correct", {"grip_id": "grip:1768986120000:0123456789abcdef", "text": "a"}, "NOT_FOUND: no grip grip:1768986120000"),
-    ("retract", {"grip_id": "grip:1768986120000:0123456789abcdef"}, "NOT_FOUND: no grip grip:1768986120000"),
+    ("correct", {"grip_id": NO_GRIP, "text": "a"}, "NOT_FOUND: no grip grip:1768986120000"),
+    ("retract", {"grip_id": NO_GRIP}, "NOT_FOUND: no grip grip:1768986120000"),
     ("pause_capture", {"project": "shop", "duration": "soon"}, "INVALID_ARGUMENT: 'soon' is no duration"),
     ("undo_project", {"project": "nobody"}, "NOT_FOUND: nothing was said of 'nobody' that could be taken back"),
 ]
@@ -427,13 +424,10 @@ LASTING = {"correct", "retract"}
 
 def by_turns(asked: list[tuple[str, dict[str, Any]]]) -> Any:
     """Requests for either caller; the short form asks every other one for one of them."""
+    slow = [pytest.mark.slow]
     sets = [
         pytest.param(
-            caller,
-            name,
-            arguments,
-            id=f"{where}-{name} {arguments}",
-            marks=[pytest.mark.slow] * (name not in LASTING and (number + turn) % 2),
+            caller, name, arguments, id=f"{where}-{name} {arguments}", marks=slow * (name not in LASTING and (number + turn) % 2)
         )
         for turn, (where, caller) in enumerate(CALLERS.items())
         for number, (name, arguments) in enumerate(asked)
