@@ -153,8 +153,8 @@ def test_a_backup_that_is_stopped_leaves_nothing_and_gives_way_often(app: App, m
 
 
 def test_days_and_weeks_are_kept_and_what_nothing_needs_goes(data_dir: Path, clock: FakeClock) -> None:
-    settings = filled(data_dir, a_day_of_drafts(projects=(SHOP,)))
-    app = App(replace(settings, backup=BackupSettings(keep_days=3, keep_weeks=2)), clock)
+    few = BackupSettings(keep_days=3, keep_weeks=2)
+    app = App(replace(filled(data_dir, a_day_of_drafts(projects=(SHOP,))), backup=few), clock)
     for day in range(20):
         clock.advance(24 * 3600)
         more(app, 3, f"day {day}")

@@ -117,9 +117,7 @@ def levels(nodes: set[NodeId]) -> set[TocLevel]:
     return {level_of(node) for node in nodes}
 
 
-def test_a_segment_is_published_after_a_silence_and_its_periods_after_a_longer_one(
-    served: Callable[..., Service],
-) -> None:
+def test_a_segment_is_published_after_a_silence_and_its_periods_after_a_longer_one(served: Callable[..., Service]) -> None:
     service = served(Patience(0, 0), Patience(1.5, 3600))
     app = service.host.app()
     before = app.storage.toc.version()

@@ -20,10 +20,8 @@ from tests.filled import filled
 from tests.toc.helpers import findings, memory, one, rebuild, run_sql, texts
 
 #: Two days on both sides of a month's end, in one week and the next.
-DRAFTS = [
-    *a_day_of_drafts("2026-01-30", (SHOP, BILLING)),
-    *(d for day, project in (("2026-01-31", SHOP), ("2026-02-02", BILLING)) for d in a_day_of_drafts(day, (project,))),
-]
+WORKED = {"2026-01-30": (SHOP, BILLING), "2026-01-31": (SHOP,), "2026-02-02": (BILLING,)}
+DRAFTS = [d for day, projects in WORKED.items() for d in a_day_of_drafts(day, projects)]
 
 
 @pytest.fixture

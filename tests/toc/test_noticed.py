@@ -63,10 +63,8 @@ def test_a_live_event_costs_no_more_among_many_statements(memory: App) -> None:
     memory.storage.superseded.is_empty()
     few = rows_of_one(1)
     things = "ledger basket voucher parcel invoice coupon shelf drawer cellar attic".split()
-    said = [
-        (f"We decided to use {name}{n} for the {name} in room {n}", n, at) for n in range(10) for at, name in enumerate(things)
-    ]
-    tell(memory, *(draft(text, f"2026-01-{n + 10:02d} 10:{at:02d}", f"many-{n}-{at}") for text, n, at in said))
+    said = [(f"We decided to use {w}{n} for the {w} in room {n}", n, m) for n in range(10) for m, w in enumerate(things)]
+    tell(memory, *(draft(text, f"2026-01-{n + 10:02d} 10:{m:02d}", f"many-{n}-{m}") for text, n, m in said))
     memory.storage.superseded.is_empty()
     assert rows_of_one(2) <= few
 
