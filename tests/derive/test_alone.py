@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,15 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.clock import SystemClock
-from memory_mcp.config import Settings
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.derive.deriver import Patience
+from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId
 from memory_mcp.server import service as services
 from memory_mcp.server.service import Service
-from memory_mcp.storage.settings import StorageSettings
-from tests.factories import a_small_history, draft
+from tests.factories import a_day_of_drafts, a_small_history, draft
 from tests.filled import filled
 from tests.toc.helpers import findings
 from tests.waiting import until
@@ -57,10 +57,6 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def settings(data_dir: Path) -> Settings:
-    return Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin"))
-
-
 def one_after_another(app: App, noted: list[str]) -> tuple[list[str], list[str]]:
     """Statements of the append and of the derivation of an event that continues a session, and of its periods."""
     for number in range(4):
@@ -75,10 +71,8 @@ def one_after_another(app: App, noted: list[str]) -> tuple[list[str], list[str]]
 
 def test_an_event_alone_costs_few_statements_and_as_many_in_a_larger_store(data_dir: Path, noted: list[str]) -> None:
     counts = []
-    for weeks in (1, 3):
-        app = App(settings(data_dir / str(weeks)))
-        app.write(a_small_history(weeks), "test")
-        app.derivation.run()
+    for number, drafts in enumerate((a_day_of_drafts(), a_small_history(1))):
+        app = App(filled(data_dir / str(number), drafts, SystemClock()))
         stored, derived = one_after_another(app, noted)
         assert len(stored) <= MOST_APPEND, stored
         assert len(derived) <= MOST_DERIVE, derived
@@ -90,15 +84,15 @@ def test_an_event_alone_costs_few_statements_and_as_many_in_a_larger_store(data_
 
 
 @pytest.fixture
-def served(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Patience, Patience], Service]]:
-    """Make a service with these patiences for events and periods; its store holds some days and has been rolled up."""
+def served(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Service]]:
+    """Make a service with these patiences for events and periods; its store holds a day and has been rolled up."""
     made: list[Service] = []
 
-    def serve(events: Patience, periods: Patience) -> Service:
+    def serve(events: Patience, periods: Patience, indexes: bool = False) -> Service:
         monkeypatch.setattr(services, "_EVENTS", events)
         monkeypatch.setattr(services, "_PERIODS", periods)
-        drafts = [*a_small_history(1), draft("The first thought.", at="2026-10-30 15:00", session="alone")]
-        found = Service(filled(data_dir, drafts, SystemClock()))
+        drafts = [*a_day_of_drafts(), draft("The first thought.", at="2026-10-30 15:00", session="alone")]
+        found = Service(replace(filled(data_dir, drafts, SystemClock()), teleport=TeleportSettings(enabled=indexes)))
         made.append(found)
         found.host.app()
         until(lambda: not found.deriving and not found.indexing)
@@ -123,9 +117,7 @@ def levels(nodes: set[NodeId]) -> set[TocLevel]:
     return {level_of(node) for node in nodes}
 
 
-def test_a_segment_is_published_after_a_silence_and_its_periods_after_a_longer_one(
-    served: Callable[[Patience, Patience], Service],
-) -> None:
+def test_a_segment_is_published_after_a_silence_and_its_periods_after_a_longer_one(served: Callable[..., Service]) -> None:
     service = served(Patience(0, 0), Patience(1.5, 3600))
     app = service.host.app()
     before = app.storage.toc.version()
@@ -139,7 +131,7 @@ def test_a_segment_is_published_after_a_silence_and_its_periods_after_a_longer_o
     assert findings(app) == []
 
 
-def test_a_day_without_a_node_is_rolled_up_at_once(served: Callable[[Patience, Patience], Service]) -> None:
+def test_a_day_without_a_node_is_rolled_up_at_once(served: Callable[..., Service]) -> None:
     service = served(Patience(0, 0), Patience(3600, 3600))
     app = service.host.app()
     app.write([draft("The first thought of another month.", at="2026-11-05 15:00", session="later")], "test")
@@ -148,7 +140,7 @@ def test_a_day_without_a_node_is_rolled_up_at_once(served: Callable[[Patience, P
     assert findings(app) == []
 
 
-def test_whoever_reads_has_what_was_written_derived_at_once(served: Callable[[Patience, Patience], Service]) -> None:
+def test_whoever_reads_has_what_was_written_derived_at_once(served: Callable[..., Service]) -> None:
     service = served(Patience(3600, 3600), Patience(3600, 3600))
     app = service.host.app()
     app.write([draft("A thought nobody has asked for yet.", at="2026-10-30 15:02", session="alone")], "test")
@@ -157,8 +149,8 @@ def test_whoever_reads_has_what_was_written_derived_at_once(served: Callable[[Pa
     until(lambda: not service.pending)
 
 
-def test_jobs_that_find_nothing_to_do_write_nothing(served: Callable[[Patience, Patience], Service], data_dir: Path) -> None:
-    service = served(Patience(), Patience())
+def test_jobs_that_find_nothing_to_do_write_nothing(served: Callable[..., Service], data_dir: Path) -> None:
+    service = served(Patience(), Patience(), indexes=True)
     app = service.host.app()
     often = [job.name for job in app.scheduler.statuses() if job.schedule.startswith("every ")]
     assert len(often) > 5

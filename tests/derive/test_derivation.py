@@ -52,7 +52,7 @@ def app(caller: Caller) -> Iterator[App]:
         in_memory=True,
         callbacks=Callbacks(give_way=caller),
     )
-    opened.write(a_small_history(2), "test")
+    opened.write(a_small_history(1), "test")
     yield opened
     opened.close()
 
@@ -64,7 +64,7 @@ def nodes(app: App) -> dict[str, tuple[str, str, int]]:
 @pytest.fixture(scope="module")
 def expected() -> dict[str, tuple[str, str, int]]:
     here = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), FakeClock(), in_memory=True)
-    here.write(a_small_history(2), "test")
+    here.write(a_small_history(1), "test")
     here.derivation.run()
     found = nodes(here)
     here.close()

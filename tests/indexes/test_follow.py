@@ -48,8 +48,8 @@ VOCABULARY = (
     "tokenStore applyDiscount src/cart/total.py x86_64 zirconium palladium ERR_TIMEOUT v1.2.3 naïve 日本語"
 ).split()
 QUERIES = (
-    *("retry", "bank slow", "the", "tokenStore", "token", "applyDiscount cart", "total.py", "x86_64", "zirconium palladium"),
-    *("err_timeout", "v1.2.3", "naive", "日本", "prefer tabs", "refined words", "u3 longer", "nothing-like-it"),
+    *("bank slow the", "tokenStore x86_64 v1.2.3", "token", "applyDiscount cart", "zirconium palladium"),
+    *("err_timeout naive 日本", "refined words", "u3 longer"),
 )
 _CHANGING = ("append", "append", "append", "append late", "append into old", "append long", "tell twice", "derive", "derive")
 _OTHER = ("refine", "pin", "rebuild toc", "change timezone", "drop nodes", "commit", "commit", "merge", "reload", "prune")
@@ -251,7 +251,7 @@ def live(steps: Sequence[tuple[str, int]], each: bool = False, batch: int = 7, k
 
 
 @requirement("bm25:FR-02.4", "tele:TELE-03")
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(SEQUENCES)
 def test_an_index_that_followed_equals_one_built_from_scratch(steps: list[tuple[str, int]]) -> None:
     live(steps)

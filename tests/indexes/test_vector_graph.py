@@ -79,7 +79,7 @@ def ask(kind: Vector, held: Snapshot[Body], text: str, filters: Filters | None =
 
 
 def test_a_match_from_a_graph_is_the_match_of_exact_search(kind: Vector, tmp_path: Path) -> None:
-    held = on_disk(kind, tmp_path, made_up(1000), [unit(5000 + i, u.nodes[0].gist) for i, u in enumerate(made_up(600, 1))])
+    held = on_disk(kind, tmp_path, made_up(600), [unit(5000 + i, u.nodes[0].gist) for i, u in enumerate(made_up(300, 1))])
     assert [(p.part.body.nodes.graph is None, p.part.body.grips.graph is None) for p in held] == [(False, False), (False, True)]
     asked = 0
     for query in QUERIES:
@@ -108,16 +108,16 @@ def test_documents_of_one_text_are_all_known(kind: Vector, tmp_path: Path) -> No
 
 
 def test_too_few_that_count_mean_an_exact_search(kind: Vector, tmp_path: Path) -> None:
-    held = on_disk(kind, tmp_path, made_up(1000))
+    held = on_disk(kind, tmp_path, made_up(600))
     part = held.parts[0]
-    best = search(scanned(held), kind.embedder.embed([QUERIES[0]])[0], Filters(), 10_000).best[:1800]
+    best = search(scanned(held), kind.embedder.embed([QUERIES[0]])[0], Filters(), 10_000).best[:1080]
     gone = np.unique(np.array([m.node_key for m in best], dtype=np.uint64))
     less = Snapshot.of((part.without(part.places(gone)),), Position())
     assert ask(kind, less, QUERIES[0]) == ask(kind, scanned(less), QUERIES[0])
 
 
 def test_a_question_that_is_far_from_every_row_is_scanned(kind: Vector, tmp_path: Path) -> None:
-    held = on_disk(kind, tmp_path, made_up(1500))
+    held = on_disk(kind, tmp_path, made_up(900))
     rows = held.parts[0].part.body.grips
     assert rows.graph is not None
     query = Query.of(kind.embedder.embed([QUERIES[0]])[0])
@@ -156,7 +156,7 @@ def _texts(most: int) -> Iterator[str]:
 @pytest.mark.filterwarnings("ignore:.*:SyntaxWarning")
 def test_of_real_texts_a_graph_finds_what_a_scan_finds(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The bar is .98 of the ten best, at every size; larger ones are those of the long form and of `bench.graph`."""
-    texts = list(dict.fromkeys(islice(_texts(600), 7000 if request.config.getoption("--slow") else 2600)))
+    texts = list(dict.fromkeys(islice(_texts(600), 7000 if request.config.getoption("--slow") else 1800)))
     questions = [" ".join(t.split()[:7]) for t in texts[5::60]]
     documents = [t for i, t in enumerate(texts) if i % 60 != 5]
     assert len(documents) > 1500

@@ -177,7 +177,7 @@ _ANY = st.recursive(
 _TOPS = {"amp": "messages", "continue": "history", "chatgpt": "mapping", "claude-ai": "chat_messages"}
 
 
-@examples(20)
+@examples(10)
 @given(values=st.lists(_ANY, max_size=5), rest=st.dictionaries(_NAMES, _ANY, max_size=4))
 @pytest.mark.parametrize("name", sorted(_TOPS))
 def test_nothing_that_a_conversation_holds_raises(
@@ -205,9 +205,9 @@ def test_how_far_an_export_is_read_is_told_with_every_conversation(packed: bool,
 @pytest.mark.parametrize(("name", "make"), [("chatgpt", chatgpt_conversation), ("claude-ai", claude_ai_conversation)])
 @pytest.mark.parametrize("packed", [False, True])
 def test_memory_holds_a_conversation_and_never_the_export(name: str, make: Any, packed: bool, tmp_path: Path) -> None:
-    """Ours: 50 MB more of one line cost at most 16 MB more of memory, loose or in an archive."""
+    """Ours: 30 MB more of one line cost at most 16 MB more of memory, loose or in an archive."""
     peaks = []
-    for size in (2, 250):
+    for size in (2, 150):
         file = tmp_path / f"{size}" / "conversations.json"
         file.parent.mkdir()
         with file.open("w", encoding="utf-8") as stream:

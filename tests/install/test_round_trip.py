@@ -3,6 +3,7 @@
 import json
 import os
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,25 @@ from tests.install.conftest import Machine
 from tests.install.samples import BOM, hook_samples, json_samples, toml_samples
 
 ALL = list(CLIENTS.values())
-#: One client for each way in which entries stand in a file.
-SHAPES = {(client.format, client.keys): client for client in ALL}
-#: Other clients of the same shape get each third sample in the short form.
-SAMPLES = [
-    pytest.param(
-        client, data, id=f"{client.name}: {name}", marks=[pytest.mark.slow] * (client not in SHAPES.values() and number % 3 > 0)
-    )
-    for client in ALL
-    for number, (name, data) in enumerate((toml_samples() if client.format is Format.TOML else json_samples(client.keys)).items())
-]
-BY_SHAPE = [one for one in SAMPLES if one.values[0] in SHAPES.values()]
+#: One client for each way in which entries stand in a file, whatever they are called there.
+SHAPES = {(client.format, len(client.keys)): client for client in ALL}
 #: Clients whose hooks stand in a file beside those of others; opencode has a plugin instead.
 HOOKED = [client for client in ALL if client.hook_client and client.name != "opencode"]
+
+
+def in_turn(clients: list[Client], whole: list[Client], each: int, samples: Callable[[Client], dict[str, bytes]]) -> Any:
+    """Clients with samples; in the short form all that some of them have, and of the others' by turns some."""
+    slow = [pytest.mark.slow]
+    rows = [
+        pytest.param(one, data, id=f"{one.name}: {name}", marks=slow * (one not in whole and (turn + number) % each > 0))
+        for turn, one in enumerate(clients)
+        for number, (name, data) in enumerate(samples(one).items())
+    ]
+    return pytest.mark.parametrize(("client", "data"), rows)
+
+
+SAMPLES = in_turn(ALL, [*SHAPES.values()], 8, lambda one: toml_samples() if one.format is Format.TOML else json_samples(one.keys))
+HOOKS = in_turn(HOOKED, HOOKED[:1], 3, lambda _: hook_samples())
 
 
 def read(data: bytes, form: Format = Format.JSON) -> Any:
@@ -60,7 +67,7 @@ def test_there_are_samples_enough(form: Format) -> None:
     assert len(toml_samples() if form is Format.TOML else json_samples(("mcpServers",))) >= 20
 
 
-@pytest.mark.parametrize(("client", "data"), SAMPLES)
+@SAMPLES
 def test_the_entry_is_added_and_nothing_else_and_the_bytes_come_back(machine: Machine, client: Client, data: bytes) -> None:
     path = machine.config_of(client)
     put(path, data)
@@ -83,7 +90,7 @@ def test_the_entry_is_added_and_nothing_else_and_the_bytes_come_back(machine: Ma
     assert machine.tree() == before
 
 
-@pytest.mark.parametrize(("client", "data"), BY_SHAPE)
+@SAMPLES
 def test_taken_out_by_itself_the_entry_leaves_what_was_there(machine: Machine, client: Client, data: bytes) -> None:
     """As after an edit by somebody else, when the copy of before cannot be put back."""
     path = machine.config_of(client)
@@ -128,9 +135,8 @@ def test_a_link_stays_a_link_and_a_mode_stays(machine: Machine, client: Client) 
     assert machine.tree() == before
 
 
-@pytest.mark.parametrize("client", HOOKED, ids=lambda client: client.name)
-@pytest.mark.parametrize(("name", "data"), hook_samples().items(), ids=lambda value: value if isinstance(value, str) else "")
-def test_hooks_stand_beside_those_of_others(machine: Machine, client: Client, name: str, data: bytes) -> None:
+@HOOKS
+def test_hooks_stand_beside_those_of_others(machine: Machine, client: Client, data: bytes) -> None:
     wanted = [edit for edit in client.hooks(machine.order) if isinstance(edit, AddItem)]
     path = Path(wanted[0].path)
     put(path, data)
@@ -145,7 +151,7 @@ def test_hooks_stand_beside_those_of_others(machine: Machine, client: Client, na
     assert {change.action for change in machine.install(client)} == {"unchanged"}
     installed = path.read_bytes()
     machine.uninstall(client)
-    assert machine.tree() == before, name
+    assert machine.tree() == before
     put(path, data)
     machine.install(client)
     assert path.read_bytes() == installed

@@ -4,6 +4,7 @@ import atexit
 import functools
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from memory_mcp.model.event import Role
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import draft
 from tests.fakes import FakeClock
+from tests.filled import filled
 from tests.interaction.conftest import history
 
 #: Named once in all of the history.
@@ -46,9 +48,8 @@ def full(model: str, teleport: TeleportSettings) -> Path:
     """A data directory with everything in it, at rest: filled once, and copied for whoever wants one."""
     place = Path(tempfile.mkdtemp()) / "data"
     atexit.register(shutil.rmtree, place.parent, ignore_errors=True)
-    app = over(place, model, teleport)
-    app.write([*history(), *extra()], "jsonl")
-    app.derivation.run()
+    stored = filled(place, [*history(), *extra()])
+    app = App(replace(stored, teleport=teleport, embedder=EmbedderSettings(model)), FakeClock())
     app.accelerators.settle()
     app.close()
     return place

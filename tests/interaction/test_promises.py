@@ -25,7 +25,7 @@ ASKED = "Why did the harbour crane refuse the second container?"
 
 
 def said() -> list[EventDraft]:
-    """Weeks of work, and what these tests ask for."""
+    """A week of work, and what these tests ask for."""
     places = ["harbour", "quay", "dock", "mole", "basin"]
     berths = [
         draft(
@@ -39,7 +39,7 @@ def said() -> list[EventDraft]:
         for number in range(60)
     ]
     return [
-        *a_small_history(),
+        *a_small_history(1, "2026-02-02"),
         *berths,
         draft(f"var sb {CODE}\nsb.WriteString(line)", at="2026-02-19 15:00", session="go", role=Role.TOOL),
         draft("A builder of strings is fast; strings are joined by it.", at="2026-02-19 15:05", session="go"),
@@ -163,7 +163,7 @@ def test_the_question_just_recorded_is_not_its_own_answer(door: Door) -> None:
 # pages beside a writer
 
 
-@pytest.mark.parametrize(("model", "writes"), [(None, "ingest_events"), ("", "remember"), (BUNDLED, "ingest_events")])
+@pytest.mark.parametrize(("model", "writes"), [("", "ingest_events"), (None, "remember"), (BUNDLED, "ingest_events")])
 def test_twelve_pages_beside_a_writer_repeat_and_lose_nothing(tmp_path: Any, model: str | None, writes: str) -> None:
     """What is written meanwhile may come on a later page; what was there from the start comes once, whatever page it is on."""
     with closing(filled(tmp_path, model)) as app:

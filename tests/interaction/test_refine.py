@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from memory_mcp.app import App
 from memory_mcp.config import ServerSettings, Settings
@@ -16,6 +19,7 @@ from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.toc.refining import LEAST_EVENTS, LEAST_TOKENS
 from tests.factories import BILLING, SHOP, ms
 from tests.fakes import FakeClock
+from tests.filled import filled
 from tests.interaction.conftest import Door
 from tests.sessions import DAYS, MATTERS, sessions, stretch
 from tests.toc.helpers import findings, rebuild
@@ -32,8 +36,10 @@ def opened(events: list[dict[str, Any]], now: str = NOW) -> App:
 
 
 @pytest.fixture
-def door() -> Iterator[Door]:
-    app = opened(sessions())
+def door(data_dir: Path) -> Iterator[Door]:
+    clock = FakeClock(ms(NOW))
+    stored = filled(data_dir, [draft_of(event) for event in sessions()], clock)
+    app = App(replace(stored, server=ServerSettings(profile="full")), clock)
     yield Door(app, "auto", SHOP, "Claude Code")
     app.close()
 
@@ -59,11 +65,13 @@ def retell(door: Door, node_id: str, **more: Any) -> dict[str, Any]:
 
 def words_of_tree(door: Door) -> dict[str, str]:
     """Everything that nodes say, as any reader is shown it, by node."""
-    found = {}
-    for node in door.app.storage.toc.all_nodes():
-        shown = door.ok("browse_toc", node_id=node.node_id, scope="all")["node"]
-        found[str(node.node_id)] = json.dumps(shown, ensure_ascii=False).casefold()
-    return found
+    ids = [str(node.node_id) for node in door.app.storage.toc.all_nodes()]
+
+    async def browse(client: Client) -> list[Any]:
+        return [await client.call_tool("browse_toc", {"node_id": i, "scope": "all"}) for i in ids]
+
+    shown = [found.structured_content["node"] for found in door.run(browse)]
+    return {i: json.dumps(node, ensure_ascii=False).casefold() for i, node in zip(ids, shown, strict=True)}
 
 
 # what is due
@@ -90,7 +98,9 @@ def test_what_goes_on_is_short_or_is_a_subagents_is_not_due() -> None:
 
 
 def test_a_day_is_due_behind_its_segments_and_only_where_it_is_one_projects() -> None:
-    app = opened([*sessions(DAYS[:1]), *sessions(DAYS[1:]), *stretch("axolotl", f"{DAYS[1]} 18:00", "b", BILLING)])
+    app = opened(
+        [*sessions(DAYS[:1]), *stretch("okapi", f"{DAYS[1]} 09:00", "s"), *stretch("axolotl", f"{DAYS[1]} 18:00", "b", BILLING)]
+    )
     door = Door(app, "auto", SHOP)
     for one in due(door):
         retell(door, one["node_id"])

@@ -33,20 +33,14 @@ BY_TERMS = TeleportSettings(vector=VectorSettings(enabled=False))
 QUESTIONS: tuple[dict[str, Any], ...] = (
     {"query": OVERVIEW},
     {"query": "What have I been working on last week?", "as_of": "2026-01-16"},
-    {"query": "What have I been working on last week?"},
     {"query": "What were the recurring themes?", "since": "2026-01-07", "until": "2026-01-09"},
-    {"query": "What are the recurring themes around the refund posting?"},
-    {"query": "Show me patterns in the query parser and the webp encoder"},
     {"query": "What topics came up about photosynthesis in orchids?"},
     {"query": "What themes came up about the passkey enrolment in January?", "project": BILLING},
     {"query": "What have I been working on?", "role": "user"},
     {"query": "What have I been working on?", "agent": "codex"},
     {"query": "How did we fix the stock deduction?"},
-    {"query": "why does the journal balance break"},
-    {"query": "Where is the PDF template?"},
     {"query": 'Find "VAT for Norway"'},
     {"query": "Within 4 seconds: thumbnail cropping"},
-    {"query": "thumbnail cropping", "intent": "time_boxed"},
 )
 #: Asked one layer after the other alone: side by side it depends on the moment which path gets the last node.
 NARROW: tuple[dict[str, Any], ...] = (
@@ -256,7 +250,7 @@ def test_switched_off_everything_but_the_themes_is_as_with_them(pair: tuple[App,
         assert not other.get("themes")
         assert rest(one, mode) == rest(other, mode), asked
         assert one["explanation"]["tier_used"] <= other["explanation"]["tier_used"]
-    assert told >= 6
+    assert told >= 4
 
 
 def test_why_topics_are_not_used_is_told_where_they_are_off(pair: tuple[App, App]) -> None:

@@ -24,10 +24,10 @@ WAITING = "The lighthouse keeper rotates the marmalade lamp every ninth evening.
 
 @pytest.fixture(scope="module")
 def app() -> Iterator[App]:
-    """About fifty segments of two projects and two agents, the same words all over, and one event that is not filed yet."""
+    """About forty segments of two projects and two agents, the same words all over, and one event that is not filed yet."""
     clock = FakeClock()
     made = open_app(profile="full", days=None, clock=clock)
-    made.write(history(), "jsonl")
+    made.write(history(("2026-01-20",)), "jsonl")
     made.write([draft(f"Ledger rounding note {n}: we decided the cause is the cent table.", at=f"2026-01-{n:02} 08:00",
                       session=f"ledger-{n}", project=BILLING, agent="codex") for n in range(2, 31)], "jsonl")  # fmt: skip
     made.derivation.run()
@@ -216,7 +216,7 @@ def told(client: Door, missing: str, call: dict[str, Any]) -> dict[str, Any]:
 LONG = {
     *("a grip of another project", "an event of another project", "since, where until lets it in", "none of its words, an event"),
     *("the number of results", "the number of results, an event", "the token budget", "nodes visited", "project and time"),
-    *("time and min_confidence", "a month"),
+    *("time and min_confidence", "a month", "another agent", "until", "project and number"),
 }
 
 

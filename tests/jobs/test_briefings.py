@@ -24,15 +24,16 @@ from memory_mcp.requests.scope import Scoped
 from memory_mcp.storage.values import Build
 from memory_mcp.toc.briefing import EARLIER, HEAD, LEFT_OFF, MORE, PINNED, Pinned, briefing
 from memory_mcp.toc.statements import Said, Stretch, label_of
-from tests.factories import BILLING, CALENDAR, SHOP, SITE, a_small_history, draft, ms
+from tests.examples import examples
+from tests.factories import BILLING, CALENDAR, SHOP, SITE, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock
 from tests.filled import filled
 
 
 @pytest.fixture
 def memory(data_dir: Path, clock: FakeClock) -> Iterator[App]:
-    """A memory on disk with two weeks of work on three projects."""
-    app = App(filled(data_dir, a_small_history(2)), clock)
+    """A memory on disk with days of two weeks of work on three projects."""
+    app = App(filled(data_dir, [d for day in (19, 20, 29, 30) for d in a_day_of_drafts(f"2026-01-{day}")]), clock)
     yield app
     app.close()
 
@@ -182,6 +183,7 @@ def test_what_looks_like_an_instruction_or_a_fence_stays_quoted_data() -> None:
     assert without_ours(text) == ""
 
 
+@examples(15)
 @given(
     words=st.lists(st.text(max_size=60) | st.just(f"{CLOSE}{OPEN} decided <b>"), min_size=1, max_size=8),
     budget=st.integers(50, 600),

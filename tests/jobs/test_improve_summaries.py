@@ -1,11 +1,13 @@
 """The summarizer's job: what it asks about, what it publishes, what it may cost, and what of it lasts."""
 
+import itertools
 import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -27,12 +29,14 @@ from memory_mcp.storage.values import Build
 from memory_mcp.toc.tree import share_of
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock
+from tests.filled import filled
 from tests.llm.scripted import USED, Asked, Script, Status, scripted, truthful
 from tests.toc.helpers import findings, rebuild, texts
 from tests.waiting import until
 
-#: Two days of three projects at the end of a month, and one in the next, all weeks ago.
-DRAFTS = [d for day in ("2026-01-30", "2026-01-31", "2026-02-02") for d in a_day_of_drafts(day)]
+#: Two days at the end of a month, one of three projects and one of one, and a day in the next, all weeks ago.
+WORKED = {"2026-01-30": (SHOP, BILLING, SITE), "2026-01-31": (SHOP,), "2026-02-02": (BILLING,)}
+DRAFTS = [d for day, projects in WORKED.items() for d in a_day_of_drafts(day, projects)]
 #: What is due of them: one week of one day and a year in progress for a day are not.
 DUE = [
     "toc:month:2026-01",
@@ -43,6 +47,8 @@ DUE = [
     "toc:day:2026-02-02",
 ]
 ME = "llm:small"
+#: Where copies of a memory of them lie, and their numbers.
+_PLACES, _NUMBERS = TemporaryDirectory(), itertools.count()
 AT_ONCE = {"Retry-After": "0"}
 
 
@@ -51,8 +57,10 @@ def opened(
 ) -> App:
     summarizer = SummarizerSettings(**{"provider": "openai", "url": url, "model": "small", **more})
     storage = StorageSettings(str(place) if place else "", "Europe/Berlin")
-    app = App(Settings(storage=storage, summarizer=summarizer), clock or FakeClock(), in_memory=place is None)
-    if drafts:
+    if drafts is DRAFTS:
+        storage = filled(place or Path(_PLACES.name) / str(next(_NUMBERS)), DRAFTS).storage
+    app = App(Settings(storage=storage, summarizer=summarizer), clock or FakeClock(), in_memory=not storage.data_dir)
+    if drafts and drafts is not DRAFTS:
         app.write(drafts, "test")
         app.derivation.run()
     return app
@@ -395,13 +403,11 @@ def test_a_slow_endpoint_holds_up_neither_other_jobs_nor_the_end(script: Script)
     never.set()
 
 
-def test_while_an_import_is_under_way_nobody_is_asked(script: Script) -> None:
+def test_while_an_import_is_under_way_nobody_is_asked(script: Script, data_dir: Path) -> None:
     from memory_mcp.app import Callbacks
 
-    summarizer = SummarizerSettings(provider="openai", url=script.url, model="small")
-    app = App(Settings(summarizer=summarizer), FakeClock(), in_memory=True, callbacks=Callbacks(importing=lambda: True))
-    app.write(DRAFTS, "test")
-    app.derivation.run()
+    settings = replace(filled(data_dir, DRAFTS), summarizer=SummarizerSettings(provider="openai", url=script.url, model="small"))
+    app = App(settings, FakeClock(), callbacks=Callbacks(importing=lambda: True))
     assert run(app).words.endswith("stopped: an import is under way")
     assert script.connections == 0
     app.close()

@@ -1,6 +1,5 @@
 """Topics named by a language model: by the summarizer's job, behind the nodes and out of the same budget."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +22,7 @@ from memory_mcp.requests.spend import GetSpend, get_spend
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP
 from tests.fakes import FakeClock
-from tests.llm.scripted import USED, Asked, Script, label_of, scripted, truthful
+from tests.llm.scripted import USED, Asked, Script, label_of, scripted
 from tests.topics_material import themed
 
 #: Nodes that are due of the material: twelve days, two weeks and a month.
@@ -59,10 +58,22 @@ def place(at_rest: Path, data_dir: Path) -> Path:
     return Path(shutil.copytree(at_rest, data_dir))
 
 
+@pytest.fixture(scope="module")
+def nodes_told(at_rest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another, whose nodes have been told; of topics nobody was asked."""
+    place = Path(shutil.copytree(at_rest, tmp_path_factory.mktemp("told") / "data"))
+    with scripted() as script, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memory_mcp.jobs.improve_summaries._LABELS", 0)
+        app = opened(place, script.url)
+        assert run(app).counts["ok"] == NODES
+        app.close()
+    return place
+
+
 @pytest.fixture
-def app(place: Path, script: Script) -> Iterator[App]:
-    """That copy, open."""
-    made = opened(place, script.url)
+def app(nodes_told: Path, data_dir: Path, script: Script) -> Iterator[App]:
+    """A copy of that, open."""
+    made = opened(Path(shutil.copytree(nodes_told, data_dir)), script.url)
     yield made
     made.close()
 
@@ -92,15 +103,10 @@ def due(app: App) -> list[tuple[str | None, ...]]:
     return [one.scopes for one in labeller.due("small")]
 
 
-def of_node(asked: Asked) -> str:
-    """A truthful answer, to a question about a node."""
-    assert not label_of(asked.data)
-    return json.dumps(truthful(asked.data))
-
-
 def test_topics_get_their_labels_behind_the_nodes_the_most_important_first_and_a_projects_from_its_segments_alone(
-    app: App, script: Script
+    place: Path, script: Script
 ) -> None:
+    app = opened(place, script.url)
     before = {project: labels(app, project) for project in (None, SHOP, BILLING)}
     count = len(due(app))
     report = run(app)
@@ -129,6 +135,7 @@ def test_topics_get_their_labels_behind_the_nodes_the_most_important_first_and_a
         ours = {n.title.split(" · ", 1)[-1][:60] for n in segments.values() if n.projects == (project,)}
         assert any(title in data for title in ours)
         assert not any(title in data for title in others - ours)
+    app.close()
 
 
 def test_a_topic_costs_one_question_where_its_words_are_the_same_and_no_two_of_a_scope_get_one_label(
@@ -169,7 +176,6 @@ def test_what_an_agent_called_a_topic_is_left_alone(app: App) -> None:
 
 
 def test_an_agent_who_names_a_topic_while_the_model_is_asked_wins(app: App, script: Script) -> None:
-    script.steps.extend([of_node] * NODES)
     topic = next(iter(labels(app, None)))
 
     def late(asked: Asked) -> str:
@@ -201,7 +207,7 @@ def test_the_budget_is_one_and_nodes_come_first(place: Path, script: Script) -> 
 def test_one_run_asks_for_a_bounded_number_of_labels(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     count = len(due(app))
     monkeypatch.setattr("memory_mcp.jobs.improve_summaries._LABELS", 4)
-    assert run(app).counts == {"ok": NODES + 4, "fallback": 0, "failed": 0, "left": count - 4}
+    assert run(app).counts == {"ok": 4, "fallback": 0, "failed": 0, "left": count - 4}
     assert run(app).counts["ok"] == min(4, count - 4)
 
 
@@ -210,8 +216,8 @@ BAD = ("One line\nand another", "Kubernetes", "x" * 60)
 
 def test_an_answer_that_cannot_be_used_is_remembered_and_the_own_words_stay(app: App, script: Script) -> None:
     before, count = labels(app, None), len(due(app))
-    script.steps.extend([*([of_node] * NODES), *BAD])
-    assert run(app).counts == {"ok": NODES + count - 3, "fallback": 3, "failed": 0, "left": 0}
+    script.steps.extend(BAD)
+    assert run(app).counts == {"ok": count - 3, "fallback": 3, "failed": 0, "left": 0}
     told = get_spend(app, GetSpend(), Caller())
     assert {f.reason for f in told.failures} == {
         "not one line",
@@ -249,8 +255,8 @@ def test_a_graph_that_is_lost_while_the_model_is_asked_costs_no_row(
         monkeypatch.setattr(keeping, "_LOOK", -1.0)
         return label_of(asked.data)
 
-    script.steps.extend([*([of_node] * NODES), lose])
-    assert run(app).counts == {"ok": NODES, "fallback": 1, "failed": 0, "left": 0}
+    script.steps.append(lose)
+    assert run(app).counts == {"ok": 0, "fallback": 1, "failed": 0, "left": 0}
     assert [row.tokens_in for row in rows(app)] == [USED[0]]
 
 

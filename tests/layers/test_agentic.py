@@ -21,7 +21,7 @@ from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.values import Build
 from memory_mcp.text import query_terms, terms
-from tests.factories import BILLING, SHOP, SITE, a_small_history, draft, ms
+from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, draft, ms
 from tests.fakes import NOON, FakeClock
 from tests.requirements import requirement
 from tests.toc.helpers import findings, memory
@@ -29,14 +29,15 @@ from tests.toc.helpers import findings, memory
 YEAR, MONTH = NodeId("toc:year:2026"), NodeId("toc:month:2026-01")
 #: Said once, far back, in one session of one project.
 RARE = "zirconium"
+WORKED = ("01-20", "01-21", "01-22", "01-29", "01-30", "02-02", "02-03", "02-10", "02-11", "02-12", "02-13")
 ROOMY = StopConditions(max_nodes_visited=10_000, max_rpc_calls=1000)
 
 
 @pytest.fixture(scope="module")
 def history() -> Iterator[App]:
-    """Four weeks before the clock's now, with one rare remark, and a stretch over a midnight."""
+    """Days of four weeks before the clock's now, with one rare remark, and a stretch over a midnight."""
     drafts = [
-        *a_small_history(4, first="2026-01-19"),
+        *(d for day in WORKED for d in a_day_of_drafts(f"2026-{day}")),
         draft(f"The {RARE} adapter must be replaced before the audit.", at="2026-01-21 16:00", session="rare", source_id="rare"),
         draft("Deploying the nightly palladium build now.", at="2026-02-14 23:50", session="night", source_id="n1"),
         draft("The palladium build went through.", at="2026-02-15 00:10", session="night", source_id="n2", role=Role.ASSISTANT),
@@ -48,14 +49,14 @@ def history() -> Iterator[App]:
 
 @pytest.fixture(scope="module")
 def large() -> Iterator[App]:
-    """Thousands of events over eleven months, and one rare remark in the middle."""
+    """Hundreds of sessions over eleven months, and one rare remark in the middle."""
     rng = random.Random(7)
     words = [f"word{i}" for i in range(400)]
     drafts = []
     begin = ms("2025-04-01 09:00")
     for number in range(600):
         at = begin + number * 12 * 3_600_000
-        for i in range(4):
+        for i in range(2):
             text = " ".join(rng.choices(words, k=25))
             drafts.append(draft(text, at=at + i * 60_000, session=f"s{number}", source_id=f"{number}/{i}"))
     middle = begin + 300 * 12 * 3_600_000 + 300_000
@@ -244,7 +245,7 @@ def test_of_many_nodes_only_those_that_may_match_are_read_and_the_answer_is_the_
 
 def test_a_node_that_an_agent_refined_is_found_by_words_no_event_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "_READ", 1)
-    app = memory([*a_small_history(1)])
+    app = memory(a_day_of_drafts())
     segment = next(i for i in app.storage.toc.ids_at(TocLevel.SEGMENT))
     node = app.storage.toc.nodes([segment])[segment]
     assert children(app, ROOT, "quicksilver", TocLevel.SEGMENT) == []
@@ -316,8 +317,8 @@ def test_a_question_is_answered_with_cited_words_and_the_way_to_them(history: Ap
 
 @requirement("plan:loop-start", "plan:loop-search-children", "plan:loop-strong-match", "contract:philosophy-navigate")
 @requirement("plan:loop-topics")
-def test_a_rare_term_is_found_from_the_root_among_thousands_of_events(large: App) -> None:
-    assert large.storage.events.last_seq() > 2400
+def test_a_rare_term_is_found_from_the_root_among_hundreds_of_sessions(large: App) -> None:
+    assert large.storage.events.last_seq() > 1200
     spent = budget(large, max_nodes_visited=200, max_rpc_calls=20)
     answer = ask(large, f"{RARE} adapter", spend=spent)
     assert RARE in answer.hits[0].quote.lower()

@@ -17,6 +17,7 @@ from memory_mcp.policy.relevance import Confidence
 from memory_mcp.question.intent import Intent
 from tests.factories import draft, ms
 from tests.fakes import NOON, FakeClock
+from tests.filled import filled
 from tests.indexes.helpers import opened
 
 DAY = 86_400_000
@@ -34,7 +35,6 @@ SAID = [
 @contextmanager
 def told_in(place: Path, indexed: bool) -> Iterator[App]:
     """A few messages, and beside them many of no matter."""
-    found = opened(place, FakeClock())
     other = [
         draft(
             f"Parcel {n} went to the harbour office in crate {n * 7 % 31}.",
@@ -45,8 +45,8 @@ def told_in(place: Path, indexed: bool) -> Iterator[App]:
         for n in range(30)
     ]
     told = [draft(text, at=at, session=session, role=role, source_id=session) for text, at, session, role in SAID]
-    found.write([*told, *other], "test")
-    found.derivation.run()
+    filled(place, [*told, *other])
+    found = opened(place, FakeClock())
     if indexed:
         found.accelerators.settle()
     yield found

@@ -38,10 +38,10 @@ def opened(place: Path) -> App:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four weeks of two projects, derived and indexed, to be copied."""
+    """Days of two projects in two weeks and two months, derived and indexed, to be copied."""
     place = tmp_path_factory.mktemp("projects") / "data"
     made = opened(place)
-    made.write([d for d in a_small_history() if d.project in (SHOP, BILLING)], "jsonl")
+    made.write([d for d in a_small_history(1, "2026-01-30") if d.project in (SHOP, BILLING)], "jsonl")
     made.derivation.run()
     made.accelerators.settle()
     made.close()

@@ -1,6 +1,7 @@
 """check(): each kind of damage gives its own finding, and a healthy store gives none."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,8 @@ from memory_mcp.app import App
 from memory_mcp.storage.values import Loss
 from memory_mcp.toc.check import Finding
 from tests.factories import draft
+from tests.fakes import FakeClock
+from tests.filled import filled
 from tests.toc.helpers import findings, memory, run_sql
 
 GRIP = "(SELECT grip_id FROM bullet_grip LIMIT 1)"
@@ -15,17 +18,18 @@ SEGMENT = "(SELECT key FROM segment_cut ORDER BY stream, start_ts LIMIT 1)"
 PERIOD = "(SELECT key FROM node WHERE level = '{level}' AND current ORDER BY start_ms LIMIT 1)"
 
 
+#: Two segments of one stream on two days, one of another.
+DRAFTS = [
+    draft("We keep the retry queue because the bank is slow.", at="2026-01-12 09:00"),
+    draft("The queue is drained twice a day.", at="2026-01-12 09:01"),
+    draft("Now we drop the retry queue.", at="2026-01-13 09:00"),
+    draft("The invoice has the wrong rate.", at="2026-01-12 10:00", session="s2"),
+]
+
+
 @pytest.fixture
-def app() -> Iterator[App]:
-    """Two segments of one stream on two days, one of another, all derived."""
-    opened = memory(
-        [
-            draft("We keep the retry queue because the bank is slow.", at="2026-01-12 09:00"),
-            draft("The queue is drained twice a day.", at="2026-01-12 09:01"),
-            draft("Now we drop the retry queue.", at="2026-01-13 09:00"),
-            draft("The invoice has the wrong rate.", at="2026-01-12 10:00", session="s2"),
-        ]
-    )
+def app(data_dir: Path) -> Iterator[App]:
+    opened = App(filled(data_dir, DRAFTS), FakeClock())
     yield opened
     opened.close()
 
@@ -153,7 +157,7 @@ def test_a_change_of_the_words_themselves_is_found(app: App) -> None:
 
 
 def test_checking_changes_nothing(app: App) -> None:
-    before = app.storage.stats()
     run_sql(app, "DELETE FROM node_parent WHERE child_id = 'toc:week:2026-W03'")
+    before = app.storage.stats()
     assert findings(app) == findings(app) != []
     assert app.storage.stats() == before
