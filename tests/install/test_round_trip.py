@@ -22,7 +22,9 @@ SHAPES = {(client.format, len(client.keys)): client for client in ALL}
 HOOKED = [client for client in ALL if client.hook_client and client.name != "opencode"]
 
 
-def in_turn(clients: list[Client], whole: list[Client], each: int, samples: Callable[[Client], dict[str, bytes]]) -> Any:
+def in_turn(
+    clients: list[Client], whole: list[Client], each: int, samples: Callable[[Client], dict[str, bytes]]
+) -> pytest.MarkDecorator:
     """Clients with samples; in the short form all that some of them have, and of the others' by turns some."""
     rows = [
         pytest.param(one, data, id=f"{one.name}: {name}", marks=[pytest.mark.slow] * (one not in whole and (turn + n) % each > 0))
