@@ -22,13 +22,14 @@ SHAPES = {(client.format, len(client.keys)): client for client in ALL}
 HOOKED = [client for client in ALL if client.hook_client and client.name != "opencode"]
 
 
-def in_turn(clients: list[Client], whole: list[Client], each: int, samples: Callable[[Client], dict[str, bytes]]) -> Any:
+def in_turn(
+    clients: list[Client], whole: list[Client], each: int, samples: Callable[[Client], dict[str, bytes]]
+) -> pytest.MarkDecorator:
     """Clients with samples; in the short form all that some of them have, and of the others' by turns some."""
-    slow = [pytest.mark.slow]
     rows = [
-        pytest.param(one, data, id=f"{one.name}: {name}", marks=slow * (one not in whole and (turn + number) % each > 0))
+        pytest.param(one, data, id=f"{one.name}: {name}", marks=[pytest.mark.slow] * (one not in whole and (turn + n) % each > 0))
         for turn, one in enumerate(clients)
-        for number, (name, data) in enumerate(samples(one).items())
+        for n, (name, data) in enumerate(samples(one).items())
     ]
     return pytest.mark.parametrize(("client", "data"), rows)
 

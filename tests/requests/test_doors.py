@@ -219,7 +219,7 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("correct", {"grip_id": GRIP, "text": "The outbox is not used.", "reason": "measured again", "kind": "decision"}),
     ("retract", {"grip_id": GRIP, "reason": "nobody meant it"}),
 ]
-PAGED = [
+PAGED: list[tuple[str, dict[str, Any]]] = [
     ("intelligent_search", {"query": "can you find out why", "limit": 2}),
     ("browse_toc", {"node_id": "2026-02", "limit": 1}),
     ("get_events", {"since": "2026-02-09", "limit": 9}),
@@ -422,7 +422,7 @@ CALLERS = {"nowhere": "", "in a project": SHOP}
 LASTING = {"correct", "retract"}
 
 
-def by_turns(asked: list[tuple[str, dict[str, Any]]]) -> Any:
+def by_turns(asked: list[tuple[str, dict[str, Any]]]) -> pytest.MarkDecorator:
     """Requests for either caller; the short form asks every other one for one of them."""
     slow = [pytest.mark.slow]
     sets = [
