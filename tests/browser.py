@@ -25,7 +25,7 @@ def launched() -> "Iterator[Browser]":
     # Without windows to draw, where it is installed, each page costs half as much.
     found = (shutil.which(name) for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"))
     if not (chromium := next((place for place in found if place), "")):
-        pytest.skip("Chromium is not installed: the pages were not tried in a browser (apt-get install chromium)")
+        pytest.skip("Chromium is not installed: the pages were not tried in a browser (apt-get install chromium-headless-shell)")
     # Chromium's own sandbox does not start for root.
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     with sync_api.sync_playwright() as playwright:

@@ -157,7 +157,7 @@ def test_every_page_says_the_same_without_scripts(tabs: Tabs, pages: dict[str, s
 def test_keys_alone_lead_everywhere(desk: Visit) -> None:
     page = desk.go("today")
     keys = page.keyboard
-    for key, name in (("c", "calendar"), ("o", "topics")):
+    for key, name in (("t", "tree"), ("c", "calendar"), ("o", "topics"), ("s", "status"), ("d", "today")):
         with page.expect_navigation():
             keys.press("g")
             keys.press(key)
