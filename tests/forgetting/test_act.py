@@ -120,8 +120,9 @@ def _periods(app: App) -> set[int]:
     return {node_key(n.node_id) for n in app.storage.toc.all_nodes() if n.level.value != "segment"}
 
 
-def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    told(app, life(5, sessions=24))
+@pytest.mark.parametrize("sessions", [24, pytest.param(48, marks=pytest.mark.slow)])
+def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch: pytest.MonkeyPatch, sessions: int) -> None:
+    told(app, life(5, sessions))
     counts = {"derived": 0, "indexed": 0}
 
     def counting(name: str, work: Any) -> Any:
