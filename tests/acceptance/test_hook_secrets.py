@@ -167,8 +167,10 @@ def test_a_daemon_takes_the_secrets_out_before_anything_is_written_or_drained(di
 
 
 def _ended(pid: int) -> bool:
-    """Whether a process has ended that nobody has asked about yet."""
-    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+    """Whether a process has ended, with all its threads, that nobody has asked about yet."""
+    process = Path("/proc", str(pid))
+    dead = (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+    return dead and len(list((process / "task").iterdir())) == 1
 
 
 def test_a_halted_daemon_holds_no_hook_up_and_what_it_does_later_stores_nothing_twice(

@@ -158,7 +158,7 @@ CASES = {
     "project, number and nodes visited": Case(
         "segment:Ledger rounding note 2:",
         {"scope", "limit", "bounds.max_nodes_visited"},
-        {"query": MANY, "limit": 1, "bounds": {"max_nodes_visited": 3}},
+        {"query": MANY, "limit": 1, "bounds": {"max_nodes_visited": 3, "timeout_ms": 60_000}},
     ),
     "an overview, which lists days": Case(
         f"segment:{SINGLE_USE}", {"intent"}, {"query": "what happened in January 2026", "intent": "explore", "limit": 40}
