@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from mcp.types import CallToolResult, Implementation, TextContent
 
 from memory_mcp.app import App
 from memory_mcp.config import ServerSettings, Settings
+from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.server.build import build_server
@@ -22,6 +24,7 @@ from memory_mcp.server.guard import MemoryServer
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft
 from tests.fakes import FakeClock
+from tests.filled import filled
 from tests.waiting import PATIENCE
 
 T = TypeVar("T")
@@ -198,9 +201,10 @@ def shop(shared_app: App, era: str, in_shop: MemoryServer) -> Door:
 
 
 @pytest.fixture
-def own(era: str) -> Iterator[Door]:
+def own(era: str, data_dir: Path) -> Iterator[Door]:
     """A filled App of one's own, for tests that write; the client works on the shop."""
-    app = open_app(profile="full", days=DAYS[:1])
+    settings = replace(filled(data_dir, history(DAYS[:1])), server=ServerSettings("full"), teleport=TeleportSettings(False))
+    app = App(settings, FakeClock())
     yield Door(app, era, SHOP, "Claude Code")
     app.close()
 
