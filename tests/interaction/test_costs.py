@@ -72,12 +72,16 @@ def arguments(door: Door, number: int) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.fixture(scope="module")
+def given(door: Door) -> dict[str, dict[str, Any]]:
+    return arguments(door, 1)
+
+
 @requirement("bm25:FR-03.4")
 @pytest.mark.parametrize("tool", MOST)
-def test_a_call_asks_the_store_a_bounded_number_of_things(door: Door, tool: str) -> None:
-    given = arguments(door, 1)[tool]
+def test_a_call_asks_the_store_a_bounded_number_of_things(door: Door, given: dict[str, dict[str, Any]], tool: str) -> None:
     with asked_of_the_store() as read:
-        door.ok(tool, **given)
+        door.ok(tool, **given[tool])
     statements, rows = MOST[tool]
     assert len(read.statements) <= statements, read.statements
     assert read.rows <= rows

@@ -43,11 +43,11 @@ TEXTS = {
 
 
 def said(kind: str) -> list[EventDraft]:
-    """Eight sessions of three long texts each; every one holds what is asked for once, in the middle."""
+    """Six sessions of three long texts each; every one holds what is asked for once, in the middle."""
     filler, _, wanted = TEXTS[kind]
     role = Role.TOOL if kind == "tool" else Role.ASSISTANT
     found = []
-    for session in range(8):
+    for session in range(6):
         half = "".join(f"{filler}{session}{place} " for place in range(LONG // (2 * len(filler)) + 1))
         own = partial(draft, session=f"{kind}-{session}-" + "7" * 60, project=(SHOP, BILLING)[session % 2])
         at = f"2026-02-{session + 1:02} 10:"

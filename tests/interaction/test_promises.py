@@ -10,9 +10,11 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.embed.models import BUNDLED
+from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import EventDraft, Role
 from tests.factories import a_small_history, draft
-from tests.interaction.conftest import Door, open_app
+from tests.filled import filled as told
+from tests.interaction.conftest import Door
 from tests.interaction.indexed import opened
 from tests.requirements import requirement
 
@@ -51,9 +53,8 @@ def said() -> list[EventDraft]:
 
 def filled(place: Any, model: str | None) -> App:
     """An App with indexes in `place`, or without any."""
-    app = open_app(profile="full", days=None) if model is None else opened(place / "data", model, filled=False)
-    app.write(said(), "jsonl")
-    app.derivation.run()
+    told(place / "data", said())
+    app = opened(place / "data", model or "", TeleportSettings(enabled=model is not None), filled=False)
     if model is not None:
         app.accelerators.settle()
     return app

@@ -186,13 +186,9 @@ def test_nothing_of_the_old_text_remains_anywhere_a_reader_looks(door: Door) -> 
     assert findings(door.app) == []
 
 
-def test_indexes_find_the_new_text_and_show_none_of_the_old(tmp_path: Any) -> None:
-    storage = StorageSettings(str(tmp_path / "data"), "Europe/Berlin")
-    app = App(Settings(storage=storage, server=ServerSettings(profile="full")), FakeClock(ms(NOW)))
-    app.write([draft_of(event) for event in sessions()], "jsonl")
-    app.derivation.run()
+def test_indexes_find_the_new_text_and_show_none_of_the_old(door: Door) -> None:
+    app = door.app
     app.accelerators.settle()
-    door = Door(app, "auto", SHOP)
     node_id = segment(door, "narwhal")
     retell(door, node_id)
     app.accelerators.settle()
@@ -202,7 +198,6 @@ def test_indexes_find_the_new_text_and_show_none_of_the_old(tmp_path: Any) -> No
         for result in door.full(tool, query="narwhal", doc_type="toc_node", limit=20)["results"]:
             # Its events' own words still lead to the segment; what is shown of it is what the agent wrote.
             assert "narwhal" not in json.dumps([result["title"], result.get("keywords", [])]).casefold()
-    app.close()
 
 
 def test_a_late_event_and_a_rebuilt_tree_keep_every_word_and_grip(door: Door) -> None:

@@ -228,8 +228,10 @@ def test_what_lies_below_is_found_where_no_summary_tells_it(large: App) -> None:
     assert year not in {r.node.node_id for r in named}
 
 
-@pytest.mark.parametrize("words", [f"{RARE} adapter", "word7", "word1 word2 word3", f"word9 {RARE}", "adapter exports word350"])
-@pytest.mark.parametrize("project", [None, SHOP])
+@pytest.mark.parametrize(
+    ("words", "project"),
+    [(f"{RARE} adapter", SHOP), ("word7", None), ("word1 word2 word3", SHOP), (f"word9 {RARE}", None), ("adapter word350", SHOP)],
+)
 def test_of_many_nodes_only_those_that_may_match_are_read_and_the_answer_is_the_same(
     large: App, monkeypatch: pytest.MonkeyPatch, words: str, project: str | None
 ) -> None:

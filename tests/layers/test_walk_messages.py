@@ -100,7 +100,7 @@ def sentences(app: App, count: int) -> list[str]:
 
 def test_where_a_walk_may_compare_little_the_events_are_sifted(crowd: App) -> None:
     """Six words of a message: fifty nodes of three hundred are enough to find it."""
-    for text in sentences(crowd, 12):
+    for text in sentences(crowd, 6):
         words = list(dict.fromkeys(text.split()))
         spend = Budget(StopConditions(max_nodes_visited=50), crowd.clock, hard=frozenset({"max_nodes_visited"}))
         assert text in ask(crowd, " ".join(words[::-1][:8]), spend)[:3]

@@ -1,6 +1,7 @@
 """Pages of one question: all cut from one list that is kept, whatever is written meanwhile."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from memory_mcp.policy.plan import How, Mode
 from memory_mcp.policy.relevance import Confidence
 from tests.factories import draft
 from tests.fakes import NOON, FakeClock
+from tests.filled import filled
 from tests.indexes.helpers import opened
 from tests.policy.hits import listed
 
@@ -28,16 +30,15 @@ def said(number: int, session: str) -> str:
 
 
 @pytest.fixture(params=[True, False], ids=["words", "tree"])
-def app(request: pytest.FixtureRequest, data_dir: object, clock: FakeClock) -> Iterator[App]:
+def app(request: pytest.FixtureRequest, data_dir: Path, clock: FakeClock) -> Iterator[App]:
     """Ninety-six messages that answer, found by the keyword index or by the tree alone."""
-    found = opened(data_dir, clock)  # type: ignore[arg-type]
     drafts = [
         draft(said(n, f"s{s}"), at=NOON - (s + 1) * 24 * HOUR + n * 60_000, session=f"s{s}", source_id=f"{s}.{n}")
         for s in range(SESSIONS)
         for n in range(MESSAGES)
     ]
-    found.write(drafts, "test")
-    found.derivation.run()
+    filled(data_dir, drafts)
+    found = opened(data_dir, clock)
     if request.param:
         found.accelerators.settle()
     yield found
