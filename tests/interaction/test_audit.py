@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,14 +12,14 @@ from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller
 from tests.factories import BILLING, SHOP
-from tests.interaction.conftest import Door, open_app
+from tests.interaction.conftest import Door, copied
 
 WORDS = "Zanzibar rotation"
 
 
 @pytest.fixture
-def own() -> Iterator[Door]:
-    app = open_app("full")
+def own(data_dir: Path) -> Iterator[Door]:
+    app = copied(data_dir)
     yield Door(app, "auto", client="Claude Code")
     app.close()
 
