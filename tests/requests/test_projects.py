@@ -26,7 +26,7 @@ from memory_mcp.requests.teleport import TeleportSearch, VectorTeleport
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from memory_mcp.toc.check import check
-from tests.factories import BILLING, SHOP, a_small_history, draft, ms
+from tests.factories import BILLING, SHOP, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock
 
 TREE = "/data/harbour"
@@ -41,7 +41,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Days of two projects in two weeks and two months, derived and indexed, to be copied."""
     place = tmp_path_factory.mktemp("projects") / "data"
     made = opened(place)
-    made.write([d for d in a_small_history(1, "2026-01-30") if d.project in (SHOP, BILLING)], "jsonl")
+    made.write([d for day in ("2026-01-30", "2026-02-02") for d in a_day_of_drafts(day, (SHOP, BILLING))], "jsonl")
     made.derivation.run()
     made.accelerators.settle()
     made.close()
