@@ -4,6 +4,7 @@ The bars in milliseconds are those of the benches; these counts are what they re
 """
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ def door(app: App) -> Door:
     return made
 
 
+@cache
 def arguments(door: Door, number: int) -> dict[str, dict[str, Any]]:
     [first, *_] = door.full("intelligent_search", query=QUESTION, scope="all", limit=5)["results"]
     return {
@@ -72,16 +74,12 @@ def arguments(door: Door, number: int) -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.fixture(scope="module")
-def given(door: Door) -> dict[str, dict[str, Any]]:
-    return arguments(door, 1)
-
-
 @requirement("bm25:FR-03.4")
 @pytest.mark.parametrize("tool", MOST)
-def test_a_call_asks_the_store_a_bounded_number_of_things(door: Door, given: dict[str, dict[str, Any]], tool: str) -> None:
+def test_a_call_asks_the_store_a_bounded_number_of_things(door: Door, tool: str) -> None:
+    given = arguments(door, 1)[tool]
     with asked_of_the_store() as read:
-        door.ok(tool, **given[tool])
+        door.ok(tool, **given)
     statements, rows = MOST[tool]
     assert len(read.statements) <= statements, read.statements
     assert read.rows <= rows

@@ -297,8 +297,7 @@ def test_the_status_of_both_indexes_has_the_fields_of_the_specification(door: Do
     assert {k: found[k] for k in wanted} == wanted
 
 
-@requirement("error:teleport-status-disabled")
-@requirement("us:US-07")
+@requirement("error:teleport-status-disabled", "us:US-07")
 def test_what_is_switched_off_has_a_status_and_no_results_and_questions_go_to_the_tree(tmp_path: Path, era: str) -> None:
     off = TeleportSettings(bm25=IndexSettings(enabled=False), vector=VectorSettings(enabled=False))
     with closing(opened(tmp_path / "data", teleport=off)) as app:
@@ -611,7 +610,9 @@ def test_a_server_without_an_index_answers_at_once_and_has_one_soon_without_bein
 
 
 @requirement("bm25:span-teleport_search", "bm25:span-parse_query", "bm25:span-execute_search", "bm25:span-collect_results")
-def test_a_search_is_a_span_with_its_steps_inside(indexed: App, monkeypatch: pytest.MonkeyPatch) -> None:
+@requirement("bm25:NFR-04.1")
+def test_a_search_is_a_span_with_its_steps_inside_and_so_is_upkeep(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    from memory_mcp.indexes import keeper, live
     from memory_mcp.indexes.bm25 import index as bm25
     from memory_mcp.layers import teleport
 
@@ -623,11 +624,19 @@ def test_a_search_is_a_span_with_its_steps_inside(indexed: App, monkeypatch: pyt
         yield
         told.append(f"-{name}")
 
-    monkeypatch.setattr(bm25, "span", span)
-    monkeypatch.setattr(teleport, "span", span)
-    Door(indexed, "auto").full("teleport_search", query="refresh token")
+    for module in (bm25, teleport, keeper, live):
+        monkeypatch.setattr(module, "span", span)
+    own.full("teleport_search", query="refresh token")
     inner = ("parse_query", "execute_search", "collect_results")
     assert told == ["+teleport_search", *(f"{sign}{name}" for name in inner for sign in "+-"), "-teleport_search"]
+    told.clear()
+    own.app.write([draft("The theodolite is broken.", at="2026-02-26 09:00", session="late")], "jsonl")
+    own.app.derivation.run()
+    own.app.accelerators.maintain()
+    own.app.scheduler.run_now("commit_indexes")
+    own.ok("rebuild_index", index_type="bm25")
+    begun = [name for name in told if name.startswith("+")]
+    assert begun == ["+index_follow", "+index_commit", "+index_rebuild", "+index_commit"]
 
 
 @requirement("bm25:FR-01.1", "bm25:FR-01.2")
@@ -761,27 +770,6 @@ def test_the_metrics_follow_what_an_index_does(own: Door) -> None:
         assert after[f'bm25_index_doc_count{{doc_type="{kind}"}}'] == count
     assert after["bm25_index_size_bytes"] == status["size_bytes"] > 0
     assert after["bm25_rebuild_duration_seconds"] == pytest.approx(made["duration_ms"] / 1000, abs=0.01)
-
-
-@requirement("bm25:NFR-04.1")
-def test_upkeep_of_an_index_is_a_span_too(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    from memory_mcp.indexes import keeper, live
-
-    told: list[str] = []
-
-    @contextmanager
-    def span(name: str) -> Iterator[None]:
-        told.append(name)
-        yield
-
-    for module in (keeper, live):
-        monkeypatch.setattr(module, "span", span)
-    own.app.write([draft("The theodolite is broken.", at="2026-02-26 09:00", session="late")], "jsonl")
-    own.app.derivation.run()
-    own.app.accelerators.maintain()
-    own.app.scheduler.run_now("commit_indexes")
-    own.ok("rebuild_index", index_type="bm25")
-    assert told == ["index_follow", "index_commit", "index_rebuild", "index_commit"]
 
 
 # what it is worth

@@ -119,7 +119,7 @@ def test_in_haste_what_was_compared_is_read_before_more_is_compared(crowd: App, 
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_no_question_overruns_a_bound_that_is_named(crowd: App, nodes: int) -> None:
     rng = random.Random(nodes)
-    for text in sentences(crowd, 30):
+    for text in sentences(crowd, 15):
         words = rng.sample(text.split(), 3)
         how = How(bounds={"max_nodes_visited": nodes, "max_rpc_calls": nodes})
         why = crowd.ask(Query(" ".join([*words, *rng.choice([["yesterday"], ["in May 2025"], []])])), how).why
