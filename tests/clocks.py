@@ -57,11 +57,6 @@ class _Module:
     benches: frozenset[str]
     #: Functions and names of the module that give what a clock gave.
     timed: set[str] = field(default_factory=set)
-    #: What lies below a function or a statement, which is looked through several times.
-    below: dict[ast.AST, list[ast.AST]] = field(default_factory=dict)
-
-    def walk(self, node: ast.AST) -> list[ast.AST]:
-        return self.below.get(node) or self.below.setdefault(node, list(ast.walk(node)))
 
     def learn(self, node: ast.AST, own: set[str]) -> set[str]:
         """Collect the names that hold a clock's value inside a statement of the module; `own` are those already known."""
@@ -83,7 +78,7 @@ class _Module:
             return
         if isinstance(node, _FUNCTION) and any(_is_slow(mark) for mark in node.decorator_list):
             return
-        compared = [n for n in self.walk(node) if isinstance(n, ast.Compare) and any(isinstance(op, _ORDER) for op in n.ops)]
+        compared = [n for n in ast.walk(node) if isinstance(n, ast.Compare) and any(isinstance(op, _ORDER) for op in n.ops)]
         own = self.learn(node, set()) if compared else set()
         for one in compared:
             sides = [one.left, *one.comparators]
@@ -93,16 +88,16 @@ class _Module:
                 yield one.lineno
 
     def _inside(self, function: ast.AST, own: set[str]) -> set[str]:
-        known = -1
+        known, nodes = -1, list(ast.walk(function))
         while known != len(own):
             known = len(own)
-            for node in self.walk(function):
+            for node in nodes:
                 own |= self._given(node, own) if isinstance(node, _FUNCTION) and node is not function else self._bound(node, own)
         return own
 
     def _given(self, function: ast.FunctionDef | ast.AsyncFunctionDef, own: set[str]) -> set[str]:
         """The function's name if what it returns is a clock's value."""
-        given = (n.value for n in self.walk(function) if isinstance(n, ast.Return | ast.Yield) and n.value is not None)
+        given = (n.value for n in ast.walk(function) if isinstance(n, ast.Return | ast.Yield) and n.value is not None)
         return {function.name} if any(self._tells(value, own) for value in given) else set()
 
     def _bound(self, node: ast.AST, own: set[str]) -> set[str]:

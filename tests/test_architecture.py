@@ -250,13 +250,10 @@ def test_with_every_index_engine_blocked_the_memory_starts_navigates_and_answers
     assert told["children"]
 
 
-def test_files_that_begin_first_are_there() -> None:
+def test_files_that_begin_first_and_tests_of_which_the_short_form_runs_a_few_sets_are_there() -> None:
     missing = [name for name in conftest.LONGEST if not (ROOT / "tests" / name).is_file()]
     assert conftest.LONGEST
     assert not missing
-
-
-def test_tests_of_which_the_short_form_runs_a_few_sets_are_there() -> None:
     for name, most in conftest.FAMILIES.items():
         path, _, test = name.partition("::")
         assert f"def {test}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), name
