@@ -46,7 +46,7 @@ def jump(indexed: App, cli: Cli) -> Cli:
 @pytest.fixture
 def ready(indexed: App, tmp_path: Path) -> Path:
     """A copy of the small memory, with its index, that may be changed."""
-    shutil.copytree(indexed.directory, tmp_path / "ready")
+    shutil.copytree(indexed.settings.storage.directory, tmp_path / "ready")
     return tmp_path / "ready"
 
 
