@@ -78,20 +78,20 @@ class _Module:
             return
         if isinstance(node, _FUNCTION) and any(_is_slow(mark) for mark in node.decorator_list):
             return
-        own = self.learn(node, set())
-        for one in ast.walk(node):
-            if isinstance(one, ast.Compare) and any(isinstance(op, _ORDER) for op in one.ops):
-                sides = [one.left, *one.comparators]
-                timed = [self._tells(side, own) or _is_duration(side) for side in sides]
-                rest = [side for side, of_clock in zip(sides, timed, strict=True) if not of_clock]
-                if any(timed) and not (rest and all(_is_zero(side) for side in rest)):
-                    yield one.lineno
+        compared = [n for n in ast.walk(node) if isinstance(n, ast.Compare) and any(isinstance(op, _ORDER) for op in n.ops)]
+        own = self.learn(node, set()) if compared else set()
+        for one in compared:
+            sides = [one.left, *one.comparators]
+            timed = [self._tells(side, own) or _is_duration(side) for side in sides]
+            rest = [side for side, of_clock in zip(sides, timed, strict=True) if not of_clock]
+            if any(timed) and not (rest and all(_is_zero(side) for side in rest)):
+                yield one.lineno
 
     def _inside(self, function: ast.AST, own: set[str]) -> set[str]:
-        known = -1
+        known, nodes = -1, list(ast.walk(function))
         while known != len(own):
             known = len(own)
-            for node in ast.walk(function):
+            for node in nodes:
                 own |= self._given(node, own) if isinstance(node, _FUNCTION) and node is not function else self._bound(node, own)
         return own
 

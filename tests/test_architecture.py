@@ -1,6 +1,7 @@
 """The shape of the program: who may import whom, how large anything may get, and what loads when."""
 
 import ast
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,8 @@ LARGER: dict[str, tuple[int, str]] = {}
 
 def python(code: str, *arguments: str) -> str:
     """What a fresh interpreter prints."""
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -38,29 +40,37 @@ def test_every_import_contract_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "absent"),
+    "unneeded",
     [
-        ("memory_mcp", ("duckdb", "mcp", "pydantic", "numpy", "anyio", "memory_mcp.app")),
-        ("memory_mcp.errors", ("duckdb", "mcp", "pydantic", "numpy", "anyio")),
-        ("memory_mcp.config", ("duckdb", "mcp", "pydantic", "numpy", "anyio")),
-        ("memory_mcp.app", ("duckdb", "mcp", "pydantic", "numpy", "anyio", "detect_secrets")),
-        ("memory_mcp.cli.main", ("duckdb", "mcp", "pydantic", "anyio", "detect_secrets", "textual")),
-        ("memory_mcp.cli.commands.browse", ("duckdb", "mcp", "pydantic", "anyio", "rich", "textual")),
-        ("memory_mcp.cli.browser.asking", ("duckdb", "mcp", "anyio", "textual", "memory_mcp.app")),
-        ("memory_mcp.storage.registry", ("duckdb", "mcp", "pydantic", "numpy")),
-        ("memory_mcp.storage.duckdb", ("mcp", "pydantic", "anyio")),
-        # An endpoint or a command is asked by who has switched the summarizer on.
-        ("memory_mcp.jobs.registry", ("http.client", "ssl", "email.utils", "memory_mcp.llm.endpoint", "memory_mcp.llm.command")),
-        # A command is answered without the protocol.
-        ("memory_mcp.daemon.methods", ("mcp", "pydantic", "starlette", "uvicorn")),
-        ("memory_mcp.daemon.socket", ("mcp", "pydantic", "starlette", "uvicorn")),
-        ("memory_mcp.layers.agentic.navigate", ("duckdb", "mcp", "pydantic", "anyio", "bm25s", "usearch", "model2vec", "numba")),
+        {
+            "memory_mcp": "duckdb mcp pydantic numpy anyio memory_mcp.app",
+            "memory_mcp.errors": "duckdb mcp pydantic numpy anyio",
+            "memory_mcp.config": "duckdb mcp pydantic numpy anyio",
+            "memory_mcp.storage.registry": "duckdb mcp pydantic numpy",
+            "memory_mcp.app": "duckdb mcp pydantic numpy anyio detect_secrets",
+            "memory_mcp.cli.main": "duckdb mcp pydantic anyio detect_secrets textual",
+            # An endpoint or a command is asked by who has switched the summarizer on.
+            "memory_mcp.jobs.registry": "http.client ssl email.utils memory_mcp.llm.endpoint memory_mcp.llm.command",
+            "memory_mcp.layers.agentic.navigate": "duckdb mcp pydantic anyio bm25s usearch model2vec numba",
+            "memory_mcp.storage.duckdb": "mcp pydantic anyio",
+            # A command is answered without the protocol.
+            "memory_mcp.daemon.methods": "mcp pydantic starlette uvicorn",
+            "memory_mcp.daemon.socket": "mcp pydantic starlette uvicorn",
+        },
+        {
+            "memory_mcp.cli.browser.asking": "duckdb mcp anyio textual memory_mcp.app",
+            "memory_mcp.cli.commands.browse": "duckdb mcp pydantic anyio rich textual",
+        },
     ],
+    ids=("program", "browser"),
 )
-def test_importing_a_room_loads_no_engine_it_does_not_need(module: str, absent: tuple[str, ...]) -> None:
-    loaded = python(f"import sys, {module}; print(' '.join(sys.modules))").split()
-    assert module in loaded
-    assert [name for name in absent if name in loaded] == []
+def test_importing_a_room_loads_no_engine_it_does_not_need(unneeded: dict[str, str]) -> None:
+    """Nor one of those above it, which the same interpreter has imported before."""
+    steps = "".join(f"import {module}; print(*sys.modules)\n" for module in unneeded)
+    loaded = [line.split() for line in python(f"import sys\n{steps}").splitlines()]
+    for (module, absent), names in zip(unneeded.items(), loaded, strict=True):
+        assert module in names
+        assert [name for name in absent.split() if name in names] == [], module
 
 
 # size
@@ -225,23 +235,14 @@ for name in ("bm25s", "usearch", "model2vec", "numba"):
 
 
 @requirement("plan:success-no-index", "contract:philosophy-indexes-optional", "bm25:optional", "contract:toc-always-works")
-def test_with_every_index_engine_blocked_the_memory_starts_navigates_and_answers_alike(tmp_path: Path) -> None:
-    import json
-
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path / name)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-            cwd=ROOT,
-        )
-        for name, code in (("plain", WORK), ("blocked", BLOCKED + WORK))
-    ]
-    assert [r.returncode for r in runs] == [0, 0], runs[1].stderr
-    told = json.loads(runs[1].stdout)
-    assert json.loads(runs[0].stdout) == told
+def test_with_every_index_engine_blocked_the_memory_starts_navigates_and_answers_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocked = json.loads(python(BLOCKED + WORK, str(tmp_path / "blocked")))
+    monkeypatch.setattr(sys, "argv", ["", str(tmp_path / "plain")])
+    exec(WORK, {})
+    told = json.loads(capsys.readouterr().out)
+    assert blocked == told
     assert told["tier"] == [5, "agentic"]
     assert all(told["answers"][:3])
     assert told["answers"][3] == []
@@ -249,13 +250,10 @@ def test_with_every_index_engine_blocked_the_memory_starts_navigates_and_answers
     assert told["children"]
 
 
-def test_files_that_begin_first_are_there() -> None:
+def test_files_that_begin_first_and_tests_of_which_the_short_form_runs_a_few_sets_are_there() -> None:
     missing = [name for name in conftest.LONGEST if not (ROOT / "tests" / name).is_file()]
     assert conftest.LONGEST
     assert not missing
-
-
-def test_tests_of_which_the_short_form_runs_a_few_sets_are_there() -> None:
     for name, most in conftest.FAMILIES.items():
         path, _, test = name.partition("::")
         assert f"def {test}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), name

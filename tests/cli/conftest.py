@@ -7,13 +7,17 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memory_mcp.app import App
+from memory_mcp.cli.commands.base import SESSION, Session
 from memory_mcp.cli.main import main
+from memory_mcp.config import load
 from memory_mcp.model.sentinel import CLOSE, OPEN
 
 #: Enough segments in one month that a walk goes down level by level.
@@ -118,10 +122,40 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "data"
 
 
+@contextmanager
+def held(source: Path, place: Path, **flags: object) -> Iterator[App]:
+    """A copy of a memory that stays open, as in the daemon: to open it costs more than most commands."""
+    shutil.copytree(source, place / "data")
+    with pytest.MonkeyPatch.context() as patch:
+        isolate(patch, place / "home")
+        app = App(load(flags={"storage.data_dir": str(place / "data"), **flags}))
+    yield app
+    app.close()
+
+
+def on(app: App, cli: Cli) -> Cli:
+    """The command line on a memory that is open."""
+
+    def run(*argv: str) -> Outcome:
+        session = SESSION.set(Session(app, str(Path.cwd()), os.environ, lambda: None))
+        try:
+            return cli(*argv)
+        finally:
+            SESSION.reset(session)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def small(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    with held(built, tmp_path_factory.mktemp("small")) as app:
+        yield app
+
+
 @pytest.fixture
-def memory(built: Path, cli: Cli) -> Cli:
+def memory(small: App, cli: Cli) -> Cli:
     """The command line on the small memory."""
-    return lambda *argv: cli(*argv, "--data-dir", str(built))
+    return on(small, cli)
 
 
 @pytest.fixture

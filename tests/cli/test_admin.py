@@ -10,13 +10,20 @@ from memory_mcp.config import load
 from tests.cli.conftest import EVENTS, SESSIONS, Cli, Told, events
 
 
-def test_check_finds_nothing_in_a_healthy_store_and_ends_with_status_one_when_something_is_broken(
+def test_check_and_doctor_find_nothing_in_a_healthy_store_and_end_with_status_one_when_something_is_broken(
     told: Told, tmp_path: Path
 ) -> None:
     ask = told([*events()][-5:])
     done = ask("admin", "check")
     assert (done.status, done.out.startswith("ok: 5 events in 2 segments")) == (0, True)
     assert ask("admin", "check", "--json").data["findings"] == []
+    assert ask("doctor").status == 0
+    checks = ask("doctor", "--json").data["checks"]
+    # Whether the command is on the PATH is the machine's business.
+    assert {c["state"] for c in checks if c["name"] != "command"} == {"ok"}
+    names = "versions, free disk, data directory, permissions, writable, daemon, events by hooks, events by imports, lock, store"
+    names += ", acknowledged events, time zone, pending, tree"
+    assert {c["name"] for c in checks} >= set(names.split(", "))
     app = App(load({}, {"storage.data_dir": str(tmp_path / "data")}))
     app.storage.toc.drop_nodes([app.tree.children("toc:day:2026-01-30")[0]])  # type: ignore[arg-type]
     app.close()
@@ -112,17 +119,6 @@ def test_config_path_and_check(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
     assert broken.status == 2
     assert broken.err == "INVALID_ARGUMENT: unknown setting: toc.gap_minute. Did you mean toc.gap_minutes?\n"
     assert cli("config", "check", "--config", "none.toml").status == 2
-
-
-def test_doctor_finds_a_healthy_store_well(told: Told) -> None:
-    ask = told([*events()][-5:])
-    assert ask("doctor").status == 0
-    checks = ask("doctor", "--json").data["checks"]
-    # Whether the command is on the PATH is the machine's business.
-    assert {c["state"] for c in checks if c["name"] != "command"} == {"ok"}
-    names = "versions, free disk, data directory, permissions, writable, daemon, events by hooks, events by imports, lock, store"
-    names += ", acknowledged events, time zone, pending, tree"
-    assert {c["name"] for c in checks} >= set(names.split(", "))
 
 
 def test_doctor_says_what_is_wrong_and_what_to_do(cli: Cli, copy: Path, tmp_path: Path) -> None:

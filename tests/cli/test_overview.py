@@ -37,11 +37,23 @@ def test_clients_redactions_and_disk_are_what_the_store_holds(ask: Cli, tmp_path
     assert "lost: no acknowledged event is missing" in text
 
 
-def test_what_may_leave_the_machine_is_named_by_its_setting_and_nothing_by_default(
+def test_pauses_exclusions_and_backups_are_told_and_what_may_leave_the_machine_by_its_setting_nothing_by_default(
     ask: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ask("admin", "overview", "--json").data["outgoing"] == []
-    assert "may leave this machine: nothing" in ask("admin", "overview").out
+    assert ask("pause", "--project", "*", "--for", "2h").status == 0
+    assert ask("backup").status == 0
+    monkeypatch.setenv("MEMORY_MCP_INGEST__EXCLUDE_PATHS", ".env, ~/private")
+    data = ask("admin", "overview", "--json").data
+    assert data["outgoing"] == []
+    assert [one["project"] for one in data["paused"]] == ["*"]
+    assert data["excluded"] == {"paths": [".env", "~/private"]}
+    assert data["backups"]["count"] == 1
+    assert data["backups"]["last"].startswith(str(dt.datetime.now(dt.UTC).year))
+    assert data["disk"]["backups"] > 0
+    text = ask("admin", "overview").out
+    assert "paused: all projects until 20" in text
+    assert "never recorded: path .env\n" in text
+    assert "may leave this machine: nothing" in text
     monkeypatch.setenv("MEMORY_MCP_SYNC__DIRECTORY", str(tmp_path / "shared"))
     monkeypatch.setenv("MEMORY_MCP_SUMMARIZER__PROVIDER", "openai")
     monkeypatch.setenv("MEMORY_MCP_SUMMARIZER__MODEL", "small")
@@ -54,18 +66,3 @@ def test_what_may_leave_the_machine_is_named_by_its_setting_and_nothing_by_defau
     found = ask("admin", "overview", "--json").data["outgoing"]
     assert [one["setting"] for one in found] == ["summarizer.url", "server.http_host", "sync.directory"]
     assert found[0]["where"] == "https://models.example/v1"
-
-
-def test_pauses_exclusions_and_backups_are_told(ask: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ask("pause", "--project", "*", "--for", "2h").status == 0
-    assert ask("backup").status == 0
-    monkeypatch.setenv("MEMORY_MCP_INGEST__EXCLUDE_PATHS", ".env, ~/private")
-    data = ask("admin", "overview", "--json").data
-    assert [one["project"] for one in data["paused"]] == ["*"]
-    assert data["excluded"] == {"paths": [".env", "~/private"]}
-    assert data["backups"]["count"] == 1
-    assert data["backups"]["last"].startswith(str(dt.datetime.now(dt.UTC).year))
-    assert data["disk"]["backups"] > 0
-    text = ask("admin", "overview").out
-    assert "paused: all projects until 20" in text
-    assert "never recorded: path .env\n" in text

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +13,19 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import SESSION, Session
 from memory_mcp.cli.commands.registry import COMMANDS
-from memory_mcp.config import load
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
-from tests.cli.conftest import FILLERS, Cli, Told, events, isolate
+from tests.cli.conftest import FILLERS, Cli, Told, events, held, on
 from tests.requirements import requirement
 
 
 @pytest.fixture(scope="module")
-def indexed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the small memory with its keyword index; tests only read it."""
-    place = tmp_path_factory.mktemp("indexed")
-    shutil.copytree(built, place / "data")
-    with pytest.MonkeyPatch.context() as patch:
-        isolate(patch, place / "home")
-        app = App(load({}, {"storage.data_dir": str(place / "data"), "teleport.enabled": True, "embedder.model": ""}))
+def indexed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """The small memory with its keyword index, which stays open; tests only read it."""
+    flags = {"teleport.enabled": True, "embedder.model": ""}
+    with held(built, tmp_path_factory.mktemp("indexed"), **flags) as app:
         app.accelerators.settle()
-        app.close()
-    return place / "data"
+        yield app
 
 
 @pytest.fixture(autouse=True)
@@ -43,22 +38,15 @@ def switched_on(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def jump(indexed: Path, cli: Cli) -> Cli:
+def jump(indexed: App, cli: Cli) -> Cli:
     """The command line on the memory that is indexed."""
-    return lambda *argv: cli(*argv, "--data-dir", str(indexed))
+    return on(indexed, cli)
 
 
 @pytest.fixture
-def copy(built: Path, tmp_path: Path) -> Path:
-    """A copy of the small memory, without any index, that may be changed."""
-    shutil.copytree(built, tmp_path / "copy", ignore=shutil.ignore_patterns("indexes"))
-    return tmp_path / "copy"
-
-
-@pytest.fixture
-def ready(indexed: Path, tmp_path: Path) -> Path:
+def ready(indexed: App, tmp_path: Path) -> Path:
     """A copy of the small memory, with its index, that may be changed."""
-    shutil.copytree(indexed, tmp_path / "ready")
+    shutil.copytree(indexed.settings.storage.directory, tmp_path / "ready")
     return tmp_path / "ready"
 
 
@@ -198,10 +186,10 @@ def test_an_index_that_is_missing_is_built_before_the_first_answer_and_what_was_
 @requirement("bm25:FR-08.1", "bm25:FR-08.2")
 @pytest.mark.parametrize("key", ["teleport.enabled", "teleport.bm25.enabled"])
 def test_a_layer_that_is_switched_off_ends_with_status_three_and_says_how_to_enable_it(
-    jump: Cli, monkeypatch: pytest.MonkeyPatch, key: str
+    built: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setenv("MEMORY_MCP_" + key.upper().replace(".", "__"), "false")
-    done = jump("teleport", "search", "JWT")
+    done = cli("teleport", "search", "JWT", "--data-dir", str(built))
     assert (done.status, done.out) == (3, "")
     assert done.err.startswith(f"UNAVAILABLE: BM25 index not enabled. Enable with {key} = true")
 
@@ -239,14 +227,15 @@ def test_the_status_shows_both_indexes_by_the_names_of_the_specification(jump: C
     lines = jump("teleport", "status").out.splitlines()
     assert lines[0] == "bm25: enabled, healthy"
     assert re.match(r"  documents:    [\d,]+ toc_node, [\d,]+ grip", lines[1])
+    assert jump("admin", "index-stats", "--json").data["indexes"]["bm25"]["health"] == "healthy"
     assert jump("admin", "index-stats").out.splitlines()[:2] == lines[:2]
     assert "vector: enabled, no model: embedder.model is empty" in lines
     assert [line.split(":")[0].strip() for line in lines[1:5]] == ["documents", "size", "generation", "last commit"]
 
 
-def test_a_status_of_what_is_switched_off_says_so(jump: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_status_of_what_is_switched_off_says_so(built: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_MCP_TELEPORT__ENABLED", "false")
-    lines = jump("teleport", "status").out.splitlines()
+    lines = cli("teleport", "status", "--data-dir", str(built)).out.splitlines()
     assert lines == [f"{name}: not enabled, disabled (teleport.enabled = false)" for name in ("bm25", "vector")]
 
 
@@ -348,17 +337,8 @@ def test_a_prune_that_says_nothing_sensible_is_refused(jump: Cli, argv: tuple[st
 # inside the daemon
 
 
-def test_the_commands_work_as_in_the_daemon_on_a_memory_that_is_open_already(indexed: Path, cli: Cli) -> None:
-    app = App(load({}, {"storage.data_dir": str(indexed)}))
-    session = SESSION.set(Session(app, str(indexed), {}, lambda: None))
-    try:
-        assert cli("teleport", "search", "Kerberos", "--json").data["results"]
-        assert cli("teleport", "status", "--json").data["bm25_healthy"] is True
-        assert cli("admin", "index-stats", "--json").data["indexes"]["bm25"]["health"] == "healthy"
-        assert cli("admin", "rebuild-index", "--json").data["rebuilt"]["bm25"]["documents"] > FILLERS
-    finally:
-        SESSION.reset(session)
-        app.close()
+def test_an_index_is_built_anew_as_in_the_daemon_on_a_memory_that_is_open_already(jump: Cli) -> None:
+    assert jump("admin", "rebuild-index", "--json").data["rebuilt"]["bm25"]["documents"] > FILLERS
 
 
 def test_a_daemon_is_asked_for_every_command_that_reads_an_index() -> None:

@@ -1,14 +1,16 @@
 """`topics`: pictures on a terminal, plain words on a pipe, and every way from a theme down to its quotations."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from memory_mcp.app import App
 from memory_mcp.cli.main import main
 from memory_mcp.model.sentinel import OPEN
 from tests import topics
-from tests.cli.conftest import Cli, isolate, on_a_terminal
+from tests.cli.conftest import Cli, held, isolate, on_a_terminal
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +32,10 @@ def with_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_MCP_TELEPORT__ENABLED", "true")
 
 
-@pytest.fixture
-def memory(place: Path, cli: Cli) -> Cli:
-    return lambda *argv: cli(*argv, "--data-dir", str(place))
+@pytest.fixture(scope="module")
+def small(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    with held(place, tmp_path_factory.mktemp("small"), **{"teleport.enabled": True}) as app:
+        yield app
 
 
 def test_the_first_question_finds_topics_where_no_process_did(memory: Cli) -> None:

@@ -1,4 +1,4 @@
-"""Through the installed command, with a home that nobody has lived in."""
+"""Through the command as it is installed, with a home that nobody has lived in."""
 
 import json
 import subprocess
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.install.registry import CLIENTS
+from tests.daemon.inside import as_installed, run_inside
 from tests.waiting import PATIENCE
 
 COMMAND = Path(sys.executable).with_name("memory-mcp")
@@ -22,10 +23,7 @@ class Home:
         self.environ = {"HOME": str(self.root), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
     def run(self, *words: str, status: int = 0) -> str:
-        command = [str(COMMAND), *words]
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=self.environ, cwd=self.project, timeout=PATIENCE, check=False
-        )
+        done = run_inside(words, self.environ, self.project, "", as_installed)
         assert done.returncode == status, (done.stdout, done.stderr)
         return done.stdout if status == 0 or done.stdout else done.stderr
 
