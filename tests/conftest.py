@@ -122,7 +122,7 @@ FAMILIES = {
     "share/test_unshared.py::test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is_said_again": 1,
     "storage/test_archive.py::test_cuts_that_are_lost_are_made_anew": 1,
     "storage/test_archive.py::test_rows_that_speak_of_what_is_lost_go_with_it": 1,
-    "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 2,
+    "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 1,
     "storage/test_salvage.py::test_a_stretch_of_a_block_costs_what_is_read_with_it_and_no_more_where_a_salvage_was_killed": 1,
     "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_later": 1,
     "web/test_acts.py::test_no_act_is_done_without_the_visit_s_token_or_for_another_page": 6,
