@@ -36,16 +36,12 @@ def test_a_day_is_replayed_and_every_figure_is_there(tmp_path: Path) -> None:
     assert len(team.table([report])) == 3
 
 
-def test_a_copied_tenant_holds_what_its_template_holds() -> None:
-    cluster = Cluster()
-    try:
-        url = cluster.create()
-        root = url.replace("user=memory", "user=postgres")
-        team_fill.fill(url, root, 3, 60, templates=1)
-        with psycopg.connect(root) as raw:
-            for table in _SAME:
-                rows = raw.execute(f"SELECT tenant, count(*) FROM {table} GROUP BY tenant ORDER BY tenant".encode()).fetchall()
-                assert [tenant for tenant, _ in rows] == [1, 2, 3], table
-                assert len({count for _, count in rows}) == 1, table
-    finally:
-        cluster.close()
+def test_a_copied_tenant_holds_what_its_template_holds(cluster: Cluster) -> None:
+    url = cluster.create()
+    root = url.replace("user=memory", "user=postgres")
+    team_fill.fill(url, root, 3, 60, templates=1)
+    with psycopg.connect(root) as raw:
+        for table in _SAME:
+            rows = raw.execute(f"SELECT tenant, count(*) FROM {table} GROUP BY tenant ORDER BY tenant".encode()).fetchall()
+            assert [tenant for tenant, _ in rows] == [1, 2, 3], table
+            assert len({count for _, count in rows}) == 1, table

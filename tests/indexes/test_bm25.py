@@ -200,16 +200,16 @@ def test_dead_units_count_for_nothing_merged_or_not(seed: int, sizes: list[int],
 
 
 def test_the_same_through_files_commits_and_merges(tmp_path: Path) -> None:
-    units = made_up(120, 5)
+    units = made_up(84, 5)
     whole = filled(tmp_path / "whole", [units])
-    small = filled(tmp_path / "small", [units[i : i + 7] for i in range(0, 120, 7)])
+    small = filled(tmp_path / "small", [units[i : i + 7] for i in range(0, 84, 7)])
     replaced = made_up(40, 6)
     for index in (whole, small):
-        index.apply(replaced, [u.key for u in units[100:]], Position(99, 99))
+        index.apply(replaced, [u.key for u in units[70:]], Position(99, 99))
     assert small.status().parts > 1
     same(small, whole, QUERIES)
     small.commit()
-    same(reloaded(tmp_path / "small"), filled(tmp_path / "again", [[*replaced, *units[40:100]]]), QUERIES)
+    same(reloaded(tmp_path / "small"), filled(tmp_path / "again", [[*replaced, *units[40:70]]]), QUERIES)
 
 
 # traps

@@ -44,8 +44,8 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "extend": extend,
     "delete": delete,
 }
-#: One damage of each sort that a disk does, each to another sort of file; the long form tries all on all.
-SAMPLE = {"flip": "grip/data.csc.index.npy", "truncate": "nodes.npys", "delete": "CURRENT"}
+#: A damage within a file and one of its length, each to another sort of file; the long form tries all on all.
+SAMPLE = {"flip": "grip/data.csc.index.npy", "truncate": "nodes.npys"}
 
 
 def stored(directory: Path, weeks: int, seed: int) -> Path:

@@ -101,7 +101,7 @@ def test_a_change_is_tokenized_once_however_many_wait_beside_it(tmp_path: Path, 
         return whole(self, of)
 
     monkeypatch.setattr(Bm25, "prepared", noted)
-    material.write(Language.of(None), 100, 5, tmp_path)
+    material.write(Language.of(None), 30, 5, tmp_path)
     units = [unit_of(material.source(stretch)) for stretch in material.read(tmp_path)]
     index = index_at(tmp_path / "index")
     index.load(0)

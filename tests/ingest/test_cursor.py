@@ -198,7 +198,7 @@ _ODD_KEYS = st.sampled_from(["composerData:u1", "bubbleId:u1:b1", "bubbleId:u1:b
 _ITEM_KEYS = st.sampled_from(["composer.composerHeaders", "workbench.panel.aichat.view.aichat.chatdata"])
 
 
-@examples(80)
+@examples(50)
 @given(
     chats=st.dictionaries(_ODD_KEYS, _VALUE.map(json.dumps) | st.binary(max_size=9) | st.none(), max_size=6),
     items=st.dictionaries(_ITEM_KEYS, _VALUE.map(json.dumps), max_size=2),

@@ -120,16 +120,14 @@ def test_events_and_parts_of_an_answer_are_no_single_text() -> None:
 
 
 def test_hardly_a_secret_of_any_kind_is_left_in_any_form() -> None:
-    values = [
-        (v, form) for kind in KINDS for held in (False, True) for v in kind.values(1, held, "payloads") for form in range(3)
-    ]
+    values = [v for held in (False, True) for kind in KINDS for v in kind.values(1, held, "payloads")]
     left = []
-    for (text, secret), form in values:
-        shown = ({"prompt": text}, {"tool_input": {"command": text}}, {"tool_response": {"lines": text.split("\n")}})[form]
+    for number, (text, secret) in enumerate(values):
+        shown = ({"prompt": text}, {"tool_input": {"command": text}}, {"tool_response": {"lines": text.split("\n")}})[number % 3]
         found = clean(**shown)
         said = found.get("prompt") or found.get("tool_input", {}).get("command") or "\n".join(found["tool_response"]["lines"])
         left += [text] if remains(secret, said) else []
-    assert len(left) <= 0.03 * 3 * len(values), left[:20]
+    assert len(left) <= 0.03 * len(values), left[:20]
 
 
 def test_every_process_makes_the_same_of_a_payload() -> None:

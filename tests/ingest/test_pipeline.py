@@ -11,16 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from memory_mcp.clock import SystemClock
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
+from memory_mcp.events.log import EventLog
 from memory_mcp.ingest import pipeline as pipeline_module
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
+from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.jsonl import JsonlImporter
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.fencing import fence
 from memory_mcp.storage.base import Storage
+from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.values import Request, Scope
 from tests.ingest.suite import claude_line, jsonl_line, write
 from tests.waiting import PATIENCE
@@ -202,12 +206,9 @@ from memory_mcp.ingest.jsonl import JsonlImporter
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.storage.duckdb import open_storage
 pipeline.BATCH = 10
-for _ in range(2):
-    storage = open_storage(Path(sys.argv[1]), timezone="UTC")
-    run = pipeline.Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
-    report = run.run(JsonlImporter(IngestSettings()), Path(sys.argv[2]))
-    print(report.new + report.known, storage.events.last_seq())
-    storage.close()
+storage = open_storage(Path(sys.argv[1]), timezone="UTC")
+run = pipeline.Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
+run.run(JsonlImporter(IngestSettings()), Path(sys.argv[2]))
 """
 
 
@@ -219,15 +220,15 @@ def test_a_kill_between_batch_and_mark_loses_and_repeats_nothing(point: str, vis
     for name in "ab":
         lines = [jsonl_line(n).replace('"m', f'"{name}') for n in range(25)]
         write(source / f"{name}.jsonl", *lines)
-
-    def run(**environ: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", _CHILD, str(store), str(source)]
-        return subprocess.run(command, env=os.environ | environ, capture_output=True, text=True, check=False, timeout=PATIENCE)
-
-    assert run(MEMORY_MCP_FAILPOINT=f"{point}:{visit}").returncode == -signal.SIGKILL
-    again = run()
-    assert again.returncode == 0, again.stderr
-    assert again.stdout.split()[1:] == ["50", "0", "50"]
+    command = [sys.executable, "-c", _CHILD, str(store), str(source)]
+    environ = os.environ | {"MEMORY_MCP_FAILPOINT": f"{point}:{visit}"}
+    assert subprocess.run(command, env=environ, check=False, timeout=PATIENCE).returncode == -signal.SIGKILL
+    for number in range(2):
+        opened = open_storage(store, timezone="UTC")
+        report = Pipeline(EventLog(opened.events, SystemClock()), opened.outbox, Gate()).run(JSONL, source)
+        assert opened.events.last_seq() == 50
+        assert bool(report.new + report.known) == (number == 0)
+        opened.close()
 
 
 def test_tools_store_all_or_nothing_and_name_what_is_refused(pipeline: Pipeline, storage: Storage) -> None:

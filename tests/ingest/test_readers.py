@@ -78,7 +78,7 @@ def handed_over(importer: Importer, source: Path, storage: Storage, spool: Path,
     return report
 
 
-@pytest.mark.parametrize("newest", [None, 45])
+@pytest.mark.parametrize("newest", [45, None])
 def test_children_give_what_reading_here_gives(many: Path, storage: Storage, tmp_path: Path, newest: int | None) -> None:
     for n, file in enumerate(sorted(many.iterdir())):
         os.utime(file, (n, n))

@@ -659,4 +659,4 @@ class Lives(RuleBasedStateMachine):
 
 
 def test_in_every_life_each_due_job_runs_once_and_alone() -> None:
-    run_state_machine_as_test(Lives, settings=settings(examples(25), stateful_step_count=25))
+    run_state_machine_as_test(Lives, settings=settings(examples(15), stateful_step_count=25))

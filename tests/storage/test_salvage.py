@@ -138,9 +138,17 @@ def test_of_single_damaged_bytes_the_right_value_of_most_is_told(
     assert told >= count // 3
 
 
-@pytest.mark.parametrize("column", ["front", "middle", "end"])
-def test_a_stretch_of_a_block_costs_what_is_read_with_it_and_nothing_else_that_was_known(
-    whole: tuple[Path, dict[str, Event]], tmp_path: Path, column: str
+class Killed(BaseException):
+    pass
+
+
+def killed(*_: object) -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize(("column", "once_killed"), [("front", True), ("front", False), ("middle", False), ("end", False)])
+def test_a_stretch_of_a_block_costs_what_is_read_with_it_and_no_more_where_a_salvage_was_killed(
+    whole: tuple[Path, dict[str, Event]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str, once_killed: bool
 ) -> None:
     directory, stored = whole
     copy = tmp_path / "data"
@@ -150,6 +158,12 @@ def test_a_stretch_of_a_block_costs_what_is_read_with_it_and_nothing_else_that_w
     at = {"front": start + 5000, "middle": start + blocks.BLOCK // 2, "end": start + blocks.BLOCK - 5000}[column]
     content[at : at + 64] = os.urandom(64)
     (copy / FILE).write_bytes(content)
+    if once_killed:
+        (copy / "salvage.json").write_text(json.dumps({"place": ""}))
+        with monkeypatch.context() as patched:
+            patched.setattr("memory_mcp.storage.duckdb.store.store_what_is_left", killed)
+            with pytest.raises(Killed):
+                open_storage(copy)
     found, told = read(copy)
     assert found.items() <= stored.items()
     assert 0 < told == len(stored) - len(found) <= 2 * STRETCH
@@ -162,32 +176,6 @@ def test_a_stretch_of_a_block_costs_what_is_read_with_it_and_nothing_else_that_w
     assert store.outbox.marks("import:") == {}
     store.close()
     sound.close()
-
-
-def test_a_salvage_that_was_killed_is_finished_by_the_next_start(
-    whole: tuple[Path, dict[str, Event]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directory, stored = whole
-    copy = tmp_path / "data"
-    shutil.copytree(directory, copy)
-    content = bytearray((copy / FILE).read_bytes())
-    start = blocks.HEADER * blocks.HEADERS + 3 * blocks.BLOCK
-    content[start + 5000 : start + 5064] = os.urandom(64)
-    (copy / FILE).write_bytes(content)
-    (copy / "salvage.json").write_text(json.dumps({"place": ""}))
-
-    class Killed(BaseException):
-        pass
-
-    def killed(*_: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr("memory_mcp.storage.duckdb.store.store_what_is_left", killed)
-        with pytest.raises(Killed):
-            open_storage(copy)
-    found, told = read(copy)
-    assert 0 < told == len(stored) - len(found) <= 2 * STRETCH
 
 
 def test_the_header_of_a_log_is_known_from_the_file(whole: tuple[Path, dict[str, Event]]) -> None:

@@ -23,7 +23,8 @@ from tests.topics_material import THEMES, themed
 from tests.waiting import PATIENCE
 
 OVERVIEW = "What have I been working on?"
-#: A process that answers a question and does the job of a minute, and says which modules of topics it has loaded.
+#: A process that answers a question and does the job of a minute in one memory after the other, and says after each which
+#: modules of topics it has loaded by then.
 _PROCESS = """
 import json, sys
 from pathlib import Path
@@ -36,47 +37,36 @@ import memory_mcp.children as children
 started = []
 begin = children.Child.__init__
 children.Child.__init__ = lambda self, module, hello: (started.append(module), begin(self, module, hello))[1]
-settings = Settings(
-    storage=StorageSettings(sys.argv[1], "Europe/Berlin"),
-    teleport=TeleportSettings(enabled=False),
-    topics=TopicsSettings(enabled=sys.argv[2] == "on"),
-)
-app = App(settings)
-app.ask(Query("what have I been working on?"))
-app.engine.statuses()
-app.scheduler.run_now("group_topics")
-app.close()
-loaded = sorted(n.rpartition(".")[2] for n in sys.modules if n.startswith("memory_mcp.indexes.topics."))
-print(json.dumps({"loaded": loaded, "started": started}))
+for directory, switch in zip(sys.argv[1::2], sys.argv[2::2]):
+    settings = Settings(
+        storage=StorageSettings(directory, "Europe/Berlin"),
+        teleport=TeleportSettings(enabled=False),
+        topics=TopicsSettings(enabled=switch == "on"),
+    )
+    app = App(settings)
+    app.ask(Query("what have I been working on?"))
+    app.engine.statuses()
+    app.scheduler.run_now("group_topics")
+    app.close()
+    loaded = sorted(n.rpartition(".")[2] for n in sys.modules if n.startswith("memory_mcp.indexes.topics."))
+    print(json.dumps({"loaded": loaded, "started": started}))
 """
 
 
-def process(directory: Path, switch: str) -> dict[str, list[str]]:
-    done = subprocess.run(
-        [sys.executable, "-c", _PROCESS, str(directory), switch], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, list[str]] = json.loads(done.stdout)
-    return found
-
-
-def test_switched_off_nothing_of_topics_is_loaded_and_no_child_begins(directory: Path) -> None:
-    assert process(directory, "off") == {"loaded": ["base"], "started": []}
-
-
-def test_a_memory_too_small_for_topics_starts_no_child_and_loads_nothing_that_groups(tmp_path: Path) -> None:
-    app = over(tmp_path / "data")
+def test_switched_off_too_small_or_served_topics_start_no_child_and_load_nothing_that_groups(
+    directory: Path, tmp_path: Path
+) -> None:
+    app = over(tmp_path / "small")
     said(app, themed(49))
     app.close()
-    told = process(tmp_path / "data", "on")
-    assert told["started"] == []
-    assert not {"grouping", "areas", "naming", "reading", "phrases", "build", "child"} & set(told["loaded"])
-
-
-def test_a_graph_that_is_served_loads_nothing_that_groups(directory: Path) -> None:
-    told = process(directory, "on")
-    assert told["started"] == []
-    assert not {"grouping", "areas", "reading", "phrases", "build", "child"} & set(told["loaded"])
+    told = [str(directory), "off", str(tmp_path / "small"), "on", str(directory), "on"]
+    done = subprocess.run([sys.executable, "-c", _PROCESS, *told], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    off, small, served = map(json.loads, done.stdout.splitlines())
+    assert off == {"loaded": ["base"], "started": []}
+    assert small["started"] == served["started"] == []
+    assert not {"grouping", "areas", "naming", "reading", "phrases", "build", "child"} & set(small["loaded"])
+    assert not {"grouping", "areas", "reading", "phrases", "build", "child"} & set(served["loaded"])
 
 
 @pytest.fixture
