@@ -14,7 +14,7 @@ import psycopg
 #: Where Debian and others put the programs of the server, beside the PATH.
 _PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin")
 #: Fast, since a test's database need not survive the machine; `durable` clusters keep the defaults.
-_FAST = ("fsync=off", "jit=off", "synchronous_commit=off", "full_page_writes=off")
+_FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 _ALWAYS = ("listen_addresses=", "max_connections=100", "shared_buffers=64MB", "log_min_messages=fatal", "wal_level=replica")
 #: The role that the program uses: neither superuser nor free of row-level security.
 ROLE = "memory"
