@@ -125,6 +125,7 @@ FAMILIES = {
     "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 1,
     "storage/test_salvage.py::test_a_stretch_of_a_block_costs_what_is_read_with_it_and_no_more_where_a_salvage_was_killed": 1,
     "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_later": 1,
+    "team/test_isolation.py::test_answers_about_a_members_own_memory_hold_its_words_and_nobody_elses": 1,
     "web/test_acts.py::test_no_act_is_done_without_the_visit_s_token_or_for_another_page": 6,
     "web/test_hostile.py::test_what_an_address_says_is_no_better": 1,
     "web/test_search_page.py::test_nothing_stored_or_asked_becomes_markup": 1,

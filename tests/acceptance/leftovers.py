@@ -41,7 +41,7 @@ def cells(database: Path, words: str) -> dict[str, int]:
             ).fetchall()
             counts = {}
             for table, column in columns:
-                rows = con.execute(f"SELECT {column} FROM {table}").fetchall()
+                rows = con.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()
                 counts[f"{table}.{column}"] = sum(bool(_mentions(_raw(value), words)) for (value,) in rows)
     return {name: count for name, count in counts.items() if count}
 

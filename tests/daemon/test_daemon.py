@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -40,7 +39,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_start_status_restart_and_stop_say_what_is_so_a_second_is_refused_and_other_settings_are_noticed_until_then(
+def test_start_status_and_restart_say_what_is_so_a_second_is_refused_and_what_a_killed_one_leaves_is_taken_over(
     place: Place,
 ) -> None:
     # A module's name in the caller's directory shadows nothing.
@@ -48,9 +47,15 @@ def test_start_status_restart_and_stop_say_what_is_so_a_second_is_refused_and_ot
         (place.home / f"{name}.py").write_text("raise SystemExit('the wrong module')")
     assert place.status() == {"running": False, "data_dir": str(place.directory), "missing": ""}
     assert place.ok("daemon", "stop") == "It did not run.\n"
+    log = place.directory / "daemon.log"
+    place.directory.mkdir(mode=0o700)
+    log.touch(0o600)
+    log.write_bytes(b"x" * 1_200_000 + b"\n")
     # The installed program, and a command of this process.
     pid = start(Place(place.root, idle=60, more=place.settings))
     assert start(place) == pid
+    # The log is rotated and never grows without end.
+    assert (log.with_name("daemon.log.1").stat().st_size > 1_000_000, log.stat().st_size < 10_000) == (True, True)
     refused_a_second(place, pid)
     status = place.status()
     assert (status["running"], status["pid"], status["clients"], status["last_error"]) == (True, pid, [], "")
@@ -61,21 +66,35 @@ def test_start_status_restart_and_stop_say_what_is_so_a_second_is_refused_and_ot
     assert "ends 60 s after its last client" in text
     assert f"process {pid}, " in text
     assert "clients: 0" in text
-    place.settings["MEMORY_MCP_RETRIEVAL__TOKEN_FACTOR"] = "0.7"
-    done = place.run("search", "anything")
-    assert done.returncode == 0
-    assert "started with other settings (retrieval.token_factor)" in done.stderr
-    assert "memory-mcp daemon restart" in done.stderr
+    other_settings_are_noticed(place)
     again = json.loads(Place.run(place, "daemon", "restart", "--json").stdout)["pid"]
     assert again != pid
     assert gone(pid)
     done = place.run("search", "anything")
     assert (done.returncode, "other settings" in done.stderr) == (0, False)
-    assert Place.run(place, "daemon", "stop").stdout == f"Stopped (process {again}).\n"
-    assert gone(again)
+    os.kill(again, signal.SIGKILL)
+    until(lambda: gone(again))
+    assert (place.directory / "daemon.sock").is_socket()
+    assert place.status()["running"] is False
+    last = start(place)
+    assert (last != again, look(place)["pid"]) == (True, last)
+    ended_by(signal.SIGTERM, place, last)
     # A child that was still loading notices the end of its parent when it has loaded.
     until(lambda: place.processes() == {}, place.processes)
-    assert not (place.directory / "daemon.sock").exists()
+    # A file in the place of the socket is somebody's.
+    (place.directory / "daemon.sock").write_text("somebody's file")
+    refused = place.run("daemon", "start")
+    assert refused.returncode == 3
+    assert "is in the way" in refused.stderr
+    assert (place.directory / "daemon.sock").read_text() == "somebody's file"
+
+
+def other_settings_are_noticed(place: Place) -> None:
+    place.settings["MEMORY_MCP_RETRIEVAL__TOKEN_FACTOR"] = "0.7"
+    done = place.run("search", "anything")
+    assert done.returncode == 0
+    assert "started with other settings (retrieval.token_factor)" in done.stderr
+    assert "memory-mcp daemon restart" in done.stderr
 
 
 def refused_a_second(place: Place, pid: int) -> None:
@@ -112,7 +131,7 @@ def _pid(place: Place) -> int:
         return 0
 
 
-@pytest.mark.slow  # in the short form: SIGTERM, in the next test.
+@pytest.mark.slow  # in the short form: SIGTERM, in the first test.
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_with_open_connections_and_keeps_everything(place: Place, number: signal.Signals) -> None:
     ended_by(number, place, start(place))
@@ -141,33 +160,6 @@ def for_this_user_alone(place: Place) -> None:
     assert Path(paths.socket_path(str(place.directory))).stat().st_mode & 0o777 == 0o600
     loose = {p.name: oct(p.stat().st_mode & 0o777) for p in place.directory.iterdir() if p.stat().st_mode & 0o077}
     assert loose == {}
-
-
-def test_a_socket_and_a_lock_left_behind_are_taken_over_for_this_user_alone_until_a_signal_and_a_file_in_their_place_is_not(
-    place: Place,
-) -> None:
-    place.directory.mkdir(mode=0o700)
-    with socket.socket(socket.AF_UNIX) as stale:
-        stale.bind(str(place.directory / "daemon.sock"))
-    (place.directory / "daemon.log").touch(0o600)
-    (place.directory / "daemon.log").write_bytes(b"x" * 1_200_000 + b"\n")
-    first = start(place)
-    # The log is rotated and never grows without end.
-    assert (place.directory / "daemon.log.1").stat().st_size > 1_000_000
-    assert (place.directory / "daemon.log").stat().st_size < 10_000
-    os.kill(first, signal.SIGKILL)
-    until(lambda: gone(first))
-    assert (place.directory / "daemon.sock").is_socket()
-    assert place.status()["running"] is False
-    second = start(place)
-    assert second != first
-    assert look(place)["pid"] == second
-    ended_by(signal.SIGTERM, place, second)
-    (place.directory / "daemon.sock").write_text("somebody's file")
-    refused = place.run("daemon", "start")
-    assert refused.returncode == 3
-    assert "is in the way" in refused.stderr
-    assert (place.directory / "daemon.sock").read_text() == "somebody's file"
 
 
 def test_settings_that_cannot_be_used_are_said_by_every_command(place: Place) -> None:

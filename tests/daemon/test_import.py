@@ -207,7 +207,7 @@ def test_an_importer_that_is_killed_leaves_a_memory_that_is_finished_without_it(
 def ended_early(place: Place, end: signal.Signals, before: int) -> str:
     """End an importer in the midst of its work and wait until what it stored is finished; what it said."""
     source = place.home / "more"
-    count = history(source, 150, first=100)
+    count = history(source, 64, size=100, first=100)
     importer = start(place, source)
     until(lambda: stored(place) > before)
     importer.send_signal(end)

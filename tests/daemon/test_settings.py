@@ -127,7 +127,7 @@ def test_a_changed_setting_holds_with_a_client_s_next_call_and_the_next_command_
 
     def wrong() -> None:
         """It is an error of commands, in a variable as in the file."""
-        other = Place(place.root, idle=60, more={**SERVED, "MEMORY_MCP_TOC__GAP_MINUTE": "5"})
+        other = Beside(place.root, idle=60, more={**SERVED, "MEMORY_MCP_TOC__GAP_MINUTE": "5"})
         for words in (("search", "anything"), ("serve",)):
             done = other.run(*words)
             assert (done.returncode, done.stdout) == (2, "")
@@ -160,6 +160,8 @@ def test_a_changed_setting_holds_with_a_client_s_next_call_and_the_next_command_
     file.write_text("# said again\n[scheduler]\nhousekeeping_at = '05:55'\n")
     place.ok("search", "anything")
     assert (look(place)["pid"], look(place)["settings_changed"]) == (second, [])
+    assert place.ok("daemon", "stop") == f"Stopped (process {second}).\n"
+    assert not (place.directory / "daemon.sock").exists()
 
 
 def test_the_data_directory_may_be_named_in_the_words_of_its_option(named: Place) -> None:

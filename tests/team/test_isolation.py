@@ -29,9 +29,9 @@ pytestmark = needs_proc
 #: Tenants in the long form, and in the short one.
 COUNT, FEW = 200, LAST
 #: Who calls, and with whose values; a caller sees the first space of a tenant alone.
-ATTACK: tuple[int, tuple[Owner, ...]] = (FIRST, ((SECOND, 1), (FIRST, 2)))
-#: A person's space, which members of several spaces below see, and the other way round: in the long form.
-MORE_ATTACKS: tuple[tuple[int, tuple[Owner, ...]], ...] = ((FIRST, ((FIRST, 3),)), (SECOND, ((FIRST, 1),)))
+ATTACK: tuple[int, tuple[Owner, ...]] = (FIRST, ((SECOND, 1),))
+#: Spaces of the same tenant, of which a member of several is kept from one below, and the other way round: in the long form.
+MORE_ATTACKS: tuple[tuple[int, tuple[Owner, ...]], ...] = ((FIRST, ((FIRST, 2), (FIRST, 3))), (SECOND, ((FIRST, 1),)))
 #: Spaces with so much in them that they have topics: another tenant's, and one that a member of the same tenant may not see.
 TALKATIVE: tuple[Owner, ...] = ((FIRST, 1), (SECOND, 1))
 #: Tools whose answers hold no word of a memory: how far something is, or what would be done.
