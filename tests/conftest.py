@@ -16,6 +16,8 @@ from hypothesis.internal.conjecture import providers
 os.environ["MEMORY_MCP_SERVER__DAEMON"] = "false"
 # Likewise for the indexes, which a server builds in the background: most tests are about what works without them.
 os.environ["MEMORY_MCP_TELEPORT__ENABLED"] = "false"
+# Else argparse looks for a translation of each of its words in each run of a command, some hundred files.
+os.environ["LANGUAGE"] = "C"
 # The processes that tests start share compiled modules; without them each spends a third of its time compiling.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -59,11 +61,11 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("nightly" if config.getoption("--slow", default=False) else "ci")
 
 
-#: Files that took a processor 18 seconds and more, longest first, and folders whose tests start processes: they begin first, so
-#: that no worker is left alone with one.
+#: Files that took a processor longest, longest first, and folders whose tests start processes: they begin first, so that no
+#: worker is left alone with one.
 LONGEST = (
-    *("acceptance/test_field_forgotten.py", "web/test_in_a_browser.py", "acceptance/test_field.py", "acceptance/test_forget.py"),
-    *("acceptance/test_forget_kinds.py", "acceptance/test_storm.py", "team/test_isolation.py", "acceptance/test_hook.py"),
+    *("web/test_in_a_browser.py", "team/test_isolation.py", "acceptance/test_forget.py", "acceptance/test_field_forgotten.py"),
+    *("daemon/test_backup.py", "team/test_servers.py", "share/test_processes.py", "share/test_exchange.py"),
 )
 _FIRST = ("acceptance", "daemon")
 
@@ -122,7 +124,7 @@ FAMILIES = {
     "share/test_unshared.py::test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is_said_again": 1,
     "storage/test_archive.py::test_cuts_that_are_lost_are_made_anew": 1,
     "storage/test_archive.py::test_rows_that_speak_of_what_is_lost_go_with_it": 1,
-    "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 1,
+    "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 2,
     "storage/test_salvage.py::test_a_stretch_of_a_block_costs_what_is_read_with_it_and_no_more_where_a_salvage_was_killed": 1,
     "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_later": 1,
     "team/test_isolation.py::test_answers_about_a_members_own_memory_hold_its_words_and_nobody_elses": 1,
