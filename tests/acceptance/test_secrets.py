@@ -1,6 +1,6 @@
 """Secrets of every kind through every door of the shipped program; afterwards hardly one is on the disk.
 
-The short form takes one value of each kind, through the doors by turns; `--slow` takes sixty through each door.
+The short form takes one value of each kind, through the doors by turns; `--slow` takes ten through each door.
 """
 
 import json
@@ -76,7 +76,7 @@ def through_file(place: Place, rows: list[str], *words: str) -> None:
     place.ok(*words, str(file))
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_hardly_a_secret_reaches_the_disk_and_none_of_a_pause_or_that_a_hook_left_unreadable(count: int, place: Place) -> None:
     """Of each door, which is told values of its own: files, hooks and the tools of a client, into one memory."""
     # In the long form there are vectors and topics too; the texts that they are made of are looked at in the short form.
