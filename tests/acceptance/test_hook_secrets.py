@@ -33,6 +33,7 @@ from tests.acceptance.test_hook import (
 )
 from tests.daemon.inside import as_installed, run_inside
 from tests.daemon.places import NO_INDEXES, needs_proc
+from tests.daemon.test_daemon import gone
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.spooled import left
 from tests.waiting import until
@@ -151,7 +152,7 @@ def test_a_daemon_takes_the_secrets_out_before_anything_is_written_or_drained(di
     pid = start(directory, **{VARIABLE: "drain.stored"})
     try:
         assert RULES not in patient(directory, SECRET)
-        until(lambda: not Path(f"/proc/{pid}").exists() or _ended(pid))
+        until(lambda: gone(pid))
         assert [json.loads(one) for one in payloads_of(directory)] == [json.loads(CLEANED)]
         assert is_clean(directory)
         head = json.loads(kept(directory)[0].read_bytes().partition(b"\n")[0])
@@ -164,13 +165,6 @@ def test_a_daemon_takes_the_secrets_out_before_anything_is_written_or_drained(di
     assert kept(directory) == []
     assert stored(directory) == ["The token is [REDACTED:github],  and the rest is for all."]
     assert is_clean(directory)
-
-
-def _ended(pid: int) -> bool:
-    """Whether a process has ended, with all its threads, that nobody has asked about yet."""
-    process = Path("/proc", str(pid))
-    dead = (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
-    return dead and len(list((process / "task").iterdir())) == 1
 
 
 def test_a_halted_daemon_holds_no_hook_up_and_what_it_does_later_stores_nothing_twice(

@@ -6,7 +6,6 @@ The short form takes one value of each kind, through the doors by turns; `--slow
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -23,8 +22,6 @@ from tests.waiting import until
 
 #: The share of values that may remain, in the text of an event.
 SHARE = 0.03
-#: How many statements a session makes, in less time than a test waits for one.
-_SAID = 1000
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 
 
@@ -97,17 +94,14 @@ def test_hardly_a_secret_reaches_the_disk_and_none_of_a_pause_or_that_a_hook_lef
     for door, words in (("import", ("import", "jsonl")), ("ingest", ("ingest",))):
         through_file(place, [line(n, text, id=f"{door}{n}") for n, (text, _) in enumerate(values[door])], *words)
 
-    texts = [text for text, _ in values["remember"]]
-    lines = [json.loads(line(n, text, id=f"told{n}")) for n, (text, _) in enumerate(values["ingest_events"])]
-
-    async def talk(client: Client, first: int) -> None:
-        for text in texts[first : first + _SAID]:
+    async def talk(client: Client) -> None:
+        for text, _ in values["remember"]:
             await call(client, "remember", text=text)
-        for n in range(0, len(lines) if first + _SAID >= len(texts) else 0, 50):
+        lines = [json.loads(line(n, text, id=f"told{n}")) for n, (text, _) in enumerate(values["ingest_events"])]
+        for n in range(0, len(lines), 50):
             await call(client, "ingest_events", events=lines[n : n + 50])
 
-    for first in range(0, len(texts), _SAID):
-        ask(place.environment(), partial(talk, first=first), "serve")
+    ask(place.environment(), talk, "serve")
     paused = place.run("pause", "--project", f"x {TOKEN}")
     assert (paused.returncode, "holds a secret" in paused.stderr) == (2, True)
     place.ok("scheduler", "run", "drain_spool")

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,8 +129,8 @@ def held(source: Path, place: Path, **flags: object) -> Iterator[App]:
     with pytest.MonkeyPatch.context() as patch:
         isolate(patch, place / "home")
         app = App(load(flags={"storage.data_dir": str(place / "data"), **flags}))
-    yield app
-    app.close()
+    with closing(app):
+        yield app
 
 
 def on(app: App, cli: Cli) -> Cli:

@@ -77,7 +77,8 @@ def read(directory: Path) -> tuple[dict[str, Event], int]:
         store = open_storage(directory)
         try:
             # Damage is met where it lies, also beside the events.
-            store.superseded.recorded(), store.outbox.marks("import:")
+            store.superseded.recorded()
+            store.outbox.marks("import:")
             return held(store), store.loss.events if store.loss else 0
         except StorageDamaged:
             pass
