@@ -32,6 +32,11 @@ SAID = (
     ("2026-02-24T15:00:00Z", "user", "The release train leaves on Thursday; freeze the payment module before it."),
 )
 QUERY = "refresh token rotation"
+#: What the person asks in each session, and the other words in which the agent then searches; the answer is the decision, never
+#: a recorded question.
+ASKED = "What did the quokka meeting decide about refresh tokens?"
+ASKED_AGAIN = "Remind me how we rotate refresh tokens"
+SEARCHED_AGAIN = "which rotation of refresh tokens was chosen"
 #: Longest an agent may take for a turn, in seconds.
 TURN = 120.0
 #: A lean answer to a search with its explanation, and one quotation with what surrounds it (bytes).
@@ -62,6 +67,8 @@ class Turn:
     #: Events stored of that session by role.
     captured: dict[str, int] = field(default_factory=dict)
     said: str = ""
+    #: What the model of a second session was shown by a search in other words.
+    second_answer: str = ""
 
     def failures(self) -> list[str]:
         """What an agent would miss."""
@@ -79,7 +86,15 @@ class Turn:
         if not self.briefing or len(self.briefing.encode()) > BRIEF:
             wrong.append(f"a later session was told {len(self.briefing.encode())} bytes, not 1 to {BRIEF}")
         wrong += [f"not found afterwards: {words}" for words in self.lost]
-        return wrong
+        return wrong + self._second_failures()
+
+    def _second_failures(self) -> list[str]:
+        """What is wrong with the second session's answer: no decision in it, or a recorded question before the decision."""
+        decision_at = self.second_answer.find(SAID[1][2][:40])
+        if decision_at < 0:
+            return [f"a second session was not shown the decision: {self.second_answer[:300]!r}"]
+        questions = (self.second_answer.find(text) for text in (ASKED, ASKED_AGAIN))
+        return ["a second session was shown a recorded question first"] if any(0 <= at < decision_at for at in questions) else []
 
     def lines(self) -> list[str]:
         """A summary for people."""
@@ -88,6 +103,7 @@ class Turn:
             dated, cited = len(_DATE.findall(text)), text.count("grip:")
             told.append(f"  {tool}: {len(text.encode())} bytes, {dated} dates, {cited} grips: {' '.join(text.split())[:150]}…")
         told.append(f"  briefing of a later session: {len(self.briefing.encode())} bytes: {self.briefing[:300]!r}")
+        told.append(f"  second session, other words: {' '.join(self.second_answer.split())[:300]!r}")
         told.append(f"  captured: {self.captured}; found afterwards: {self.found}; not found: {self.lost}")
         return told
 
@@ -154,10 +170,9 @@ def claude(node: Path, tools: Path, place: Place) -> Turn:
     ]
     allowed = ["--allowedTools", prefix + "intelligent_search", prefix + "expand_grip"]
     form = ["--output-format", "stream-json", "--verbose", "--include-hook-events", "--model", "claude-sonnet-4-5"]
-    asked = "What did the quokka meeting decide about refresh tokens?"
     with scripted(tools, "mock_messages_api.py", script, place.root / "claude") as address:
         model = {**more, "ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "any"}
-        done = said(place, node, [*command, "-p", asked, *form, *allowed], project, model)
+        done = said(place, node, [*command, "-p", ASKED, *form, *allowed], project, model)
         turn.exit_status, turn.said = done.returncode, done.stdout + done.stderr
         request = json.loads((place.root / "claude/last_request.json").read_text(encoding="utf-8"))
         turn.request_bytes = len(json.dumps(request))
@@ -167,6 +182,15 @@ def claude(node: Path, tools: Path, place: Place) -> Turn:
         said(place, node, [*command, "-p", "Where were we?", *form], project, model)
         later = json.loads((place.root / "claude/last_request.json").read_text(encoding="utf-8"))
     turn.briefing = _briefing(str(b.get("text", "")) for m in later["messages"] for b in blocks(m["content"]))
+    script = [
+        {"type": "tool_use", "name": prefix + "intelligent_search", "input": {"query": SEARCHED_AGAIN}},
+        {"type": "text", "text": "Single use, thirty seconds."},
+    ]
+    with scripted(tools, "mock_messages_api.py", script, place.root / "claude-again") as address:
+        model |= {"ANTHROPIC_BASE_URL": address}
+        said(place, node, [*command, "-p", ASKED_AGAIN, *form, *allowed], project, model)
+        request = json.loads((place.root / "claude-again/last_request.json").read_text(encoding="utf-8"))
+    turn.second_answer = _claude_saw(request, prefix).get("intelligent_search", "")
     return turn
 
 
@@ -200,8 +224,7 @@ def codex(node: Path, tools: Path, place: Place) -> Turn:
     run = ["exec", "--skip-git-repo-check", "--json", "--dangerously-bypass-hook-trust"]
     with scripted(tools, "mock_responses_api.py", script, place.root / "codex") as address:
         (home / "config.toml").write_text(_codex_settings(place, address), encoding="utf-8")
-        asked = "What did the quokka meeting decide about refresh tokens?"
-        done = said(place, node, [*command, *run, asked], project, more)
+        done = said(place, node, [*command, *run, ASKED], project, more)
         turn.exit_status, turn.said = done.returncode, done.stdout + done.stderr
         turn.connected = "Connected" if '"server":"memory"' in done.stdout else ""
         request = json.loads((place.root / "codex/last_request.json").read_text(encoding="utf-8"))
@@ -212,6 +235,15 @@ def codex(node: Path, tools: Path, place: Place) -> Turn:
         said(place, node, [*command, *run, "Where were we?"], project, more)
         later = json.loads((place.root / "codex/last_request.json").read_text(encoding="utf-8"))
     turn.briefing = _briefing(str(b.get("text", "")) for m in later["input"] for b in blocks(m.get("content", "")))
+    script = [
+        call | {"name": "intelligent_search", "arguments": json.dumps({"query": SEARCHED_AGAIN})},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Single use, thirty seconds."}]},
+    ]
+    with scripted(tools, "mock_responses_api.py", script, place.root / "codex-again") as address:
+        (home / "config.toml").write_text(_codex_settings(place, address), encoding="utf-8")
+        said(place, node, [*command, *run, ASKED_AGAIN], project, more)
+        request = json.loads((place.root / "codex-again/last_request.json").read_text(encoding="utf-8"))
+    turn.second_answer = _codex_saw(request).get("intelligent_search", "")
     return turn
 
 
