@@ -2,7 +2,6 @@
 
 import base64
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,28 +11,30 @@ import duckdb
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Damaged
 from memory_mcp.ingest.respelling import key_of
+from tests.files import read_at_rest
 
 #: What pages of a database are padded with; an even number of bytes, so that two-byte letters behind them stay whole.
 _ZEROS = re.compile(rb"(?:\0\0){2,}")
 
 
 def holding(roots: Sequence[Path], words: str) -> dict[str, int]:
-    """Files below some folders that hold `words` in any spelling, by their place; with how often."""
+    """Files below some folders that hold `words` in any spelling once all is at rest, by their place; with how often."""
     found: dict[str, int] = {}
     for root in roots:
-        for path in sorted(p for p in root.rglob("*") if p.is_file()):
-            count = max(_mentions(raw, words) for raw in (_content(path), str(path.relative_to(root)).encode()))
+        for path, content in read_at_rest(root).items():
+            name = str(path.relative_to(root))
+            count = max(_mentions(raw, words) for raw in (_unpacked(path.suffix, content), name.encode()))
             if count:
-                found[str(path.relative_to(root))] = count
+                found[name] = count
     return found
 
 
 def cells(database: Path, words: str) -> dict[str, int]:
     """Columns of a database that nobody has open which hold `words`, by table and column: the engine compresses text."""
     with tempfile.TemporaryDirectory() as folder:
-        for file in database.parent.glob(f"{database.name}*"):
-            if file.is_file():
-                shutil.copy(file, folder)
+        for file, content in read_at_rest(database.parent).items():
+            if file.parent == database.parent and file.name.startswith(database.name):
+                Path(folder, file.name).write_bytes(content)
         with duckdb.connect(str(Path(folder, database.name))) as con:
             columns = con.execute(
                 """SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal
@@ -50,12 +51,15 @@ def _raw(value: object) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
 
 
-def _content(path: Path) -> bytes:
-    if path.suffix != ".archive":
-        return path.read_bytes()
-    with Archive(path) as archive:
-        rows = [str(row) for b in archive if not isinstance(b, Damaged) for row in b.mappings()]
-    return "\n".join(rows).encode("utf-8", "replace") + path.read_bytes()
+def _unpacked(suffix: str, content: bytes) -> bytes:
+    if suffix != ".archive":
+        return content
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        with Archive(Path(file.name)) as archive:
+            rows = [str(row) for b in archive if not isinstance(b, Damaged) for row in b.mappings()]
+    return "\n".join(rows).encode("utf-8", "replace") + content
 
 
 def _mentions(raw: bytes, words: str) -> int:

@@ -12,6 +12,7 @@ import pytest
 from tests.acceptance.conftest import SAMPLES, Command, Done
 from tests.daemon.inside import ALONE, BARE, run_inside
 from tests.daemon.places import DAEMON
+from tests.files import iter_entries
 from tests.waiting import until
 
 Tree = dict[str, tuple[int, int, int]]
@@ -22,11 +23,8 @@ _LOOKS = 100
 
 def tree(place: Path) -> Tree:
     """Size, time of the last change and mode of everything below a folder, and of itself."""
-    found = {}
-    for path in (place, *place.rglob("*")):
-        told = path.lstat()
-        found[str(path)] = (told.st_size, told.st_mtime_ns, told.st_mode)
-    return found
+    entries = ((place, place.lstat()), *iter_entries(place))
+    return {str(path): (state.st_size, state.st_mtime_ns, state.st_mode) for path, state in entries}
 
 
 @pytest.fixture

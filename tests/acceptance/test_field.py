@@ -20,6 +20,7 @@ from tests.acceptance.field import bound, history, line, words
 from tests.daemon.inside import ALONE, Beside, Inside
 from tests.daemon.places import DAEMON, call, copied, needs_proc
 from tests.factories import BILLING, SHOP
+from tests.files import read_at_rest
 from tests.waiting import until
 
 pytestmark = needs_proc
@@ -246,5 +247,4 @@ def test_gateway_no_bypass_path(place: Place) -> None:
     bound(place, SHOP, ("remember", {"text": text}), ("ingest_events", {"events": [{**event, "id": "3", "session_id": "tool"}]}))
     until(lambda: sum("otter is wet" in e["text"] for e in told(place)) == 5, "for what the hook told")
     place.ok("daemon", "stop")
-    files = [f for f in place.directory.rglob("*") if f.is_file()]
-    assert not [f for f in files if secret.encode() in f.read_bytes()]
+    assert not [f for f, content in read_at_rest(place.directory).items() if secret.encode() in content]

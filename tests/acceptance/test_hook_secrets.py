@@ -34,6 +34,7 @@ from tests.acceptance.test_hook import (
 from tests.daemon.inside import as_installed, run_inside
 from tests.daemon.places import NO_INDEXES, needs_proc
 from tests.daemon.test_daemon import gone
+from tests.files import read_at_rest
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.spooled import left
 from tests.waiting import until
@@ -105,7 +106,7 @@ def again(directory: Path, name: str, given: bytes = SECRET) -> None:
 
 
 def raw(directory: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in directory.rglob("*") if file.is_file() and not file.is_symlink())
+    return b"".join(content for file, content in read_at_rest(directory).items() if not file.is_symlink())
 
 
 def is_clean(directory: Path) -> bool:

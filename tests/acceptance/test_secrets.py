@@ -17,6 +17,7 @@ from memory_mcp import paths
 from tests.acceptance.test_end_to_end import ask, call
 from tests.daemon.inside import ALONE, WORDS, Beside, Inside
 from tests.daemon.places import DAEMON
+from tests.files import read_at_rest
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.waiting import until
 
@@ -37,9 +38,8 @@ def line(n: int, text: str, **more: str) -> str:
 
 def on_disk(directory: Path) -> Iterator[str]:
     """Every byte of every file, of zeros one for many, and every text of the store, which is packed on disk."""
-    for file in directory.rglob("*"):
-        if file.is_file():
-            yield re.sub(rb"\0+", b"\0", file.read_bytes()).decode("utf-8", "ignore")
+    for content in read_at_rest(directory).values():
+        yield re.sub(rb"\0+", b"\0", content).decode("utf-8", "ignore")
     with opened(directory) as store:
         for (table,) in store.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall():
             yield "\n".join(str(row) for row in store.execute(f'SELECT * FROM "{table}"').fetchall()).replace("\\\\", "\\")

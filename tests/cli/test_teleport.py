@@ -16,6 +16,7 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands.registry import COMMANDS
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from tests.cli.conftest import FILLERS, Cli, Told, events, held, on
+from tests.files import read_at_rest
 from tests.requirements import requirement
 
 
@@ -298,8 +299,8 @@ def test_an_index_is_built_anew_and_the_command_says_what_it_made_and_the_docume
 
 @requirement("bm25:risk-index-corruption")
 def test_a_damaged_index_is_reported_and_a_rebuild_mends_it(cli: Cli, ready: Path) -> None:
-    victim = max((ready / "indexes" / "bm25" / "parts").rglob("*"), key=lambda p: p.stat().st_size if p.is_file() else 0)
-    data = bytearray(victim.read_bytes())
+    victim, content = max(read_at_rest(ready / "indexes" / "bm25" / "parts").items(), key=lambda item: len(item[1]))
+    data = bytearray(content)
     data[len(data) // 2] ^= 0xFF
     victim.write_bytes(bytes(data))
     stats = cli("admin", "index-stats", "--data-dir", str(ready), "--json").data["indexes"]["bm25"]

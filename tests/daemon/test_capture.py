@@ -11,6 +11,7 @@ from mcp import ClientSession, stdio_client
 from bench.place import Place
 from tests.daemon.inside import Beside
 from tests.daemon.places import DAEMON, NO_INDEXES, needs_proc
+from tests.files import read_at_rest
 from tests.waiting import until
 
 pytestmark = needs_proc
@@ -27,7 +28,7 @@ BEFORE = json.dumps({"session_id": "x", "role": "user", "text": "before", "times
 
 def raw(place: Place) -> bytes:
     """Every byte that the data directory holds."""
-    return b"".join(f.read_bytes() for f in place.directory.rglob("*") if f.is_file())
+    return b"".join(read_at_rest(place.directory).values())
 
 
 def hook(place: Place, event: str, **told: Any) -> None:

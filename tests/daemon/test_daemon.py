@@ -19,6 +19,7 @@ from memory_mcp.client.door import connect
 from memory_mcp.storage.lock import file_system_of
 from tests.daemon.inside import BARE, Beside, Inside
 from tests.daemon.places import DAEMON, NO_INDEXES, look, needs_proc
+from tests.files import iter_entries
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
@@ -158,7 +159,8 @@ def for_this_user_alone(place: Place) -> None:
     assert (place.directory / "memory.duckdb.wal").exists()
     assert place.directory.stat().st_mode & 0o777 == 0o700
     assert Path(paths.socket_path(str(place.directory))).stat().st_mode & 0o777 == 0o600
-    loose = {p.name: oct(p.stat().st_mode & 0o777) for p in place.directory.iterdir() if p.stat().st_mode & 0o077}
+    entries = iter_entries(place.directory)
+    loose = {p.name: oct(s.st_mode & 0o777) for p, s in entries if p.parent == place.directory and s.st_mode & 0o077}
     assert loose == {}
 
 

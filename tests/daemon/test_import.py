@@ -22,6 +22,7 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
 from tests.daemon.inside import BARE, WORDS, Beside, Inside
 from tests.daemon.places import DAEMON, look, needs_proc
+from tests.files import iter_entries
 from tests.waiting import until
 
 pytestmark = needs_proc
@@ -177,8 +178,7 @@ def both_killed(place: Place, before: int) -> int:
     daemon = look(place)["pid"]
     importer = start(place, source)
     until(lambda: stored(place) > before)
-    left = [p for p in (place.directory / "spool" / "import").iterdir() if p.is_file()]
-    assert {stat.S_IMODE(p.stat().st_mode) for p in left} <= {0o600}
+    assert {stat.S_IMODE(state.st_mode) for _, state in iter_entries(place.directory / "spool" / "import")} <= {0o600}
     os.kill(importer.pid, signal.SIGKILL)
     os.kill(daemon, signal.SIGKILL)
     importer.communicate()

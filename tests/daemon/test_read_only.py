@@ -1,6 +1,7 @@
 """A data directory that may only be read: commands and clients read it, and whoever writes is told."""
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from tests.daemon.places import needs_proc
 from tests.daemon.test_capture import BEFORE
 from tests.factories import draft
 from tests.fakes import FakeClock
+from tests.files import iter_entries
 from tests.indexes.helpers import opened
 
 pytestmark = [needs_proc, pytest.mark.skipif(sys.platform != "linux", reason="made read-only by modes or by a mount")]
@@ -31,7 +33,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def read_only(directory: Path) -> Iterator[None]:
     """By modes, or for root, who is above them, by a mount; skips where neither can be had."""
     if os.geteuid() != 0:
-        folders = [directory, *(p for p in directory.rglob("*") if p.is_dir())]
+        folders = [directory, *(path for path, state in iter_entries(directory) if stat.S_ISDIR(state.st_mode))]
         for folder in folders:
             folder.chmod(0o500)
         try:

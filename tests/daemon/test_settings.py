@@ -15,6 +15,7 @@ from memory_mcp.daemon.http import MAX_BODY
 from tests.daemon.inside import BARE, SERVED, Beside, run_inside
 from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_pump import call, talk
+from tests.files import read_at_rest
 from tests.waiting import until, until_async
 
 pytestmark = needs_proc
@@ -98,7 +99,7 @@ def test_the_http_door_has_what_was_set_bounds_bodies_and_keeps_the_daemon_whose
 def test_briefings_are_written(named: Place) -> None:
     named.ok("ingest", "-", stdin=decided())
     until(lambda: briefed(named))
-    assert any("warehouse 11" in path.read_text() for path in (named.directory / "briefings").glob("*.txt"))
+    assert any(b"warehouse 11" in text for text in read_at_rest(named.directory / "briefings").values())
 
 
 def test_a_paused_job_waits_until_it_is_resumed(named: Place) -> None:

@@ -15,6 +15,7 @@ from tests.daemon.inside import Beside
 from tests.daemon.places import DAEMON, copied, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.fakes import FakeClock
+from tests.files import iter_files
 from tests.indexes.helpers import flip, opened, truncate
 from tests.requirements import requirement
 from tests.topics_material import THEMES, themed
@@ -73,7 +74,7 @@ async def themes(client: Client) -> set[str]:
 
 
 def one_file(folder: Path, name: str) -> Path:
-    return next(p for p in folder.rglob(name) if p.is_file())
+    return next(p for p in iter_files(folder) if p.name == name)
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {

@@ -23,6 +23,7 @@ from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build
 from tests.factories import BILLING, SHOP, SITE, draft
 from tests.fakes import FakeClock
+from tests.files import read_at_rest
 from tests.toc.helpers import findings, frequencies, memory, term_sets, texts
 
 VALUE = "Bluefin Harbour-77"
@@ -158,9 +159,9 @@ def test_no_byte_of_names_and_words_stays_in_the_parts_of_an_index(app: App, dat
     told(app, said)
     app.accelerators.commit()
     folder = data_dir / "indexes"
-    assert any(b"uillfeather" in p.read_bytes() for p in folder.rglob("*") if p.is_file())
+    assert any(b"uillfeather" in content for content in read_at_rest(folder).values())
     Forgetting(app).carry_out(Wanted(ranges=[Range(0, 2**50, project="/home/quillfeather/pier")]), "person", "test")
-    assert not [p for p in folder.rglob("*") if p.is_file() and b"uillfeather" in p.read_bytes()]
+    assert not [file for file, content in read_at_rest(folder).items() if b"uillfeather" in content]
 
 
 def test_an_agents_words_that_hold_a_value_go_and_the_session_is_told_as_before(app: App) -> None:

@@ -41,6 +41,7 @@ from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.text import query_terms
 from tests.factories import BILLING, SHOP, ms
 from tests.fakes import FakeClock
+from tests.files import iter_files
 
 #: What every comparison asks for.
 FILTERS = (
@@ -360,7 +361,7 @@ DAMAGES: tuple[Callable[[Path], None], ...] = (flip, truncate, halve, extend, de
 
 def files_of(directory: Path) -> list[Path]:
     """Every file below a folder that an index is read from, in order."""
-    return sorted(p for p in directory.rglob("*") if p.is_file() and p.name != "stamps")
+    return sorted(p for p in iter_files(directory) if p.name != "stamps")
 
 
 def shown_of(keeper: Keeper, storage: Storage) -> Shown:

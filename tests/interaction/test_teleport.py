@@ -25,6 +25,7 @@ from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorS
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
 from tests.factories import BILLING, SHOP, draft
+from tests.files import read_at_rest
 from tests.interaction.conftest import Door
 from tests.interaction.indexed import RARE, full, opened, over
 from tests.requirements import requirement
@@ -442,7 +443,7 @@ def test_a_question_is_answered_by_a_healthy_index_and_by_the_tree_where_it_find
 def test_an_index_that_is_damaged_or_gone_is_reported_questions_go_to_the_tree_and_it_is_built_again(own: Door) -> None:
     keeper = own.app.accelerators.keeper("bm25")
     parts = own.app.settings.storage.directory / "indexes" / "bm25" / "parts"
-    victim = max((p for p in parts.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+    victim, _ = max(read_at_rest(parts).items(), key=lambda item: len(item[1]))
     victim.write_bytes(b"\0" + victim.read_bytes()[1:] + b"\0")
     assert keeper.index.verify() is False
     status = own.ok("get_teleport_status")

@@ -1,8 +1,6 @@
 """What is forgotten through one server is gone from the others: from their files, their memory and their answers."""
 
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from memory_mcp.team.server import TeamServer
 from memory_mcp.team.who import Role
 from tests.daemon.http_client import Caller
 from tests.factories import draft
+from tests.files import read_at_rest
 from tests.team.servers import Team
 from tests.team.test_open_memories import as_caller, ask, principal, server_of
 from tests.waiting import until
@@ -48,15 +47,8 @@ def wait_for_the_index(caller: Caller, cache: Path) -> None:
 
 def holding(folder: Path) -> list[str]:
     """Files below a folder that hold the value, or a name of it."""
-    found = []
-    for place, _, names in os.walk(folder):
-        for file in (Path(place) / name for name in names):
-            # Files come and go while the server works.
-            with suppress(FileNotFoundError):
-                held = file.read_bytes().lower()
-                if any(part.lower() in held for part in SPELLED):
-                    found.append(str(file.relative_to(folder)))
-    return found
+    contents = read_at_rest(folder).items()
+    return [str(file.relative_to(folder)) for file, raw in contents if any(part.lower() in raw.lower() for part in SPELLED)]
 
 
 def tells(answer: object) -> bool:

@@ -19,6 +19,7 @@ from memory_mcp.web.undo import WAIT, Later, Pending, Stage
 from memory_mcp.web.visits import Visits
 from tests.daemon.inside import ALONE, SERVED, Beside, run_inside
 from tests.daemon.places import look, needs_proc, said
+from tests.files import read_at_rest
 from tests.waiting import PATIENCE
 from tests.web.acting import NAME, Served, followed, forms, served, until
 from tests.web.visitor import Visitor, entered
@@ -102,7 +103,7 @@ def test_it_waits_ten_seconds_then_goes_for_good_once_however_often_that_is_sent
     for after in (place, "audit", "status", "forget", "tree", "projects"):
         assert NAME not in visitor.page(after)
     assert "Quickenbush" not in caplog.text
-    holding = [p.name for p in (tmp_path / "data").rglob("*") if p.is_file() and b"Quickenbush" in p.read_bytes()]
+    holding = [file.name for file, content in read_at_rest(tmp_path / "data").items() if b"Quickenbush" in content]
     assert holding == []
 
 
