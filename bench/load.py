@@ -24,6 +24,7 @@ from anyio.abc import TaskGroup
 from bench import traffic
 from bench.place import Place, anonymous, end, quantile, wait_for
 from bench.traffic import ERAS, Account, Talker
+from memory_mcp import machine
 
 #: The store has this much in it before the clients come.
 _BEFORE = 400
@@ -134,7 +135,7 @@ class Load:
             told = self.place.status()
             report.left += [f"{name}: {told.get(name)}" for name in ("idle_exit_s", "clients", "commands", "stays_for")]
         report.spooled = self.place.spooled()
-        report.spool = sorted(str(path) for path in (self.place.directory / "spool").rglob("*") if path.is_file())
+        report.spool = sorted(path for path, _ in machine.iter_files(self.place.directory / "spool"))
         for seen in left:
             end(seen.pid)
         self._count()
