@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from bench import material
 from bench.place import PROC
 from bench.sentences import Question
+from memory_mcp import machine
 from memory_mcp.text import query_terms
 
 #: Results asked for.
@@ -76,11 +77,6 @@ def memory() -> tuple[int, int]:
         elif name in ("Pss_File", "Pss_Shmem"):
             files += int(rest.split()[0]) * 1024
     return own, files
-
-
-def size_of(folder: Path) -> int:
-    """Bytes of all files below."""
-    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
 
 
 class Worker:
@@ -283,7 +279,7 @@ class Tantivy:
             with watch:
                 writer.commit()
                 writer.wait_merging_threads()
-        return Built(documents, watch.seconds, watch.worked, size_of(home / "all"), f"{self._segments(home)} segments")
+        return Built(documents, watch.seconds, watch.worked, machine.size_of(home / "all"), f"{self._segments(home)} segments")
 
     def _segments(self, home: Path) -> int:
         index = self._index(home, False)
@@ -353,7 +349,7 @@ class Fts5:
             with watch:
                 connection.commit()
             connection.close()
-        return Built(documents, watch.seconds, watch.worked, size_of(home / "all"))
+        return Built(documents, watch.seconds, watch.worked, machine.size_of(home / "all"))
 
     def _connection(self, home: Path, grips: bool) -> sqlite3.Connection:
         place = home / ("grips" if grips else "all")

@@ -23,6 +23,7 @@ from typing import Any
 
 from bench import histories
 from bench.place import PROC, VISIBLE, Place, quantile
+from memory_mcp import machine
 from memory_mcp.client import link
 
 _TICKS = os.sysconf("SC_CLK_TCK") if VISIBLE else 100
@@ -99,10 +100,10 @@ def measured(place: Place, source: Path, searching: bool) -> Figures:
         home = place.directory / "indexes" / name
         manifest = json.loads((home / f"{(home / 'CURRENT').read_text().strip()}.json").read_text())
         found.parts[name] = len(manifest["manifest"]["parts"])
-    found.disk["database"] = sum(f.stat().st_size for f in place.directory.glob("memory.duckdb*")) / 1e6
+    found.disk["database"] = sum(map(machine.size_of, place.directory.glob("memory.duckdb*"))) / 1e6
     place.stop()
-    found.disk["database after stop"] = sum(f.stat().st_size for f in place.directory.glob("memory.duckdb*")) / 1e6
-    found.disk["indexes"] = sum(f.stat().st_size for f in (place.directory / "indexes").rglob("*") if f.is_file()) / 1e6
+    found.disk["database after stop"] = sum(map(machine.size_of, place.directory.glob("memory.duckdb*"))) / 1e6
+    found.disk["indexes"] = machine.size_of(place.directory / "indexes") / 1e6
     return found
 
 

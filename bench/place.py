@@ -18,6 +18,8 @@ from typing import Any
 
 from mcp import StdioServerParameters
 
+from memory_mcp import machine
+
 PROC = Path("/proc")
 #: Whether processes can be seen at all.
 VISIBLE = (PROC / "self" / "environ").exists()
@@ -118,7 +120,7 @@ class Place:
 
     def spooled(self) -> int:
         """Payloads of hooks that nobody drained yet."""
-        return sum(1 for path in (self.directory / "spool").rglob("*") if path.is_file())
+        return sum(1 for _ in machine.iter_files(self.directory / "spool"))
 
     def stop(self) -> None:
         """Stop the daemon."""
@@ -128,8 +130,13 @@ class Place:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for pid in self.processes():
-            end(pid)
+        # What one of them started meanwhile is met by the next look; one that has ended is seen no more.
+        def is_empty() -> bool:
+            for pid in self.processes():
+                end(pid)
+            return not self.processes()
+
+        wait_for(is_empty, PATIENCE)
 
     def _look(self, entry: Path) -> Seen | None:
         sought = os.fsencode(self.directory)

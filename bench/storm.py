@@ -35,6 +35,7 @@ from anyio.abc import TaskGroup
 from bench import traffic
 from bench.load import Load, Options, Report, failures, lines
 from bench.place import Place, end, wait_for
+from memory_mcp import machine
 
 #: How long after an attack a write may still be refused, in seconds, on a machine that is busy with all of this.
 _HEALS = 90.0
@@ -326,7 +327,7 @@ class Storm(Load):
         storms.unanswered += [said for said in account.errors if "TimeoutError" in said]
         # What was planted there as noise is set aside, and stays for whoever wants to look at it.
         bad = self.place.directory / "spool" / "bad"
-        self.report.spooled -= sum(1 for path in bad.glob("*") if path.is_file()) if bad.exists() else 0
+        self.report.spooled -= sum(1 for _ in machine.iter_files(bad))
         found = failures(self.report, self.options)
         for name in ("unhealed", "unanswered", "written_through"):
             told: list[str] = getattr(storms, name)

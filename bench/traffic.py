@@ -31,7 +31,7 @@ _MIX = {"search": 5, "remember": 4, "expand": 3, "browse": 2, "children": 2, "in
 _BATCH = 3
 _GIVEN_UP = re.compile(r"UNAVAILABLE: .* A retry may help")
 #: How long a process that ended may keep its locks (seconds).
-_LET_GO = 10.0
+_LET_GO = 60.0
 
 
 @dataclass

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import material
-from bench.engines import LIMIT, Asked, Built, Watch, size_of, timed
+from bench.engines import LIMIT, Asked, Built, Watch, timed
 from bench.sentences import Question
+from memory_mcp import machine
 
 
 class Given:
@@ -75,7 +76,7 @@ class Vectors:
             note += f"; {len(parts) - better.count(None)} with graphs, in {improving.seconds:.0f} s"
         with watch:
             index.adopt([Part(p.part.name, p.part.files) for p in parts], Position(), whole=True)
-        return Built(documents, watch.seconds, watch.worked, size_of(home), note)
+        return Built(documents, watch.seconds, watch.worked, machine.size_of(home), note)
 
     def open(self, folder: Path, home: Path) -> None:
         self._asked = material.read_asked(folder)
@@ -135,7 +136,7 @@ class Exact:
         with Watch() as watch:
             vectors = np.load(folder / "vectors.npy")
             np.save(home / "vectors.npy", vectors)
-        return Built(len(vectors), watch.seconds, watch.worked, size_of(home), "a copy")
+        return Built(len(vectors), watch.seconds, watch.worked, machine.size_of(home), "a copy")
 
     def open(self, folder: Path, home: Path) -> None:
         self._asked = material.read_asked(folder)

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -190,6 +191,20 @@ def test_a_clock_that_is_judged_is_found_unless_the_test_is_slow(body: str) -> N
 @pytest.mark.parametrize("body", FINE.values(), ids=FINE)
 def test_a_clock_that_is_only_looked_at_is_no_judge(body: str) -> None:
     assert clocks.judged(AROUND.format(mark="", body=body)) == []
+
+
+WALK = re.compile(r"(?<![A-Z_])\.rglob\(|\bos\.walk\(")
+#: Folders of tests beside whose processes nobody walks by himself.
+BESIDE_PROCESSES = ("acceptance", "daemon", "forgetting", "share", "team", "web")
+#: Modules that walk by themselves: other programs' folders, of which what cannot be listed is counted, and one's own.
+WALKERS = {"machine.py", "indexes/files.py", "ingest/files.py", "ingest/markdown/reader.py"}
+
+
+def test_a_folder_in_which_others_work_is_walked_by_what_lets_files_come_and_go() -> None:
+    """`machine.iter_files` in the package, `tests.files` in tests; a test's constant is a folder that stays as it is."""
+    assert {name for name, source in modules() if WALK.search(source)} <= WALKERS
+    tests = (path for folder in BESIDE_PROCESSES for path in sorted((ROOT / "tests" / folder).rglob("*.py")))
+    assert [path.name for path in tests if WALK.search(path.read_text(encoding="utf-8"))] == []
 
 
 # without any index engine

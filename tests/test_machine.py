@@ -7,11 +7,12 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
 import anyio
 import pytest
 
-from memory_mcp import machine
+from memory_mcp import machine, paths
 from memory_mcp.server.ending import signals_of_end
 from tests.waiting import PATIENCE, until
 
@@ -135,3 +136,57 @@ def test_what_cannot_be_written_leaves_what_was_there_and_nothing_beside_it(
         put()
     assert place.read_text() == "before"
     assert [found.name for found in tmp_path.iterdir()] == ["notes"]
+
+
+def test_files_below_a_folder_are_found_and_measured_whatever_goes_meanwhile(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"four")
+    (tmp_path / "a" / "link").symlink_to(tmp_path / "b" / "file")
+    assert machine.size_of(tmp_path) == 12
+    assert machine.size_of(tmp_path / "a" / "file") == 4
+    assert machine.size_of(tmp_path / "missing") == 0
+    walk = machine.iter_files(tmp_path)
+    path, state = next(walk)
+    assert (path, state.st_size) == (str(tmp_path / "a" / "file"), 4)
+    (tmp_path / "b" / "file").unlink()
+    (tmp_path / "b").rmdir()
+    assert [path for path, _ in walk] == [str(tmp_path / "c" / "file")]
+
+
+class Listing(list[os.DirEntry[str]]):
+    """The entries of a folder, as `os.scandir` gives them."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.skipif(machine.WINDOWS, reason="made with links and pipes")
+@pytest.mark.parametrize("kind", [paths.HARD_LINK, "a pipe"])
+def test_what_is_planted_is_seen_though_other_files_go_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    directory = tmp_path / "data"
+    (directory / "spool").mkdir(parents=True)
+    (tmp_path / "outside").write_bytes(b"")
+    if kind == paths.HARD_LINK:
+        (directory / "memory.duckdb").hardlink_to(tmp_path / "outside")
+    else:
+        os.mkfifo(directory / "spool" / "pipe")
+    scandir = os.scandir
+
+    def list_and_remove(folder: str) -> Listing:
+        passing = [Path(folder, f"passing-{number}") for number in range(20)]
+        for path in passing:
+            path.symlink_to(tmp_path / "outside")
+        with scandir(folder) as entries:
+            listing = Listing(entries)
+        for path in passing:
+            path.unlink()
+        return listing
+
+    monkeypatch.setattr(os, "scandir", list_and_remove)
+    assert paths.planted(str(directory))[1] == kind

@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 
 from bench.place import PROC, Place
+from memory_mcp import machine
 
 
 def clock(pid: int) -> float:
@@ -57,16 +58,7 @@ class Disk:
     def of(cls, place: Place) -> "Disk":
         """Its files as they are now."""
         database = [place.directory / "memory.duckdb", place.directory / "memory.duckdb.wal"]
-        indexes = (place.directory / "indexes").rglob("*")
-        return cls(sum(map(_size, database)), sum(map(_size, indexes)))
-
-
-def _size(path: Path) -> int:
-    """Of a file; 0 of anything else, and of what is just being replaced."""
-    try:
-        return path.stat().st_size if path.is_file() else 0
-    except OSError:
-        return 0
+        return cls(sum(map(machine.size_of, database)), machine.size_of(place.directory / "indexes"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,7 @@ class App:
             spool_watched=self._watch is not None,
             follow=follower(self.settings.ingest, self.storage.outbox, directory, self.append, lambda: self.gate.capture),
             briefings=BriefingSettings(directory, hooks.briefing, factor, refine=hooks.refine, gap_minutes=gap),
+            publishing=lambda: self.derivation.publishing,
             housekeeping_at=self.settings.scheduler.housekeeping_at,
             commit_indexes=self.accelerators.commit,
             improve_indexes=self.accelerators.improve,

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     import socket
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import IO, Any
 
 WINDOWS = sys.platform == "win32"
@@ -112,6 +113,32 @@ def sync_names(folder: str | os.PathLike[str]) -> None:
         return
     finally:
         os.close(descriptor)
+
+
+def iter_files(folder: str | os.PathLike[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield each regular file below a folder with its state, sorted within each folder; links are left out.
+
+    Other processes may work in it: what vanishes meanwhile, or cannot be looked at, is left out, too.
+    """
+    for parent, folder_names, file_names in os.walk(folder):
+        folder_names.sort()
+        for name in sorted(file_names):
+            path = os.path.join(parent, name)
+            try:
+                state = os.lstat(path)
+            except OSError:
+                continue
+            if stat.S_ISREG(state.st_mode):
+                yield path, state
+
+
+def size_of(path: str | os.PathLike[str]) -> int:
+    """Return the bytes of a file, or of all files below a folder as `iter_files` finds them; 0 where nothing is."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return 0
+    return sum(found.st_size for _, found in iter_files(path)) if stat.S_ISDIR(state.st_mode) else state.st_size
 
 
 def lower(steps: int) -> None:

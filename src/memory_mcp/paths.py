@@ -201,7 +201,11 @@ def _named_elsewhere(directory: str) -> str:
         folders = [directory, *(entry.path for entry in os.scandir(directory) if entry.name.startswith("before-restore-"))]
         for folder in folders:
             for entry in os.scandir(folder):
-                state = entry.stat(follow_symlinks=False)
+                try:
+                    state = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    # Others work in the directory.
+                    continue
                 if state.st_nlink > 1 and stat.S_ISREG(state.st_mode):
                     file = (state.st_dev, state.st_ino)
                     names[file] = names.get(file, 0) + 1
@@ -240,8 +244,11 @@ def _odd_in(place: str, depth: int) -> tuple[str, str]:
 
 
 def _kind(entry: os.DirEntry[str]) -> str:
-    """Return what an entry that is no file and no folder is, in words; "" for the daemon's own socket."""
-    mode = entry.stat(follow_symlinks=False).st_mode
+    """Return what an entry that is no file and no folder is, in words; "" for the daemon's own socket, and what has gone."""
+    try:
+        mode = entry.stat(follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return ""
     if stat.S_ISSOCK(mode):
         return "" if entry.name == "daemon.sock" else "a socket"
     return "a link" if stat.S_ISLNK(mode) else "a pipe" if stat.S_ISFIFO(mode) else "a device"

@@ -47,7 +47,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
-    with copied(origin, tmp_path_factory.mktemp("field"), DAEMON, idle=600, kind=Beside) as made:
+    with copied(origin, tmp_path_factory.mktemp("field"), DAEMON, kind=Beside) as made:
         yield made
 
 

@@ -140,7 +140,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) 
     filling.ok("export", str(root / "before.jsonl"))
     filling.ok("export", str(root / "vault"), "--format", "markdown")
     filling.ok("backup")
-    with Beside(root / "here", idle=60, more=DAEMON | INDEXED) as place:
+    with Beside(root / "here", more=DAEMON | INDEXED) as place:
         until(lambda: json.loads(place.ok("teleport", "status", "--json"))["vector_healthy"])
         done = json.loads(place.ok("forget", "--value", "--yes", "--json", stdin=VALUE))
         assert (done["counts"]["events"], done["counts"]["events with a value"]) == (1, 6)

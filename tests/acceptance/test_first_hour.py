@@ -30,7 +30,7 @@ SAID = {
 @pytest.fixture
 def newcomer(tmp_path: Path) -> Iterator[Place]:
     """Somebody who has used two clients for a while, and this memory never."""
-    with Beside(tmp_path, idle=60, more=SERVED) as place:
+    with Beside(tmp_path, more=SERVED) as place:
         sessions = place.home / ".claude" / "projects" / "-home-dev-shop"
         sessions.mkdir(parents=True)
         write(sessions / "a.jsonl", claude_line(1), claude_line(2), json.dumps(SAID))

@@ -75,7 +75,7 @@ def ingested(tmp_path_factory: pytest.TempPathFactory, history: Path) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with Beside(tmp_path, idle=60, more=WORDS) as made:
+    with Beside(tmp_path, more=WORDS) as made:
         yield made
 
 

@@ -19,6 +19,7 @@ import pytest
 from tests.acceptance.conftest import SAMPLES, Command, Done
 from tests.daemon.inside import ALONE, BARE, as_installed, run_inside
 from tests.daemon.places import DAEMON
+from tests.files import iter_entries
 from tests.waiting import PATIENCE
 
 
@@ -121,15 +122,19 @@ def said_well(done: Done, status: int) -> str:
     return done.stderr
 
 
+def modes_of(folder: Path) -> dict[Path, int]:
+    return {path: state.st_mode for path, state in ((folder, folder.stat()), *iter_entries(folder))}
+
+
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_named_with_the_next_step(name: str, environment: dict[str, str], home_of_mistakes: Path) -> None:
     mistake = MISTAKES[name]
-    own = {p: p.stat().st_mode for p in home_of_mistakes.rglob("*") if p.parent.name == "project" or p.name == "project"}
+    modes = modes_of(home_of_mistakes / "project")
     done = run_inside(mistake.typed.split(), environment | ALONE | dict(mistake.environ), home_of_mistakes)
     said = said_well(done, mistake.status)
     assert mistake.named in said
     assert mistake.next_step in said
-    assert {p: p.stat().st_mode for p in home_of_mistakes.rglob("*") if p.parent.name == "project" or p.name == "project"} == own
+    assert modes_of(home_of_mistakes / "project") == modes
 
 
 #: Mistakes that meet a daemon on their way, or would start one, and one that ends before.

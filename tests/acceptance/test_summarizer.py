@@ -56,7 +56,7 @@ def improved(place: Place) -> dict[str, Any]:
 
 
 def test_titles_and_bullets_become_the_models_and_a_restart_repeats_nothing(tmp_path: Path) -> None:
-    with scripted() as script, Beside(tmp_path, idle=60, more=on(script)) as place:
+    with scripted() as script, Beside(tmp_path, more=on(script)) as place:
         folder = transcript(place)
         place.ok("scheduler", "pause", "improve_summaries")
         place.ok("import", "claude-code", str(folder))
@@ -116,7 +116,7 @@ def test_bad_answers_and_a_failing_endpoint_are_told_with_their_reasons(tmp_path
 def test_the_background_process_begins_by_itself_keeps_the_budget_and_ends_while_it_waits(tmp_path: Path) -> None:
     never = threading.Event()
     Inside(tmp_path, more=BARE).ok("import", "claude-code", str(transcript(Place(tmp_path))))
-    with scripted(never) as script, Beside(tmp_path, idle=60, more=on(script, daily_tokens="6500")) as place:
+    with scripted(never) as script, Beside(tmp_path, more=on(script, daily_tokens="6500")) as place:
         place.ok("daemon", "start")
         until(lambda: script.asked, "for a question")
         assert "bookings" in place.ok("search", "berth bookings", "--all")

@@ -112,7 +112,7 @@ def told(texts: tuple[str, ...], session: str, day: str, **more: Any) -> str:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Place]:
-    with Beside(tmp_path_factory.mktemp("html"), idle=60, more=SERVED | {"MEMORY_MCP_STORAGE__TIMEZONE": "Asia/Tokyo"}) as made:
+    with Beside(tmp_path_factory.mktemp("html"), more=SERVED | {"MEMORY_MCP_STORAGE__TIMEZONE": "Asia/Tokyo"}) as made:
         hostile = told(TEXTS, "hostile", "2026-01-30")
         output = json.dumps(
             {

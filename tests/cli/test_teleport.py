@@ -350,23 +350,26 @@ def test_a_daemon_is_asked_for_every_command_that_reads_an_index() -> None:
 
 
 HOLD = """
-import sys, time
+import sys
 from memory_mcp.app import App
 from memory_mcp.config import load
 app = App(load({}, {"storage.data_dir": sys.argv[1], "teleport.enabled": True, "embedder.model": ""}))
 app.accelerators.settle()
 print("open", flush=True)
-time.sleep(60)
+sys.stdin.read()
 """
 
 
 @requirement("bm25:risk-lockfile")
 def test_an_index_whose_owner_was_killed_is_no_longer_locked(cli: Cli, copy: Path) -> None:
-    owner = subprocess.Popen([sys.executable, "-c", HOLD, str(copy)], stdout=subprocess.PIPE, text=True)
+    words = [sys.executable, "-c", HOLD, str(copy)]
+    owner = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert owner.stdin is not None
     assert owner.stdout is not None
     assert owner.stdout.readline() == "open\n"
     assert cli("teleport", "search", "Kerberos", "--data-dir", str(copy)).status == 3
     owner.kill()
     owner.wait()
+    owner.stdin.close()
     owner.stdout.close()
     assert cli("teleport", "search", "Kerberos", "--data-dir", str(copy), "--json").data["results"]

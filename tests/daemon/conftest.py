@@ -16,14 +16,14 @@ from tests.daemon.places import DAEMON
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     kind = getattr(request.module, "KIND", Place)
-    with kind(tmp_path, idle=60, more=DAEMON | getattr(request.module, "PLACES", {})) as made:
+    with kind(tmp_path, more=DAEMON | getattr(request.module, "PLACES", {})) as made:
         yield made
 
 
 @pytest.fixture
 def beside(tmp_path: Path) -> Iterator[Place]:
     """As `place`, with commands in this process and without indexes."""
-    with Beside(tmp_path, idle=60, more=SERVED) as made:
+    with Beside(tmp_path, more=SERVED) as made:
         yield made
 
 
@@ -31,6 +31,6 @@ def beside(tmp_path: Path) -> Iterator[Place]:
 def lasting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """One for all tests of a module that leave its background process as they found it."""
     more = DAEMON | getattr(request.module, "PLACES", {})
-    with getattr(request.module, "KIND", Place)(tmp_path_factory.mktemp("lasting"), idle=600, more=more) as made:
+    with getattr(request.module, "KIND", Place)(tmp_path_factory.mktemp("lasting"), more=more) as made:
         made.ok("daemon", "start")
         yield made

@@ -36,7 +36,7 @@ def free_port() -> int:
 
 def look(place: Place) -> dict[str, Any]:
     """What the daemon says of itself; OSError when none runs."""
-    return link.call(str(place.directory), "daemon/status", {}, 10)
+    return link.call(str(place.directory), "daemon/status", {}, PATIENCE)
 
 
 def node_of(place: Place, grip: str) -> str:
@@ -59,7 +59,7 @@ def said(project: str, text: str, hour: int) -> str:
 
 @contextmanager
 def copied(
-    origin: Path, root: Path, more: Mapping[str, str] = DAEMON, idle: int = 60, kind: type[Place] = Place
+    origin: Path, root: Path, more: Mapping[str, str] = DAEMON, idle: int = 600, kind: type[Place] = Place
 ) -> Iterator[Place]:
     """A place whose memory is a copy of one that nobody has open."""
     with kind(root, idle=idle, more=more) as made:

@@ -48,7 +48,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
-    with copied(origin, tmp_path_factory.mktemp("place"), SETTINGS, idle=600, kind=Beside) as made:
+    with copied(origin, tmp_path_factory.mktemp("place"), SETTINGS, kind=Beside) as made:
         yield made
 
 

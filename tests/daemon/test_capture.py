@@ -67,7 +67,7 @@ def excluding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     kept.mkdir()
     (root / "link").symlink_to(kept)
     rules = {name: value.format(kept) for name, value in RULES.items()}
-    with Beside(root, idle=600, more=DAEMON | NO_INDEXES | rules) as made:
+    with Beside(root, more=DAEMON | NO_INDEXES | rules) as made:
         yield made
 
 

@@ -55,7 +55,7 @@ def lines(count: int, session: str = "s") -> str:
 def once(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Place]:
     """A filled memory for tests that only read; in the long form with indexes."""
     more = DAEMON if request.config.getoption("--slow") else DAEMON | NO_INDEXES
-    with Beside(tmp_path_factory.mktemp("shared"), idle=60, more=more) as made:
+    with Beside(tmp_path_factory.mktemp("shared"), more=more) as made:
         made.ok("ingest", "-", stdin=lines(120))
         yield made
 

@@ -51,7 +51,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 def filled(tmp_path_factory: pytest.TempPathFactory, origin: Path, pytestconfig: pytest.Config) -> Iterator[Place]:
     """For tests that change nothing but a project of their own."""
     more = DAEMON if pytestconfig.getoption("--slow") else WORDS
-    with copied(origin, tmp_path_factory.mktemp("filled"), more, idle=600, kind=Beside) as made:
+    with copied(origin, tmp_path_factory.mktemp("filled"), more, kind=Beside) as made:
         yield made
 
 

@@ -25,7 +25,7 @@ _unused = itertools.count()
 def place(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Place]:
     """Two statements are stored in each project."""
     more = DAEMON if pytestconfig.getoption("--slow") else WORDS
-    with Beside(tmp_path_factory.mktemp("shops"), idle=600, more=more) as made:
+    with Beside(tmp_path_factory.mktemp("shops"), more=more) as made:
         both = [said(shop, OLD, 9) + said(shop, "The zebrafish tank leaks again.", 10) for shop in SHOPS]
         Inside(made.root, more=BARE).ok("ingest", "-", stdin="".join(both))
         yield made

@@ -53,7 +53,7 @@ def test_start_status_and_restart_say_what_is_so_a_second_is_refused_and_what_a_
     log.touch(0o600)
     log.write_bytes(b"x" * 1_200_000 + b"\n")
     # The installed program, and a command of this process.
-    pid = start(Place(place.root, idle=60, more=place.settings))
+    pid = start(Place(place.root, more=place.settings))
     assert start(place) == pid
     # The log is rotated and never grows without end.
     assert (log.with_name("daemon.log.1").stat().st_size > 1_000_000, log.stat().st_size < 10_000) == (True, True)
@@ -61,10 +61,10 @@ def test_start_status_and_restart_say_what_is_so_a_second_is_refused_and_what_a_
     status = place.status()
     assert (status["running"], status["pid"], status["clients"], status["last_error"]) == (True, pid, [], "")
     assert set(status["queues"]) == {"events_to_file", "spool", "calls", "searches"}
-    assert (status["idle_exit_s"], [one["pid"] > 0 for one in status["commands"]]) == (60, [True])
+    assert (status["idle_exit_s"], [one["pid"] > 0 for one in status["commands"]]) == (600, [True])
     assert set(status["stays_for"]) <= {"files events", "brings an index up to date", "runs a job, or is about to"}
     text = place.ok("daemon", "status")
-    assert "ends 60 s after its last client" in text
+    assert "ends 600 s after its last client" in text
     assert f"process {pid}, " in text
     assert "clients: 0" in text
     other_settings_are_noticed(place)

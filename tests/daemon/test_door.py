@@ -22,7 +22,7 @@ EVENT = json.dumps({"session_id": "s", "timestamp": 1_780_000_000_000, "role": "
 @pytest.fixture(scope="module")
 def tcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     more = DAEMON | NO_INDEXES | {"MEMORY_MCP_SERVER__SOCKET": "false"}
-    with Place(tmp_path_factory.mktemp("tcp"), idle=60, more=more) as made:
+    with Place(tmp_path_factory.mktemp("tcp"), more=more) as made:
         yield made
 
 

@@ -30,7 +30,7 @@ CHANGING = (
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, str]]:
     """Two weeks of three projects, without indexes (their state would differ from one call to the next), and a grip of it."""
     more = {**DAEMON, "MEMORY_MCP_SERVER__PROFILE": "full", "MEMORY_MCP_TELEPORT__ENABLED": "false"}
-    with Beside(tmp_path_factory.mktemp("doors"), idle=60, more=more) as made:
+    with Beside(tmp_path_factory.mktemp("doors"), more=more) as made:
         app = opened(made.directory, FakeClock())
         app.write(a_small_history(2), "test")
         app.derivation.run()

@@ -25,7 +25,7 @@ QUERY = "the retry queue has no idempotency key"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with Beside(tmp_path, idle=60, more=DAEMON | {"MEMORY_MCP_TOPICS__ENABLED": "false"}) as made:
+    with Beside(tmp_path, more=DAEMON | {"MEMORY_MCP_TOPICS__ENABLED": "false"}) as made:
         made.ok("ingest", "-", stdin="".join(_line(draft) for draft in a_small_history(1)))
         yield made
 

@@ -95,7 +95,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def recalling(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
     """A copy whose hooks recall; what tests say in it has a project of its own."""
-    with copied(origin, tmp_path_factory.mktemp("recalling"), SERVED | RECALL, idle=600, kind=Beside) as place:
+    with copied(origin, tmp_path_factory.mktemp("recalling"), SERVED | RECALL, kind=Beside) as place:
         yield place
 
 

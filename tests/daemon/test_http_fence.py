@@ -27,7 +27,7 @@ HEADER = 120
 def place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Place]:
     """One with the indexes of meaning and of topics in the long form."""
     folder = tmp_path_factory.mktemp("fence")
-    with Beside(folder, idle=600, more=DAEMON if request.config.getoption("--slow") else WORDS) as found:
+    with Beside(folder, more=DAEMON if request.config.getoption("--slow") else WORDS) as found:
         found.ok("import", "jsonl", str(planted(folder)))
         yield found
 

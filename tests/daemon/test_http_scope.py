@@ -38,7 +38,7 @@ def nobody(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     fields = ("session_id", "timestamp", "role", "text", "project", "agent")
     lines = [{name: getattr(draft, name) for name in fields} for draft in history()]
     (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with Beside(folder, idle=600, more=(DAEMON if request.config.getoption("--slow") else WORDS) | LOCKED) as place:
+    with Beside(folder, more=(DAEMON if request.config.getoption("--slow") else WORDS) | LOCKED) as place:
         place.ok("import", "jsonl", str(folder / "history.jsonl"))
         with served(place) as caller:
             yield caller

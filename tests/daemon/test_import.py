@@ -52,7 +52,7 @@ def history(folder: Path, sessions: int, events: int = 40, size: int = 250, firs
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with Beside(tmp_path, idle=60, more=DAEMON) as made:
+    with Beside(tmp_path, more=DAEMON) as made:
         yield made
 
 

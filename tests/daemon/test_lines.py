@@ -62,7 +62,7 @@ class Raw:
         return found
 
     def end(self) -> tuple[int, str]:
-        _, said = self.process.communicate(timeout=60)
+        _, said = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, said.decode()
 
 
@@ -218,7 +218,7 @@ def test_an_empty_line_is_nothing(client: Raw) -> None:
 
 
 def test_a_line_that_the_client_leaves_unfinished_is_answered(served: Place) -> None:
-    told, _ = Raw(served).process.communicate(message(1, "ping")[:-1], timeout=60)
+    told, _ = Raw(served).process.communicate(message(1, "ping")[:-1], timeout=PATIENCE)
     assert json.loads(told)["error"]["code"] == lines.PARSE_ERROR
 
 

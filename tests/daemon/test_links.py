@@ -43,7 +43,7 @@ PIPES = (
 @pytest.fixture
 def inside(tmp_path: Path) -> Iterator[Place]:
     """The place of a test, with commands in this process that look for its daemon all the same."""
-    with Inside(tmp_path, idle=60, more=DAEMON) as made:
+    with Inside(tmp_path, more=DAEMON) as made:
         yield made
 
 
@@ -151,7 +151,7 @@ def test_neither_a_socket_nor_a_device_keeps_anybody(inside: Place, place: Place
     prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "hello", "cwd": "/home/u"}
     for event in ("UserPromptSubmit", "SessionStart"):
         payload = json.dumps({**prompt, "hook_event_name": event, "source": "startup"})
-        assert place.run("hook", "claude-code", stdin=payload, patience=30).returncode == 0
+        assert place.run("hook", "claude-code", stdin=payload).returncode == 0
     done = inside.run("ingest", "-", stdin=BEFORE)
     assert done.returncode != 0
     assert f"{odd} is a {kind}" in done.stderr

@@ -64,7 +64,7 @@ def asked(place: Place, tool: str, **arguments: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with three events in its log, whose daemon was killed."""
-    with Beside(tmp_path_factory.mktemp("killed"), idle=60, more=SERVED) as place:
+    with Beside(tmp_path_factory.mktemp("killed"), more=SERVED) as place:
         write(place, "fenders need looks", "ropes need looks", "tides need looks")
         kill(place)
     return place.directory

@@ -73,7 +73,7 @@ async def test_no_door_lets_a_private_span_onto_the_disk(tmp_path: Path) -> None
         {**everywhere, "id": f"{n}{inner}", "text": text, "timestamp": 1_767_225_600_000 + n} for n, text in enumerate(spans)
     ]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with Beside(tmp_path, idle=60, more=WORDS) as place:
+    with Beside(tmp_path, more=WORDS) as place:
         place.ok("import", "jsonl", str(tmp_path / "a.jsonl"))
         place.ok("ingest", "-", stdin="".join(json.dumps({**line, "session_id": "b"}) + "\n" for line in lines))
         hook(place, "UserPromptSubmit", prompt=" ".join(spans))

@@ -25,7 +25,7 @@ pytestmark = [needs_proc, pytest.mark.skipif(sys.platform != "linux", reason="ma
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with Beside(tmp_path, idle=60, more=WORDS) as made:
+    with Beside(tmp_path, more=WORDS) as made:
         yield made
 
 

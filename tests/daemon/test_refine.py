@@ -232,7 +232,7 @@ def briefing(place: Place, session: str) -> str:
 
 def test_a_session_that_is_compacted_or_ends_leaves_a_request_and_the_next_is_told_until_it_is_refined(tmp_path: Path) -> None:
     """What nobody asked for, of a session that told no end, is asked for by the next compaction."""
-    with Beside(tmp_path, idle=60, more=SERVED | REFINE) as place:
+    with Beside(tmp_path, more=SERVED | REFINE) as place:
         begin = (dt.datetime.now(dt.UTC) - dt.timedelta(days=1)).strftime("%Y-%m-%d %H:%M")
         place.ok("ingest", "-", stdin=lines(stretch("quokka", begin, "one", str(place.home / "shop"))))
         assert "unsummarised" not in briefing(place, "two")
@@ -250,18 +250,18 @@ def test_a_session_that_is_compacted_or_ends_leaves_a_request_and_the_next_is_to
 
 @pytest.mark.slow  # in the short form: a compaction, above.
 def test_a_compaction_leaves_a_request_too_also_where_it_says_nothing(tmp_path: Path) -> None:
-    with Beside(tmp_path, idle=60, more=SERVED) as place:
+    with Beside(tmp_path, more=SERVED) as place:
         place.ok("daemon", "start")
         a_session(place, "one", "quokka", "SessionEnd")
         # Switched off nothing is asked and nothing is told.
         assert "unsummarised" not in briefing(place, "two")
         place.stop()
-    with Beside(tmp_path, idle=60, more=SERVED | REFINE) as place:
+    with Beside(tmp_path, more=SERVED | REFINE) as place:
         place.ok("daemon", "start")
         assert "unsummarised" not in briefing(place, "three")
         hook(place, "PreCompact", "three", trigger="auto", custom_instructions="")
         assert "\n1 stretch is unsummarised: /memory:refine\n" in briefing(place, "four")
         place.stop()
-    with Beside(tmp_path, idle=60, more=SERVED) as place:
+    with Beside(tmp_path, more=SERVED) as place:
         place.ok("daemon", "start")
         assert "unsummarised" not in briefing(place, "five")

@@ -167,7 +167,7 @@ def test_a_body_whose_length_is_told_twice_is_refused_and_what_follows_is_not_re
 def raw(door: Door, head: str, token: bool = True) -> int:
     """The status of a request as it is spelled here."""
     own = f"Authorization: Bearer {door.token}\r\n" if token else ""
-    with socket.create_connection(door.door.address, timeout=5) as connection:
+    with socket.create_connection(door.door.address, timeout=PATIENCE) as connection:
         connection.sendall(f"{head}{own}Connection: close\r\n\r\n".encode())
         return int(connection.makefile("rb").readline().split()[1])
 

@@ -47,7 +47,7 @@ def told(process: "subprocess.Popen[str]") -> dict[str, Any]:
 def ask(url: str, path: str, token: str = "") -> tuple[int, str]:
     place = urlsplit(url)
     assert place.hostname is not None
-    connection = http.client.HTTPConnection(place.hostname, place.port, timeout=10)
+    connection = http.client.HTTPConnection(place.hostname, place.port, timeout=PATIENCE)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
         answer = connection.getresponse()
@@ -61,7 +61,7 @@ def search(url: str, token: str) -> set[str]:
         headers = {"Authorization": f"Bearer {token}", "Memory-Project": "/some/project"}
         async with (
             asyncio.timeout(PATIENCE),
-            httpx2.AsyncClient(headers=headers, timeout=30) as plain,
+            httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as plain,
             Client(streamable_http_client(f"{url}/mcp", http_client=plain)) as client,
         ):
             status = await client.call_tool("get_retrieval_status", {})

@@ -16,7 +16,7 @@ from tests.daemon.inside import BARE, SERVED, Beside, run_inside
 from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.files import read_at_rest
-from tests.waiting import until, until_async
+from tests.waiting import PATIENCE, until, until_async
 
 pytestmark = needs_proc
 PLACES, KIND = NO_INDEXES, Beside
@@ -26,7 +26,7 @@ TOKEN = "t" * 40
 
 def answered(port: int, host: str, size: int = 0) -> int:
     """The status of one request to the health route, or of a hook's payload of some size."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         headers = {"Authorization": f"Bearer {TOKEN}", "Host": host}
         if size:
@@ -57,7 +57,7 @@ def briefed(place: Place) -> bool:
 @pytest.fixture(scope="module")
 def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """One for tests that leave its daemon as it is, whose data directory is named in the words of its option."""
-    with Beside(tmp_path_factory.mktemp("named"), idle=600, more=SERVED) as made:
+    with Beside(tmp_path_factory.mktemp("named"), more=SERVED) as made:
         made.directory = made.root / "other"
         del made.settings["MEMORY_MCP_STORAGE__DATA_DIR"]
         made.settings["MEMORY_MCP_DATA_DIR"] = str(made.directory)
@@ -128,7 +128,7 @@ def test_a_changed_setting_holds_with_a_client_s_next_call_and_the_next_command_
 
     def wrong() -> None:
         """It is an error of commands, in a variable as in the file."""
-        other = Beside(place.root, idle=60, more={**SERVED, "MEMORY_MCP_TOC__GAP_MINUTE": "5"})
+        other = Beside(place.root, more={**SERVED, "MEMORY_MCP_TOC__GAP_MINUTE": "5"})
         for words in (("search", "anything"), ("serve",)):
             done = other.run(*words)
             assert (done.returncode, done.stdout) == (2, "")

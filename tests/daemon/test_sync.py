@@ -20,6 +20,7 @@ from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.storage.settings import StorageSettings
 from tests.daemon.inside import BARE, Inside
 from tests.factories import draft
+from tests.files import iter_files
 
 Make = Callable[[str], Place]
 
@@ -66,10 +67,14 @@ def converge(folder: Path, *places: Place) -> dict[str, str]:
     return first
 
 
+def archives(folder: Path) -> list[Path]:
+    return [path for path in iter_files(folder) if path.suffix == ".archive"]
+
+
 def shared_texts(folder: Path) -> list[str]:
     """Every text of an event that lies in a shared folder."""
     found = []
-    for path in folder.rglob("*.archive"):
+    for path in archives(folder):
         with Archive(path) as archive:
             found += [str(row["text"]) for part in archive if isinstance(part, Block) for row in part.mappings()]
     return found
@@ -114,7 +119,7 @@ def test_files_stay_few_and_readers_take_in_each_event_once(make: Make, folder: 
         assert sync(one, folder)["written"] == 3
         if n % 4 == 1:
             sync(two, folder)
-    assert len(list(folder.rglob("*.archive"))) <= 3
+    assert len(archives(folder)) <= 3
     assert len(converge(folder, one, two)) == 3 * turns
 
 
@@ -154,7 +159,7 @@ def test_copies_that_a_program_makes_are_read_like_any_other(make: Make, folder:
     one, two = make("one"), make("two")
     say(one, "first", "Said once.")
     sync(one, folder)
-    [file] = folder.rglob("*.archive")
+    [file] = archives(folder)
     file.rename(file.with_name(f"{file.stem} (conflicted copy).archive"))
     assert sync(two, folder)["new"] == 1
     file.parent.rename(file.parent.with_name(f"{file.parent.name} (1)"))
@@ -175,8 +180,8 @@ def test_a_run_that_is_killed_leaves_nothing_and_loses_nothing(make: Make, folde
     assert sync(two, folder)["new"] == 2
     say(one, "third", "Said third.")
     assert len(converge(folder, one, two)) == 3
-    assert len(list(folder.rglob("*.archive"))) == 1
-    assert not list(folder.rglob(".*"))
+    assert len(archives(folder)) == 1
+    assert not [path for path in iter_files(folder) if path.name.startswith(".")]
 
 
 def test_what_is_forgotten_while_the_folder_is_away_goes_from_it_later_and_doubles_nothing(make: Make, folder: Path) -> None:

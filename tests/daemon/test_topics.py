@@ -43,7 +43,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def place(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
     # What was said in the sample is old by now: one new word would leave all else out for its silence.
     more = {**DAEMON, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"}
-    with copied(origin, tmp_path_factory.mktemp("place"), more, idle=600, kind=Beside) as made:
+    with copied(origin, tmp_path_factory.mktemp("place"), more, kind=Beside) as made:
         yield made
 
 

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,11 @@ from memory_mcp.config import Settings
 from memory_mcp.derive import close_segments, rebuild_toc
 from memory_mcp.derive.build import derive
 from memory_mcp.embed.settings import EmbedderSettings
-from memory_mcp.forgetting.act import Forgetting
+from memory_mcp.forgetting.act import NOTE, Forgetting
 from memory_mcp.indexes import follow
 from memory_mcp.indexes.document import unit_of
 from memory_mcp.ingest.tombstones import Range, Tombstones, Wanted
+from memory_mcp.jobs.render_briefings import RenderBriefings
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build
@@ -25,6 +27,7 @@ from tests.factories import BILLING, SHOP, SITE, draft
 from tests.fakes import FakeClock
 from tests.files import read_at_rest
 from tests.toc.helpers import findings, frequencies, memory, term_sets, texts
+from tests.waiting import until
 
 VALUE = "Bluefin Harbour-77"
 WORDS = "pump meadow ledger invoice gasket rope lantern harbour signal quarry budget retry cursor fence copper violin".split()
@@ -162,6 +165,29 @@ def test_no_byte_of_names_and_words_stays_in_the_parts_of_an_index(app: App, dat
     assert any(b"uillfeather" in content for content in read_at_rest(folder).values())
     Forgetting(app).carry_out(Wanted(ranges=[Range(0, 2**50, project="/home/quillfeather/pier")]), "person", "test")
     assert not [file for file, content in read_at_rest(folder).items() if b"uillfeather" in content]
+
+
+def test_a_briefing_that_is_being_rendered_while_something_is_forgotten_is_on_disk_before_its_files_are_cleaned(
+    app: App, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(app, [draft(f"We decided that it lies at {VALUE}.", "2026-01-28 09:00", "s1", project=SHOP, source_id="1")])
+    forgetting = threading.Thread(target=Forgetting(app).carry_out, args=(Wanted(values=[VALUE]), "person", "test"))
+    text = RenderBriefings.text
+
+    def read_and_forget(self: RenderBriefings, *material: Any) -> str:
+        content = text(self, *material)
+        is_held = not app.derivation.publishing.is_free
+        assert VALUE in content
+        monkeypatch.setattr(RenderBriefings, "text", text)
+        forgetting.start()
+        # It waits for the lock; without one, it would be done before the file is written.
+        until((data_dir / NOTE).exists if is_held else lambda: not forgetting.is_alive())
+        return content
+
+    monkeypatch.setattr(RenderBriefings, "text", read_and_forget)
+    assert app.scheduler.run_now("render_briefings").counts["written"] == 1
+    forgetting.join()
+    assert not [file for file, content in read_at_rest(data_dir / "briefings").items() if VALUE.encode() in content]
 
 
 def test_an_agents_words_that_hold_a_value_go_and_the_session_is_told_as_before(app: App) -> None:

@@ -71,7 +71,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def copy_of(origin: Path, root: Path) -> Place:
     """A place with a copy of a memory, not served yet."""
-    made = Place(root, idle=60, more={**DAEMON, "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"})
+    made = Place(root, more={**DAEMON, "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"})
     shutil.copytree(origin, made.directory)
     return made
 

@@ -7,6 +7,7 @@ import pytest
 
 from memory_mcp.errors import LayerUnavailable
 from memory_mcp.indexes.turns import Turns
+from tests.waiting import PATIENCE
 
 
 def test_no_more_than_so_many_have_a_turn_at_a_time() -> None:
@@ -20,7 +21,7 @@ def test_no_more_than_so_many_have_a_turn_at_a_time() -> None:
                 at_once += 1
                 most = max(most, at_once)
             # Each waits until another has a turn beside it.
-            both.wait(timeout=30)
+            both.wait(timeout=PATIENCE)
             with lock:
                 at_once -= 1
 

@@ -257,6 +257,26 @@ def test_what_a_killed_hook_left_half_written_is_swept_after_a_day(app: App, spo
     assert names(spool / "tmp") == ["fresh"]
 
 
+def test_one_that_another_process_sweeps_first_keeps_no_other_from_being_swept(
+    app: App, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(spool, prompt("words"))
+    past = time.time() - STALE_S - 60
+    for name in ("first", "second"):
+        (spool / "tmp" / name).write_bytes(b'{"v":1,')
+        os.utime(spool / "tmp" / name, (past, past))
+    unlink = Path.unlink
+
+    def unlink_too_late(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "first":
+            unlink(path)
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink_too_late)
+    assert app.drain().swept == 1
+    assert names(spool / "tmp") == []
+
+
 # with the transcript
 
 

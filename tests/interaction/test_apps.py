@@ -73,7 +73,7 @@ def test_pages_are_listed_for_clients_that_show_them_and_read_by_any(shared_app:
 @needs_proc
 @pytest.mark.parametrize("era", ERAS)
 def test_the_installed_server_tells_a_client_on_stdio_of_its_pages(tmp_path: Path, era: str) -> None:
-    with Place(tmp_path, idle=60, profile="default", more=SERVED) as place:
+    with Place(tmp_path, profile="default", more=SERVED) as place:
 
         async def both() -> None:
             for extensions in (SHOWS, ()):

@@ -32,7 +32,7 @@ from tests.fakes import FakeClock
 from tests.filled import filled
 from tests.llm.scripted import USED, Asked, Script, Status, scripted, truthful
 from tests.toc.helpers import findings, rebuild, texts
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 #: Two days at the end of a month, one of three projects and one of one, and a day in the next, all weeks ago.
 WORKED = {"2026-01-30": (SHOP, BILLING, SITE), "2026-01-31": (SHOP,), "2026-02-02": (BILLING,)}
@@ -372,7 +372,7 @@ def test_a_restart_repeats_nothing(script: Script, tmp_path: Path) -> None:
 
 
 def test_questions_run_side_by_side_as_far_as_they_may(script: Script) -> None:
-    both = threading.Barrier(2, timeout=60)
+    both = threading.Barrier(2, timeout=PATIENCE)
 
     def together(asked: Asked) -> str:
         both.wait()

@@ -25,7 +25,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
     made: list[Place] = []
 
     def place(name: str, more: dict[str, str] = WORDS) -> Place:
-        made.append((Inside if more is BARE else Beside)(tmp_path / name, idle=60, more=more))
+        made.append((Inside if more is BARE else Beside)(tmp_path / name, more=more))
         return made[-1]
 
     yield place

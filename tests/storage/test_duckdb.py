@@ -41,7 +41,7 @@ from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.values import Build, Request, Scope
 from tests.factories import event, node, run_of
 from tests.fakes import FakeClock
-from tests.waiting import PATIENCE, together
+from tests.waiting import PATIENCE, together, until
 
 FILE = "memory.duckdb"
 #: What an error must never tell anyone to do to a store.
@@ -513,11 +513,12 @@ def test_a_query_that_is_interrupted_says_so_within_a_moment() -> None:
     reader = threading.Thread(target=run)
     reader.start()
     assert began.wait(PATIENCE)
-    for _ in range(50):
+
+    def is_interrupted() -> bool:
         con.interrupt()
-        reader.join(timeout=0.1)
-        if not reader.is_alive():
-            break
+        return not reader.is_alive()
+
+    until(is_interrupted)
     assert [type(e) for e in caught] == [DeadlineExceeded]
     assert con.row("SELECT 1") == (1,)
     con.close()

@@ -91,7 +91,7 @@ def _lines() -> Iterator[str]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """The program over such a memory, with corrections, names and labels that are no better."""
     folder = tmp_path_factory.mktemp("hostile")
-    with Beside(folder, idle=600, more=BY_WORDS) as place:
+    with Beside(folder, more=BY_WORDS) as place:
         path = Path(folder) / "bad.jsonl"
         path.write_text("".join(f"{line}\n" for line in _lines()), encoding="utf-8")
         place.ok("import", "jsonl", str(path))

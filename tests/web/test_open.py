@@ -31,14 +31,14 @@ SOON = 1
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=SERVED) as made:
+    with Place(tmp_path, more=SERVED) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A memory whose process is there as long as the module's tests, with its door open, which the command starts."""
-    with Beside(tmp_path_factory.mktemp("running"), idle=600, more=SERVED) as made:
+    with Beside(tmp_path_factory.mktemp("running"), more=SERVED) as made:
         opened(made)
         yield made
 

@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from memory_mcp import machine
 from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Damaged, Head, folded
@@ -223,9 +224,9 @@ def files_of(backup: Backup) -> list[SharedFile] | None:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all archive files in a folder; 0 where the folder or one of them cannot be read."""
+    """Return the bytes of all archive files in a folder; 0 where it cannot be read, and for files that vanish meanwhile."""
     with suppress(OSError):
-        return sum(path.stat().st_size for path in folder.iterdir() if path.suffix == SUFFIX)
+        return sum(machine.size_of(path) for path in folder.iterdir() if path.suffix == SUFFIX)
     return 0
 
 

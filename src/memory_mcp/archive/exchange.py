@@ -115,9 +115,14 @@ class Exchange:
         Files that are not there any more are not remembered; one that is not whole is read again by the next run, and
         counted as waiting.
         """
-        files = [f for f in place.iterdir() if f.suffix == ".archive" and f.name.startswith("events-") and not f.is_symlink()]
+        try:
+            entries = sorted(place.iterdir())
+        except FileNotFoundError:
+            # Taken away after it was listed: the next run finds it gone.
+            return
+        files = [f for f in entries if f.suffix == ".archive" and f.name.startswith("events-") and not f.is_symlink()]
         now = {f.name: before[f.name] for f in files if f.name in before}
-        for file in sorted(files):
+        for file in files:
             if should_stop():
                 return
             # It may be joined with others by its machine at this moment.

@@ -211,7 +211,7 @@ class Outgoing:
         # Earlier folders of this machine and copies that a program made of a file, too.
         for name in machines(self._data_dir):
             for path in sorted((self._folder / name).glob("events-*.archive")):
-                with suppress(ValueError):
+                with suppress(ValueError, FileNotFoundError):
                     blocks.rewrite(path, keep)
         self._shelf.tombstones = self._tombstones
         self._keep()

@@ -12,10 +12,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import paths
+from memory_mcp import machine, paths
 from memory_mcp.embed.models import FILES, Model
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
 
@@ -46,8 +47,10 @@ def fetch(model: Model, on_progress: OnProgress | None = None) -> int:
         raise InvalidQuery(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     model.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     for left in model.folder.parent.glob(f"{_FETCHING}*"):
-        if time.time() - left.stat().st_mtime > _OLD:
-            shutil.rmtree(left, ignore_errors=True)
+        # Another download may end meanwhile and remove its own.
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > _OLD:
+                shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=model.folder.parent) as scratch:
         staged = Path(scratch) / "model"
         _download(model.name, staged, Path(scratch) / "cache", on_progress)
@@ -64,7 +67,7 @@ def fetch(model: Model, on_progress: OnProgress | None = None) -> int:
         if not model.here:
             shutil.rmtree(model.folder, ignore_errors=True)
             os.replace(staged, model.folder)
-    return sum(f.stat().st_size for f in model.folder.iterdir() if f.is_file())
+    return machine.size_of(model.folder)
 
 
 def _download(name: str, staged: Path, cache: Path, on_progress: OnProgress | None) -> None:

@@ -62,6 +62,9 @@ class Copies:
                     # Tables stand in the order of their names: statements before their nodes, acts before quotations.
                     rewrite(path, self._without)
                 changed += bool(done.dropped or done.changed)
+            except FileNotFoundError:
+                # A backup that ends meanwhile removes what it replaces.
+                pass
             except (OSError, ValueError) as error:
                 if full := DiskFull.of(error):
                     # It can be read: the forgetting goes on once there is room.

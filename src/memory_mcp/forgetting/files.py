@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from memory_mcp import paths, pauses
+from memory_mcp import machine, paths, pauses
 from memory_mcp.ingest import handover
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.event import EventDraft, EventType, Role
@@ -47,7 +47,8 @@ class Files:
         counts: Counter[str] = Counter()
         spool = Path(paths.spool_dir(str(self._directory)))
         # Payloads that wait, were refused or are half written.
-        for path in [p for folder in ("new", "bad", "tmp") for p in _files(spool / folder) if self._tells(p)]:
+        # A payload that moves on meanwhile is met in the next folder.
+        for path in [p for folder in ("tmp", "new", "bad") for p in _files(spool / folder) if self._tells(p)]:
             counts["payloads"] += 1
             if not dry:
                 path.unlink(missing_ok=True)
@@ -129,6 +130,5 @@ class Files:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield all files below a folder, sorted by path, without links; none without the folder."""
-    if folder.is_dir():
-        yield from sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    """Yield all files below a folder, sorted within each folder, without links; none without the folder."""
+    return (Path(path) for path, _ in machine.iter_files(folder))

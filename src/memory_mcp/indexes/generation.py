@@ -187,10 +187,6 @@ class Home:
         same = {name for name, stamp in (stamps or {}).items() if known.get(name) == stamp}
         return frozenset(p.name for p in manifest.parts if all(f"{_PARTS}/{p.name}/{f}" in same for f in p.files))
 
-    def size_bytes(self) -> int:
-        """Return the size of all files in the folder, subfolders included. Raises OSError if one disappears meanwhile."""
-        return sum(p.stat().st_size for p in self.directory.rglob("*") if p.is_file())
-
 
 def _serialized(manifest: Manifest) -> str:
     """Return a manifest as JSON: an object of `checksum`, and `manifest` with the fields of `Manifest`.

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from memory_mcp import machine
 from memory_mcp.events.log import EventLog
 from memory_mcp.failpoints import failpoint
 from memory_mcp.ingest.base import ImportReport
@@ -137,14 +138,12 @@ class Spool:
             # Remove old files that killed hooks left half written or that could not be parsed.
             now = time.time()
             for folder, kept_s in (("tmp", STALE_S), ("bad", BAD_KEPT_S)):
-                try:
-                    for file in (self._directory / folder).iterdir():
-                        if file.stat().st_mtime < now - kept_s:
-                            file.unlink()
+                for path, state in machine.iter_files(self._directory / folder):
+                    if state.st_mtime < now - kept_s:
+                        # Another process may remove it first.
+                        with suppress(OSError):
+                            Path(path).unlink()
                             report.swept += 1
-                except OSError:
-                    # The folder does not exist yet, or another process removed the file first.
-                    continue
         return report
 
     def _names(self) -> list[str]:

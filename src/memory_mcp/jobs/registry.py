@@ -1,6 +1,7 @@
 """The jobs, in the order they are shown, and what they are made of."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from memory_mcp.archive.exchange import Synced
@@ -36,6 +37,8 @@ class Parts:
     #: Stores what clients that are followed wrote, until it should stop; returns the number of events.
     follow: Callable[[Callable[[], bool]], int]
     briefings: BriefingSettings
+    #: Returns the lock under which the tree changes.
+    publishing: Callable[[], AbstractContextManager[None]]
     #: Local time of the daily upkeep, such as 03:00.
     housekeeping_at: str
     #: Commits every index that has changed, or only those with enough changes (False); returns how many.
@@ -61,7 +64,7 @@ JOBS: dict[str, Callable[[Parts], Job]] = {
     "drain_spool": lambda parts: DrainSpool(parts.drain, parts.spool_watched),
     "follow_clients": lambda parts: calls.follow_clients(parts.follow),
     "roll_up": lambda parts: calls.roll_up(parts.roll_up),
-    "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy),
+    "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy, parts.publishing),
     "commit_indexes": lambda parts: CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),
     "improve_summaries": lambda parts: ImproveSummaries(parts.summarizer, parts.improve_summaries),
     "improve_indexes": lambda parts: calls.improve_indexes(parts.improve_indexes),

@@ -10,7 +10,7 @@ Invariants
 import json
 import os
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,10 +74,19 @@ class RenderBriefings:
     schedule = Every(30)
 
     def __init__(
-        self, storage: Storage, tree: Tree, settings: BriefingSettings, busy: Callable[[], bool] = lambda: False
+        self,
+        storage: Storage,
+        tree: Tree,
+        settings: BriefingSettings,
+        busy: Callable[[], bool] = lambda: False,
+        publishing: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Render from `tree` and `storage` into the settings' folder; `busy` returns whether an import is under way."""
+        """Render from `tree` and `storage` into the settings' folder.
+
+        `busy` returns whether an import is under way, `publishing` the lock under which the tree changes.
+        """
         self._busy = busy
+        self._publishing = publishing
         self._storage = storage
         self._tree = tree
         self._settings = settings
@@ -129,22 +138,23 @@ class RenderBriefings:
         remembered, in the store only every `_MARKED` changes.
         """
         projects = [p for p in (self._tree.tally().projects if changed is None else changed) if p]
-        pinned = self._pinned()
         written = removed = 0
         keep = set()
         for project in projects:
             if should_stop():
                 return JobReport(f"stopped early; {written:,} written", {"written": written, "removed": removed})
-            text = self.text(project, pinned)
-            # A hook knows the name of its own directory alone.
-            for name in self._storage.projects.names.recorded_as(project):
-                file = Path(paths.briefing_file(str(folder.parent), name))
-                if text:
-                    keep.add(file.name)
-                    written += _write(file, text)
-                elif file.exists():
-                    file.unlink()
-                    removed += 1
+            # Text that was read before something is forgotten is on disk before the files are cleaned of that.
+            with self._publishing():
+                text = self.text(project, self._pinned())
+                # A hook knows the name of its own directory alone.
+                for name in self._storage.projects.names.recorded_as(project):
+                    file = Path(paths.briefing_file(str(folder.parent), name))
+                    if text:
+                        keep.add(file.name)
+                        written += _write(file, text)
+                    elif file.exists():
+                        file.unlink(missing_ok=True)
+                        removed += 1
         if changed is None:
             removed += _sweep(folder, keep)
         self._done = now
@@ -246,7 +256,8 @@ def _write(file: Path, text: str) -> bool:
     """Replace a private file whole, its folder made if missing; return whether its content changed. Raises OSError on failure."""
     data = text.encode("utf-8", "replace")
     file.parent.mkdir(mode=0o700, exist_ok=True)
-    if file.exists() and file.read_bytes() == data:
-        return False
+    with suppress(FileNotFoundError):
+        if file.read_bytes() == data:
+            return False
     machine.put(file, data, os.fspath(file.with_suffix(".new")))
     return True

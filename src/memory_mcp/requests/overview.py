@@ -1,13 +1,12 @@
 """get_overview: what a status page shows beside the retrieval status."""
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
-from memory_mcp import paths
+from memory_mcp import machine, paths
 from memory_mcp.app import App
 from memory_mcp.archive.keeper import held
 from memory_mcp.config import Settings
@@ -242,36 +241,18 @@ def _disk(settings: Settings, directory: Path) -> DiskUse:
     folders = {name: directory / "indexes" / name for name in _INDEXES}
     if named:
         folders["bm25"] = Path(named).expanduser()
-    indexes = {name: _bytes(folder) for name, folder in folders.items()}
+    indexes = {name: machine.size_of(folder) for name, folder in folders.items()}
     backup = settings.backup.folder(directory)
     parts = {
-        "database": _bytes(directory / _DATABASE),
-        "database_log": sum(_bytes(file) for file in directory.glob(f"{_DATABASE}.*")),
-        "log": sum(_bytes(file) for file in directory.glob(f"{Path(paths.log_file(str(directory))).name}*")),
-        "backups": _bytes(backup),
-        "spool": _bytes(Path(paths.spool_dir(str(directory)))),
-        "damaged": _bytes(directory / "damaged"),
-        "models": _bytes(directory / "models"),
+        "database": machine.size_of(directory / _DATABASE),
+        "database_log": sum(machine.size_of(file) for file in directory.glob(f"{_DATABASE}.*")),
+        "log": sum(machine.size_of(file) for file in directory.glob(f"{Path(paths.log_file(str(directory))).name}*")),
+        "backups": machine.size_of(backup),
+        "spool": machine.size_of(paths.spool_dir(str(directory))),
+        "damaged": machine.size_of(directory / "damaged"),
+        "models": machine.size_of(directory / "models"),
     }
     total = sum(indexes.values()) + sum(parts.values())
-    beside = sum(_bytes(folder) for folder in (*folders.values(), backup) if not folder.is_relative_to(directory))
-    other = max(0, _bytes(directory) - (total - beside))
+    beside = sum(machine.size_of(folder) for folder in (*folders.values(), backup) if not folder.is_relative_to(directory))
+    other = max(0, machine.size_of(directory) - (total - beside))
     return DiskUse(**parts, indexes=indexes, other=other, total=total + other, free=shutil.disk_usage(directory).free)
-
-
-def _bytes(place: Path) -> int:
-    """Return the bytes of a file, or of all files below a folder; 0 where there is none.
-
-    Files that vanish meanwhile are left out.
-    """
-    if not place.is_dir():
-        return place.stat().st_size if place.exists() else 0
-    found = 0
-    for root, _, names in os.walk(place):
-        for name in names:
-            try:
-                found += (Path(root) / name).lstat().st_size
-            except OSError:
-                # Gone between listing and looking: files of an index come and go.
-                continue
-    return found

@@ -18,6 +18,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from memory_mcp import machine
 from memory_mcp.app import App
 from memory_mcp.errors import LayerUnavailable
 
@@ -321,12 +322,8 @@ def _place(folder: Path) -> Place | None:
 
 
 def _size(folder: Path) -> int:
-    """Return the bytes a folder takes on disk, in allocated blocks; what was counted so far when a file cannot be read."""
-    total = 0
-    with suppress(OSError):
-        for file in folder.rglob("*"):
-            total += file.lstat().st_blocks * 512
-    return total
+    """Return the bytes that the files of a folder take on disk, in allocated blocks."""
+    return sum(state.st_blocks * 512 for _, state in machine.iter_files(folder))
 
 
 def _used(folder: Path) -> float:

@@ -4,13 +4,13 @@ import argparse
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp import machine
 from memory_mcp.cli import chart, render
 from memory_mcp.cli.commands import migrate, overview, team, teleport
 from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, print_result, reopen
@@ -181,16 +181,14 @@ def _months(app: "App", stats: "StoreStats") -> list[dict[str, Any]]:
 def _parts(directory: Path) -> dict[str, int]:
     """Return bytes by name, largest first: the database, each index, each other folder, and the rest as "other"."""
     found: Counter[str] = Counter()
-    for place in sorted(directory.rglob("*")) if directory.is_dir() else ():
-        top, *below = place.relative_to(directory).parts
+    for path, state in machine.iter_files(directory):
+        top, *below = Path(path).relative_to(directory).parts
         name = top if below else "other"
         if top == "indexes" and below:
             name = below[0]
         elif top.startswith("memory.duckdb"):
             name = "database"
-        # A file may go while the others are looked at.
-        with suppress(OSError):
-            found[name] += place.lstat().st_size if place.is_file() else 0
+        found[name] += state.st_size
     return {name: size for name, size in found.most_common() if size}
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp import machine
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, caller_directory, leaf, opened, print_result, settings_of
 from memory_mcp.errors import InvalidQuery
@@ -67,9 +68,11 @@ def _list(args: argparse.Namespace) -> int:
     if folder.is_file():
         raise InvalidQuery(f"{folder} is a file, not a folder of backups", "Look into it: memory-mcp backup --verify FILE")
     calendar = Calendar("UTC")
+    # One that has no size was replaced by a newer one meanwhile.
     found = [
-        {"path": str(b.path), "made": calendar.iso(b.at_ms), "store": b.store, "size_bytes": b.path.stat().st_size}
+        {"path": str(b.path), "made": calendar.iso(b.at_ms), "store": b.store, "size_bytes": size}
         for b in backups(folder)
+        if (size := machine.size_of(b.path))
     ]
     data = {"folder": str(folder), "size_bytes": size_of(folder), "backups": found}
     lines = [f"{b['made']}  {b['path']}" for b in found]

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp import machine
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_file
 from memory_mcp.errors import InvalidQuery, SourceUnreadable, StorageError
@@ -105,7 +106,7 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[str, Path]]:
         yield f"your transcripts in {args.path}", args.path.expanduser()
         return
     own = Path.home() / ".claude" / "projects"
-    count = sum(1 for _ in own.rglob("*.jsonl")) if own.is_dir() and not args.sample else 0
+    count = 0 if args.sample else sum(path.endswith(".jsonl") for path, _ in machine.iter_files(own))
     if args.own and not count:
         raise SourceUnreadable(f"there are no transcripts in {own}", "Name another folder, or use --sample.")
     if count and (args.own or _agreed(own, count)):

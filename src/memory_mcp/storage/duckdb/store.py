@@ -247,8 +247,7 @@ class DuckStorage:
         """Return the bytes of file and log; 0 in memory."""
         if self._path is None:
             return 0
-        files = (self._path, log_of(self._path))
-        return sum(f.stat().st_size for f in files if f.exists())
+        return machine.size_of(self._path) + machine.size_of(log_of(self._path))
 
     def latest(self) -> dict[str, int]:
         """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty store."""
