@@ -16,7 +16,7 @@ LABELS = Path(__file__).parents[1] / "labels"
 LANGUAGES = ("de", "fr", "es", "ja")
 LIFEBENCH = ("en", "zh")
 #: Every corpus by its name in the tables.
-CORPORA = ("locomo", "commits", "messages", "answers", *(f"lifebench-{name}" for name in LIFEBENCH), *LANGUAGES)
+CORPORA = ("locomo", "commits", "messages", "answers", "beam", *(f"lifebench-{name}" for name in LIFEBENCH), *LANGUAGES)
 _ROLES = ("user", "assistant", "tool", "system")
 _DAY = dt.timedelta(days=1)
 
@@ -34,6 +34,8 @@ class Kind(StrEnum):
     ANSWERABLE = "answerable"
     UNANSWERABLE = "unanswerable"
     ADVERSARIAL = "adversarial"
+    #: Asked of a copy of its store that lacks the sessions which answer it.
+    TAKEN_OUT = "taken out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +229,22 @@ def _lifebench(data: Path) -> tuple[dict[str, list[Message]], list[Question]]:
     return stores, questions
 
 
+def _beam(data: Path) -> tuple[dict[str, list[Message]], list[Question]]:
+    conversations = _by_store(load(data / "beam" / "units.jsonl"))
+    stores = {_beam_store(name): messages for name, messages in conversations.items()}
+    questions = []
+    for row in load(data / "beam" / "queries.jsonl"):
+        store = _beam_store(row["corpus"])
+        kind = Kind.ANSWERABLE if row["gold"] else Kind.UNANSWERABLE
+        questions.append(_question("beam", row, _after(stores[store]), kind, store))
+    return stores, questions
+
+
+def _beam_store(conversation: str) -> str:
+    """The name of a conversation's store, which is a folder's too."""
+    return f"beam-{conversation.replace('/', '-')}"
+
+
 def _languages(_: Path) -> tuple[dict[str, list[Message]], list[Question]]:
     stores: dict[str, list[Message]] = {}
     questions = []
@@ -254,5 +272,6 @@ _MAKERS = {
     ("locomo",): _Maker("locomo", _locomo),
     ("commits", "messages", "answers"): _Maker("commits", _commits),
     tuple(f"lifebench-{name}" for name in LIFEBENCH): _Maker("lifebench", _lifebench),
+    ("beam",): _Maker("beam", _beam),
     LANGUAGES: _Maker("", _languages),
 }

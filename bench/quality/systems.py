@@ -70,8 +70,8 @@ def intelligent(tier: int) -> System:
     return System(f"intelligent_search tier {tier}", "intelligent_search", arguments, timed=True)
 
 
-def row_of(system: str, question: Question, answer: Answer, places: Sequence[Place]) -> Row:
-    """The line of one answer."""
+def row_of(system: str, question: Question, answer: Answer, places: Sequence[Place], quoted: Collection[str] = ()) -> Row:
+    """The line of one answer; `quoted`: the messages that all of it quotes."""
     first = places[:TEN]
     rank = next((at for at, place in enumerate(first, 1) if place.session in question.sessions), 0)
     named = {message for place in first for message in place.messages}
@@ -85,6 +85,8 @@ def row_of(system: str, question: Question, answer: Answer, places: Sequence[Pla
         gold=len(question.messages),
         found=len(question.messages & named),
         results=len(places),
+        quoted=len(question.messages.intersection(quoted)),
+        probability=answer.probability,
         confidence=answer.confidence,
         method=answer.method,
         tokens=answer.tokens,
@@ -128,5 +130,6 @@ async def _ask(app: App, tier: int, systems: Sequence[System], questions: Sequen
             if question.kind is not Kind.ANSWERABLE and system in LAYERS:
                 continue
             answer = await server.call(system.tool, system.asked(question))
-            rows.append(row_of(system.name, question, answer, [places.of(r) for r in answer.results]))
+            quoted = places.quoted(answer)
+            rows.append(row_of(system.name, question, answer, [places.of(r) for r in answer.results], quoted))
     return rows
