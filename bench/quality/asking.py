@@ -159,12 +159,12 @@ class Place:
 class Places:
     """From results to the corpus's own ids, whichever of its ids a result carries."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, sessions: Mapping[str, str] | None = None) -> None:
+        """`sessions`: the corpus's sessions by message, where they are not those that the messages are recorded in."""
         self._app = app
+        events = (stored.event for batch in app.storage.events.iter_all() for stored in batch)
         self._events: dict[str, tuple[str, str]] = {
-            stored.event.event_id: (stored.event.session_id, stored.event.source_id)
-            for batch in app.storage.events.iter_all()
-            for stored in batch
+            event.event_id: ((sessions or {}).get(event.source_id, event.session_id), event.source_id) for event in events
         }
 
     def of(self, result: Mapping[str, Any]) -> Place:
@@ -173,7 +173,7 @@ class Places:
         named = [result.get("event_id"), result.get("grip"), result.get("id"), *(result.get("grip_ids") or ()), *further]
         events = [event for name in named if name for event in self._named(str(name))]
         found = [self._events[event] for event in dict.fromkeys(events)]
-        session = result.get("session_id") or (found[0][0] if found else result.get("session", ""))
+        session = found[0][0] if found else result.get("session_id") or result.get("session", "")
         return Place(session, tuple(dict.fromkeys(message for _, message in found)))
 
     def quoted(self, answer: Answer) -> frozenset[str]:

@@ -4,7 +4,7 @@ import calendar
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -50,11 +50,13 @@ class Message:
     text: str
     #: Whether a client's model told the conversation so far here.
     recap: bool = False
+    #: The session that it is recorded in, where `session` is only a stretch of that.
+    recorded_in: str = ""
 
     def event(self) -> dict[str, Any]:
         """The message in the form of `import jsonl`."""
         made: dict[str, Any] = {
-            "session_id": self.session,
+            "session_id": self.recorded_in or self.session,
             "id": self.id,
             "timestamp": self.at.isoformat(),
             "role": self.role,
@@ -231,7 +233,10 @@ def _lifebench(data: Path) -> tuple[dict[str, list[Message]], list[Question]]:
 
 def _beam(data: Path) -> tuple[dict[str, list[Message]], list[Question]]:
     conversations = _by_store(load(data / "beam" / "units.jsonl"))
-    stores = {_beam_store(name): messages for name, messages in conversations.items()}
+    stores = {
+        _beam_store(name): [replace(message, recorded_in=_beam_store(name)) for message in messages]
+        for name, messages in conversations.items()
+    }
     questions = []
     for row in load(data / "beam" / "queries.jsonl"):
         store = _beam_store(row["corpus"])

@@ -64,6 +64,10 @@ class Stores:
         finally:
             app.close()
 
+    def sessions(self, name: str) -> Mapping[str, str]:
+        """The corpus's session of each message of a store."""
+        return {message.id: message.session for message in self._messages[name]}
+
     def _settings(self, store: Path, more: Mapping[str, object]) -> config.Settings:
         base: dict[str, object] = {
             "storage.data_dir": str(store),

@@ -104,19 +104,21 @@ def ask_store(
         systems += LAYERS if tier == _ALL_LAYERS and Group.LAYERS in groups else ()
         if systems:
             with stores.opened(name, tier, ROOMY) as app:
-                rows += anyio.run(_ask, app, tier, systems, questions)
+                rows += anyio.run(_ask, app, stores.sessions(name), tier, systems, questions)
     if Group.DEFAULT in groups:
         with stores.opened(name, min(tiers), {}) as app:
-            rows += anyio.run(_ask, app, min(tiers), [DEFAULT], questions)
+            rows += anyio.run(_ask, app, stores.sessions(name), min(tiers), [DEFAULT], questions)
     return rows
 
 
-async def _ask(app: App, tier: int, systems: Sequence[System], questions: Sequence[Question]) -> list[Row]:
+async def _ask(
+    app: App, sessions: Mapping[str, str], tier: int, systems: Sequence[System], questions: Sequence[Question]
+) -> list[Row]:
     """Ask each question of each system, the systems in turn, so that their times compare.
 
     A layer alone is asked only what can be answered: it says nothing of its confidence.
     """
-    server, places = Server(app), Places(app)
+    server, places = Server(app), Places(app, sessions)
     told = (await server.call("get_retrieval_status", {})).structured["tier"]
     if told != tier:
         print(f"  tier {tier} cannot be had here (it is {told})", file=sys.stderr)
