@@ -2,7 +2,7 @@
 
     python -m bench.quality --data DIR [--corpora locomo de ...] [--tiers 2 5] [--half tune|held|all]
                             [--systems intelligent layers default plain agent] [--questions N]
-                            [--kinds answerable unanswerable adversarial "taken out"]
+                            [--kinds answerable unanswerable adversarial "taken out" paraphrased "asked before"]
                             [--stores DIR] [--rows FILE] [--table FILE]
     python -m bench.quality verify ROWS TABLE    compute the tables from the rows again; fails on a difference
     python -m bench.quality tables ROWS [ROWS ...]    print the tables of rows measured before
@@ -24,6 +24,7 @@ from bench.quality import rows as rows_file
 from bench.quality.agent import ask_agent
 from bench.quality.corpora import CORPORA, Corpora, Half, Kind, Question, corpora_in
 from bench.quality.plain import ask_plain
+from bench.quality.recorded import with_recorded_questions
 from bench.quality.reduced import with_evidence_taken_out
 from bench.quality.rows import Row
 from bench.quality.stores import TIERS, Stores
@@ -47,7 +48,7 @@ def measured(
     corpora: Corpora, asked: dict[str, list[Question]], folder: Path, tiers: Sequence[int], groups: Collection[Group]
 ) -> Iterator[list[Row]]:
     """Ask everything of every store; the rows of one store after the other."""
-    stores = Stores(folder, corpora.stores)
+    stores = Stores(folder, corpora.stores, payloads=corpora.payloads)
     for name, questions in asked.items():
         began = time.monotonic()
         rows = ask_store(stores, name, questions, tiers, groups)
@@ -96,7 +97,7 @@ def main(given: Sequence[str]) -> int:
     if arguments.data is None or not arguments.data.is_dir():
         print("skipped: --data DIR with the corpora is not there")
         return 0
-    corpora = with_evidence_taken_out(corpora_in(arguments.data, arguments.corpora))
+    corpora = with_recorded_questions(with_evidence_taken_out(corpora_in(arguments.data, arguments.corpora)))
     asked = chosen(corpora, arguments.half, arguments.questions, arguments.kinds)
     found: list[Row] = []
     if arguments.rows:

@@ -18,7 +18,6 @@ from memory_mcp.model.ids import parse_span_grip
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.server.build import build_server
 
-
 #: Fields whose text says what a quotation is, and is none itself.
 _LABELS = frozenset("when who role speaker title session session_id project agent node id origin fit last".split())
 _GRIP = re.compile(r"grip:\d+:[0-9a-z]+(?:-\d+-\d+)?")

@@ -4,7 +4,7 @@ import calendar
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,9 @@ class Kind(StrEnum):
     ADVERSARIAL = "adversarial"
     #: Asked of a copy of its store that lacks the sessions which answer it.
     TAKEN_OUT = "taken out"
+    #: In other words, asked of its store, and of a copy in which the question itself was recorded.
+    PARAPHRASED = "paraphrased"
+    ASKED_BEFORE = "asked before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,17 @@ class Question:
     #: How an agent would ask again, and what the text it is shown must match to hold the answer.
     again: str = ""
     answer: str = ""
+    #: What an agent that does not know the answer would add: names, synonyms, the other language.
+    keywords: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What a client's hook reports, and when."""
+
+    at: dt.datetime
+    client: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,8 @@ class Corpora:
 
     stores: Mapping[str, Sequence[Message]]
     questions: Sequence[Question]
+    #: By store: what hooks report after the last message.
+    payloads: Mapping[str, Sequence[Payload]] = field(default_factory=dict)
 
 
 def half_of(question_id: str) -> Half:
@@ -110,7 +126,8 @@ def corpora_in(data: Path, wanted: Iterable[str]) -> Corpora:
             questions += chosen
             used = {q.store for q in chosen}
             stores |= {name: messages for name, messages in own.items() if name in used}
-    return Corpora(stores, questions)
+    keywords = {(row["corpus"], row["id"]): tuple(row["keywords"]) for row in load(LABELS / "keywords.jsonl")}
+    return Corpora(stores, [replace(q, keywords=keywords.get((q.corpus, q.id), ())) for q in questions])
 
 
 def messages_of(units: Iterable[Mapping[str, Any]]) -> list[Message]:
