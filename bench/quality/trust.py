@@ -19,6 +19,7 @@ from bench.quality.measures import (
 )
 from bench.quality.rows import Row
 
+_KINDS = (Kind.ANSWERABLE, Kind.TAKEN_OUT, Kind.UNANSWERABLE, Kind.ADVERSARIAL)
 #: What a word counts where an answer says no probability.
 _WORDS = {"strong": 1.0, "weak": 0.5, "none": 0.0}
 _HEAD = (
@@ -32,8 +33,8 @@ def confidence(rows: Sequence[Row]) -> str:
     """How much an answer's own word is worth, of questions with an answer, without one, and with the evidence taken out."""
     lines = []
     for system in dict.fromkeys(row.system for row in rows if is_ours(row.system)):
-        answers = [row for row in rows if row.system == system]
-        for corpus in (*ordered((row.corpus for row in answers), CORPORA), "all"):
+        answers = [row for row in of_kind(rows, *_KINDS) if row.system == system]
+        for corpus in (*ordered((row.corpus for row in answers), CORPORA), *(["all"] if answers else [])):
             lines.append([system, corpus, *_cells([row for row in answers if corpus in ("all", row.corpus)])])
     return table(_HEAD, lines)
 
