@@ -20,7 +20,8 @@ from memory_mcp.server.build import build_server
 
 #: Fields whose text says what a quotation is, and is none itself.
 _LABELS = frozenset("when who role speaker title session session_id project agent node id origin fit last".split())
-_GRIP = re.compile(r"grip:\d+:[0-9a-z]+(?:-\d+-\d+)?")
+#: With or without its time.
+_GRIP = re.compile(r"grip:(?:\d{1,15}:)?[0-9a-hjkmnp-tv-z]{16}(?:-\d+-\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,8 @@ class Places:
 
     def of(self, result: Mapping[str, Any]) -> Place:
         """The place of a result, lean or full."""
-        further = [quote.get("grip_id") or quote.get("grip") for quote in result.get("also") or ()]
+        quotes = [quote for quote in result.get("also") or () if isinstance(quote, Mapping)]
+        further = [quote.get("grip_id") or quote.get("grip") for quote in quotes]
         named = [result.get("event_id"), result.get("grip"), result.get("id"), *(result.get("grip_ids") or ()), *further]
         events = [event for name in named if name for event in self._named(str(name))]
         found = [self._events[event] for event in dict.fromkeys(events)]
