@@ -18,8 +18,9 @@ from memory_mcp.model.ids import parse_span_grip
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.server.build import build_server
 
-#: Fields whose text says what a quotation is, and is none itself.
-_LABELS = frozenset("when who role speaker title session session_id project agent node id origin fit last".split())
+#: Fields whose text says what a quotation is, and is none itself; those that name another statement.
+_LABELS = frozenset("when who role speaker title session session_id project agent node id origin fit last kind level".split())
+_OTHERS = frozenset({"superseded_by", "why_superseded"})
 #: With or without its time.
 _GRIP = re.compile(r"grip:(?:\d{1,15}:)?[0-9a-hjkmnp-tv-z]{16}(?:-\d+-\d+)?")
 
@@ -108,8 +109,8 @@ def _quoted_grips(value: object) -> Iterator[str]:
 
 def _grips_of(fields: Mapping[str, object]) -> Iterator[str]:
     """The grips of one object, if it shows a text with them."""
-    strings = {name: value for name, value in fields.items() if isinstance(value, str)}
-    texts = [value for name, value in strings.items() if name not in _LABELS and not _GRIP.fullmatch(value) and value]
+    strings = {name: value for name, value in fields.items() if isinstance(value, str) and value and name not in _OTHERS}
+    texts = [value for name, value in strings.items() if name not in _LABELS and not _GRIP.fullmatch(value)]
     if texts:
         yield from (value for value in strings.values() if _GRIP.fullmatch(value))
     for text in texts:
