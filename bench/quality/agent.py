@@ -136,16 +136,14 @@ class Lines:
 class Script:
     """A script over SQLite FTS5 with its default ranking: one line a hit."""
 
-    def __init__(self, messages: Sequence[Message], tokenizer: str, lines: bool = False) -> None:
-        """`lines`: open a hit as lines of its neighbours, and not as the messages themselves."""
-        self._lines = lines
+    def __init__(self, messages: Sequence[Message], tokenizer: str) -> None:
         self._messages = messages
         self._database = sqlite3.connect(":memory:")
         self._database.execute(f"CREATE VIRTUAL TABLE said USING fts5(text, tokenize='{tokenizer}')")
         rows = ((at, message.text) for at, message in enumerate(messages))
         self._database.executemany("INSERT INTO said(rowid, text) VALUES (?, ?)", rows)
 
-    def search(self, query: str) -> tuple[str, list[int]]:
+    def search(self, query: str, most_tokens: int = _MOST_TOKENS) -> tuple[str, list[int]]:
         """Lines up to the most tokens, and the places of the messages."""
         words = dict.fromkeys(_WORD.findall(query.lower()))
         asked = " OR ".join(f'"{word}"' for word in words) or '""'
@@ -154,7 +152,7 @@ class Script:
         for (place,) in found:
             message = self._messages[place]
             line = f"{message.at:%Y-%m-%d %H:%M} {message.role}: {around(message.text, query)}\n"
-            if estimate_tokens(lines + line) > _MOST_TOKENS:
+            if estimate_tokens(lines + line) > most_tokens:
                 break
             lines += line
             places.append(place)
@@ -175,19 +173,19 @@ class Script:
         own = [m for m in near if m.session == opened.session]
         return "\n".join(f"{m.at:%Y-%m-%d %H:%M} {m.role}: {m.text[: _OPENED if m is opened else _BESIDE]}" for m in own)
 
-    def steps(self, question: Question) -> list[Step]:
-        """Search, open the best, ask again."""
+    def steps(self, question: Question, most_tokens: int, in_lines: bool) -> list[Step]:
+        """Search, open the best, as messages or as lines of its neighbours, and ask again."""
         last: list[int] = []
 
         def search(text: str) -> Step:
             async def searched() -> Shown:
-                lines, last[:] = self.search(text)
+                lines, last[:] = self.search(text, most_tokens)
                 return lines, estimate_tokens(lines)
 
             return searched
 
         async def opened() -> Shown:
-            text = (self.neighbours(last[0], question.text) if self._lines else self.open(last[0])) if last else ""
+            text = (self.neighbours(last[0], question.text) if in_lines else self.open(last[0])) if last else ""
             return (text, estimate_tokens(text)) if text else None
 
         return [search(question.text), opened, search(question.again)]
@@ -204,6 +202,8 @@ def around(text: str, query: str, width: int = _WIDTH) -> str:
 
 #: Tokenizers of the script.
 TOKENIZERS = ("unicode61", "porter")
+#: The tokens of the script's first answer, and whether it opens a hit in lines.
+OPENINGS = ((_MOST_TOKENS, False), (_MOST_TOKENS, True), (_MOST_TOKENS // 2, True))
 #: Hits of the layer beneath, written as lines.
 LINES = (5, 12)
 
@@ -219,8 +219,7 @@ def ask_agent(stores: Stores, name: str, questions: Sequence[Question], tier: in
 
 async def _ask(server: Server, tier: int, questions: Sequence[Question], messages: Sequence[Message]) -> list[Row]:
     rows = []
-    scripts = {f"{tokenizer}, {_MOST_TOKENS} tokens": Script(messages, tokenizer) for tokenizer in TOKENIZERS}
-    scripts |= {f"{tokenizer}, neighbours as lines": Script(messages, tokenizer, lines=True) for tokenizer in TOKENIZERS}
+    scripts = {tokenizer: Script(messages, tokenizer) for tokenizer in TOKENIZERS}
     for question in questions:
         for words in await usable_words(server) if question.keywords else (Words.NONE,):
             read = await _reading(question).read(Ours(server, question, words).steps())
@@ -228,7 +227,9 @@ async def _ask(server: Server, tier: int, questions: Sequence[Question], message
         for hits in LINES if tier == 2 else ():
             read = await _reading(question).read(Lines(server, question, hits).steps())
             rows.append(row_of(f"agent: hybrid grips, {hits} lines", question, read))
-        for name, script in scripts.items():
-            read = await _reading(question).read(script.steps(question))
-            rows.append(row_of(f"agent: FTS5 {name}", question, read))
+        for tokenizer, script in scripts.items():
+            for most_tokens, in_lines in OPENINGS:
+                read = await _reading(question).read(script.steps(question, most_tokens, in_lines))
+                opening = ", neighbours as lines" if in_lines else ""
+                rows.append(row_of(f"agent: FTS5 {tokenizer}, {most_tokens} tokens{opening}", question, read))
     return rows

@@ -328,10 +328,10 @@ def test_an_agent_stops_reading_once_the_answer_was_shown(tmp_path: Path) -> Non
     messages = messages_of(units())
     asked = [question("balun overheated", "dipole height", "forty\\W+metres"), question("harpsichord", "organ pipes", "no such")]
     found = ask_agent(Stores(tmp_path, {"toy": messages}), "toy", asked, 2, messages)
-    assert len({r.system for r in found}) == 7
+    assert len({r.system for r in found}) == 9
     right = [r for r in found if r.right_at]
     assert {r.right_at for r in right} == {1}
-    assert len(right) == 7
+    assert len(right) == 9
     assert all(r.tokens == r.first_tokens > 0 for r in right)
     assert all(r.tokens > 0 for r in found if not r.right_at and "intelligent" in r.system)
 
@@ -345,8 +345,8 @@ def test_the_script_shows_one_line_a_hit_within_its_tokens() -> None:
     assert text.startswith("2024-04-01 09:30 user: ")
     assert "balun overheated" in text.splitlines()[0]
     assert script.search("?!") == ("", [])
-    lines = Script([Message(f"m{n}", "s", when, "user", "", f"{n} {long}") for n in range(9)], "porter", lines=True)
-    near = lines.neighbours(4, "balun").splitlines()
+    assert len(script.search("balun", 600)[1]) < len(places)
+    near = script.neighbours(4, "balun").splitlines()
     assert len(near) == 7
     assert all("balun overheated" in line for line in near)
     assert len("\n".join(near)) <= 800
