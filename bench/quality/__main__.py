@@ -2,6 +2,7 @@
 
     python -m bench.quality --data DIR [--corpora locomo de ...] [--tiers 2 5] [--half tune|held|all]
                             [--systems intelligent layers default plain agent] [--questions N]
+                            [--kinds answerable unanswerable adversarial "taken out" paraphrased "asked before"]
                             [--stores DIR] [--rows FILE] [--table FILE]
     python -m bench.quality verify ROWS TABLE    compute the tables from the rows again; fails on a difference
     python -m bench.quality tables ROWS [ROWS ...]    print the tables of rows measured before
@@ -21,21 +22,23 @@ from pathlib import Path
 
 from bench.quality import rows as rows_file
 from bench.quality.agent import ask_agent
-from bench.quality.corpora import CORPORA, Corpora, Half, Question, corpora_in
+from bench.quality.corpora import CORPORA, Corpora, Half, Kind, Question, corpora_in
 from bench.quality.plain import ask_plain
+from bench.quality.recorded import with_recorded_questions
+from bench.quality.reduced import with_evidence_taken_out
 from bench.quality.rows import Row
 from bench.quality.stores import TIERS, Stores
 from bench.quality.systems import Group, ask_store
 from bench.quality.tables import comparison, first_difference, tables
 
 
-def chosen(corpora: Corpora, half: str, most: int | None) -> dict[str, list[Question]]:
-    """Questions of the wanted half by store, at most so many of each corpus and store."""
+def chosen(corpora: Corpora, half: str, most: int | None, kinds: Collection[str] = tuple(Kind)) -> dict[str, list[Question]]:
+    """Questions of the wanted half and kinds by store, at most so many of each corpus and store."""
     by_store: dict[str, list[Question]] = {name: [] for name in corpora.stores}
     counts: dict[tuple[str, str, str], int] = {}
     for question in corpora.questions:
         key = (question.corpus, question.store, question.kind)
-        if half in ("all", question.half) and (most is None or counts.get(key, 0) < most):
+        if half in ("all", question.half) and question.kind in kinds and (most is None or counts.get(key, 0) < most):
             counts[key] = counts.get(key, 0) + 1
             by_store[question.store].append(question)
     return {name: questions for name, questions in by_store.items() if questions}
@@ -45,7 +48,7 @@ def measured(
     corpora: Corpora, asked: dict[str, list[Question]], folder: Path, tiers: Sequence[int], groups: Collection[Group]
 ) -> Iterator[list[Row]]:
     """Ask everything of every store; the rows of one store after the other."""
-    stores = Stores(folder, corpora.stores)
+    stores = Stores(folder, corpora.stores, payloads=corpora.payloads)
     for name, questions in asked.items():
         began = time.monotonic()
         rows = ask_store(stores, name, questions, tiers, groups)
@@ -60,10 +63,11 @@ def measured(
 def arguments_of(given: Sequence[str]) -> argparse.Namespace:
     """The command line, read."""
     parser = argparse.ArgumentParser(prog="python -m bench.quality", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder that holds locomo/, commits/ and lifebench/")
+    parser.add_argument("--data", type=Path, help="folder that holds locomo/, commits/, beam/ and lifebench/")
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA), metavar="NAME", help=" ".join(CORPORA))
     parser.add_argument("--tiers", nargs="+", type=int, choices=sorted(TIERS), default=sorted(TIERS))
     parser.add_argument("--systems", nargs="+", choices=list(Group), default=list(Group), help="which systems are asked (all)")
+    parser.add_argument("--kinds", nargs="+", choices=list(Kind), default=list(Kind), help="which kinds of questions (all)")
     parser.add_argument("--half", choices=(*Half, "all"), default="all", help="which half of each corpus (all)")
     parser.add_argument("--questions", type=int, help="most questions of each corpus, store and kind")
     parser.add_argument("--stores", type=Path, help="keep the stores in this folder and use them again")
@@ -93,8 +97,8 @@ def main(given: Sequence[str]) -> int:
     if arguments.data is None or not arguments.data.is_dir():
         print("skipped: --data DIR with the corpora is not there")
         return 0
-    corpora = corpora_in(arguments.data, arguments.corpora)
-    asked = chosen(corpora, arguments.half, arguments.questions)
+    corpora = with_recorded_questions(with_evidence_taken_out(corpora_in(arguments.data, arguments.corpora)))
+    asked = chosen(corpora, arguments.half, arguments.questions, arguments.kinds)
     found: list[Row] = []
     if arguments.rows:
         rows_file.write(arguments.rows, found)

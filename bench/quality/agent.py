@@ -3,11 +3,10 @@
 The answer is right once a text that was shown matches the question's regular expression; nothing more is read then.
 """
 
-import datetime as dt
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -15,12 +14,15 @@ from bench.quality.asking import Answer, Server
 from bench.quality.corpora import Kind, Message, Question
 from bench.quality.rows import Row
 from bench.quality.stores import Stores
+from bench.quality.systems import DEFAULT, Words, usable_words, worded
 from memory_mcp.model.tokens import estimate_tokens
 
 #: Characters of a line around the match, and the tokens of one answer of the script.
 _WIDTH, _MOST_TOKENS = 300, 1200
 #: What opening a hit of the script shows: characters of the message, and of the one on either side.
 _OPENED, _BESIDE = 1600, 300
+#: What opening it cheaply shows: messages, the characters of all their lines, and of what stands before each.
+_NEIGHBOURS, _MOST_CHARACTERS, _HEAD = 7, 800, 18
 _WORD = re.compile(r"\w+")
 
 #: A text that was read and its tokens; None where there is nothing to read.
@@ -74,20 +76,21 @@ class Ours:
 
     name = "agent: intelligent_search"
 
-    def __init__(self, server: Server, question: Question) -> None:
+    def __init__(self, server: Server, question: Question, words: Words = Words.NONE) -> None:
         self._server = server
         self._question = question
+        self._words = words
         self._last: Answer | None = None
 
     def steps(self) -> list[Step]:
-        """Search, open the best, ask again."""
-        return [self._search(self._question.text), self._open, self._search(self._question.again)]
+        """Search, open the best, ask again; keywords are added to both questions."""
+        again = replace(self._question, text=self._question.again)
+        return [self._search(self._question), self._open, self._search(again)]
 
-    def _search(self, text: str) -> Step:
+    def _search(self, question: Question) -> Step:
         async def search() -> Shown:
-            as_of = self._question.as_of.astimezone(dt.UTC).isoformat()
-            arguments = {"query": text, "limit": 5, "scope": "all", "as_of": as_of}
-            self._last = await self._server.call("intelligent_search", arguments)
+            system = worded(DEFAULT, self._words)
+            self._last = await self._server.call(system.tool, system.asked(question))
             return self._last.shown, self._last.tokens
 
         return search
@@ -140,7 +143,7 @@ class Script:
         rows = ((at, message.text) for at, message in enumerate(messages))
         self._database.executemany("INSERT INTO said(rowid, text) VALUES (?, ?)", rows)
 
-    def search(self, query: str) -> tuple[str, list[int]]:
+    def search(self, query: str, most_tokens: int = _MOST_TOKENS) -> tuple[str, list[int]]:
         """Lines up to the most tokens, and the places of the messages."""
         words = dict.fromkeys(_WORD.findall(query.lower()))
         asked = " OR ".join(f'"{word}"' for word in words) or '""'
@@ -149,11 +152,19 @@ class Script:
         for (place,) in found:
             message = self._messages[place]
             line = f"{message.at:%Y-%m-%d %H:%M} {message.role}: {around(message.text, query)}\n"
-            if estimate_tokens(lines + line) > _MOST_TOKENS:
+            if estimate_tokens(lines + line) > most_tokens:
                 break
             lines += line
             places.append(place)
         return lines, places
+
+    def neighbours(self, place: int, query: str) -> str:
+        """Seven messages around one, a line each, in 800 characters."""
+        opened = self._messages[place]
+        near = self._messages[max(0, place - _NEIGHBOURS // 2) : place + _NEIGHBOURS // 2 + 1]
+        near = [message for message in near if message.session == opened.session]
+        width = _MOST_CHARACTERS // _NEIGHBOURS - _HEAD
+        return "\n".join(f"{m.at:%H:%M} {m.role}: {around(m.text, query, width)}" for m in near)
 
     def open(self, place: int) -> str:
         """A message with its neighbours."""
@@ -162,35 +173,37 @@ class Script:
         own = [m for m in near if m.session == opened.session]
         return "\n".join(f"{m.at:%Y-%m-%d %H:%M} {m.role}: {m.text[: _OPENED if m is opened else _BESIDE]}" for m in own)
 
-    def steps(self, question: Question) -> list[Step]:
-        """Search, open the best, ask again."""
+    def steps(self, question: Question, most_tokens: int, in_lines: bool) -> list[Step]:
+        """Search, open the best, as messages or as lines of its neighbours, and ask again."""
         last: list[int] = []
 
         def search(text: str) -> Step:
             async def searched() -> Shown:
-                lines, last[:] = self.search(text)
+                lines, last[:] = self.search(text, most_tokens)
                 return lines, estimate_tokens(lines)
 
             return searched
 
         async def opened() -> Shown:
-            text = self.open(last[0]) if last else ""
+            text = (self.neighbours(last[0], question.text) if in_lines else self.open(last[0])) if last else ""
             return (text, estimate_tokens(text)) if text else None
 
         return [search(question.text), opened, search(question.again)]
 
 
-def around(text: str, query: str) -> str:
+def around(text: str, query: str, width: int = _WIDTH) -> str:
     """The stretch of a text in which most words of a query meet, in one line."""
     words = set(_WORD.findall(query.lower()))
     places = [m.start() for m in _WORD.finditer(text.lower()) if m[0] in words]
-    best = max(places, key=lambda at: len(words.intersection(_WORD.findall(text[at : at + _WIDTH].lower()))), default=0)
-    start = max(0, best - 40) if len(text) > _WIDTH else 0
-    return " ".join(text[start : start + _WIDTH].split())
+    best = max(places, key=lambda at: len(words.intersection(_WORD.findall(text[at : at + width].lower()))), default=0)
+    start = max(0, best - 40) if len(text) > width else 0
+    return " ".join(text[start : start + width].split())
 
 
 #: Tokenizers of the script.
 TOKENIZERS = ("unicode61", "porter")
+#: The tokens of the script's first answer, and whether it opens a hit in lines.
+OPENINGS = ((_MOST_TOKENS, False), (_MOST_TOKENS, True), (_MOST_TOKENS // 2, True))
 #: Hits of the layer beneath, written as lines.
 LINES = (5, 12)
 
@@ -208,11 +221,15 @@ async def _ask(server: Server, tier: int, questions: Sequence[Question], message
     rows = []
     scripts = {tokenizer: Script(messages, tokenizer) for tokenizer in TOKENIZERS}
     for question in questions:
-        rows.append(row_of(Ours.name, question, await _reading(question).read(Ours(server, question).steps())))
+        for words in await usable_words(server) if question.keywords else (Words.NONE,):
+            read = await _reading(question).read(Ours(server, question, words).steps())
+            rows.append(row_of(Ours.name + words, question, read))
         for hits in LINES if tier == 2 else ():
             read = await _reading(question).read(Lines(server, question, hits).steps())
             rows.append(row_of(f"agent: hybrid grips, {hits} lines", question, read))
         for tokenizer, script in scripts.items():
-            read = await _reading(question).read(script.steps(question))
-            rows.append(row_of(f"agent: FTS5 {tokenizer}, {_MOST_TOKENS} tokens", question, read))
+            for most_tokens, in_lines in OPENINGS:
+                read = await _reading(question).read(script.steps(question, most_tokens, in_lines))
+                opening = ", neighbours as lines" if in_lines else ""
+                rows.append(row_of(f"agent: FTS5 {tokenizer}, {most_tokens} tokens{opening}", question, read))
     return rows

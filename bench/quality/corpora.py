@@ -4,7 +4,7 @@ import calendar
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ LABELS = Path(__file__).parents[1] / "labels"
 LANGUAGES = ("de", "fr", "es", "ja")
 LIFEBENCH = ("en", "zh")
 #: Every corpus by its name in the tables.
-CORPORA = ("locomo", "commits", "messages", "answers", *(f"lifebench-{name}" for name in LIFEBENCH), *LANGUAGES)
+CORPORA = ("locomo", "commits", "messages", "answers", "beam", *(f"lifebench-{name}" for name in LIFEBENCH), *LANGUAGES)
 _ROLES = ("user", "assistant", "tool", "system")
 _DAY = dt.timedelta(days=1)
 
@@ -34,6 +34,11 @@ class Kind(StrEnum):
     ANSWERABLE = "answerable"
     UNANSWERABLE = "unanswerable"
     ADVERSARIAL = "adversarial"
+    #: Asked of a copy of its store that lacks the sessions which answer it.
+    TAKEN_OUT = "taken out"
+    #: In other words, asked of its store, and of a copy in which the question itself was recorded.
+    PARAPHRASED = "paraphrased"
+    ASKED_BEFORE = "asked before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +53,13 @@ class Message:
     text: str
     #: Whether a client's model told the conversation so far here.
     recap: bool = False
+    #: The session that it is recorded in, where `session` is only a stretch of that.
+    recorded_in: str = ""
 
     def event(self) -> dict[str, Any]:
         """The message in the form of `import jsonl`."""
         made: dict[str, Any] = {
-            "session_id": self.session,
+            "session_id": self.recorded_in or self.session,
             "id": self.id,
             "timestamp": self.at.isoformat(),
             "role": self.role,
@@ -79,6 +86,17 @@ class Question:
     #: How an agent would ask again, and what the text it is shown must match to hold the answer.
     again: str = ""
     answer: str = ""
+    #: What an agent that does not know the answer would add: names, synonyms, the other language.
+    keywords: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What a client's hook reports, and when."""
+
+    at: dt.datetime
+    client: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +105,8 @@ class Corpora:
 
     stores: Mapping[str, Sequence[Message]]
     questions: Sequence[Question]
+    #: By store: what hooks report after the last message.
+    payloads: Mapping[str, Sequence[Payload]] = field(default_factory=dict)
 
 
 def half_of(question_id: str) -> Half:
@@ -106,7 +126,8 @@ def corpora_in(data: Path, wanted: Iterable[str]) -> Corpora:
             questions += chosen
             used = {q.store for q in chosen}
             stores |= {name: messages for name, messages in own.items() if name in used}
-    return Corpora(stores, questions)
+    keywords = {(row["corpus"], row["id"]): tuple(row["keywords"]) for row in load(LABELS / "keywords.jsonl")}
+    return Corpora(stores, [replace(q, keywords=keywords.get((q.corpus, q.id), ())) for q in questions])
 
 
 def messages_of(units: Iterable[Mapping[str, Any]]) -> list[Message]:
@@ -227,6 +248,25 @@ def _lifebench(data: Path) -> tuple[dict[str, list[Message]], list[Question]]:
     return stores, questions
 
 
+def _beam(data: Path) -> tuple[dict[str, list[Message]], list[Question]]:
+    conversations = _by_store(load(data / "beam" / "units.jsonl"))
+    stores = {
+        _beam_store(name): [replace(message, recorded_in=_beam_store(name)) for message in messages]
+        for name, messages in conversations.items()
+    }
+    questions = []
+    for row in load(data / "beam" / "queries.jsonl"):
+        store = _beam_store(row["corpus"])
+        kind = Kind.ANSWERABLE if row["gold"] else Kind.UNANSWERABLE
+        questions.append(_question("beam", row, _after(stores[store]), kind, store))
+    return stores, questions
+
+
+def _beam_store(conversation: str) -> str:
+    """The name of a conversation's store, which is a folder's too."""
+    return f"beam-{conversation.replace('/', '-')}"
+
+
 def _languages(_: Path) -> tuple[dict[str, list[Message]], list[Question]]:
     stores: dict[str, list[Message]] = {}
     questions = []
@@ -254,5 +294,6 @@ _MAKERS = {
     ("locomo",): _Maker("locomo", _locomo),
     ("commits", "messages", "answers"): _Maker("commits", _commits),
     tuple(f"lifebench-{name}" for name in LIFEBENCH): _Maker("lifebench", _lifebench),
+    ("beam",): _Maker("beam", _beam),
     LANGUAGES: _Maker("", _languages),
 }

@@ -29,6 +29,12 @@ class Row:
     method: str = ""
     tokens: int = 0
     ms: float = 0.0
+    #: Of the messages that answer, how many the whole answer quotes in any form; None where that was not looked at.
+    quoted: int | None = None
+    #: How likely one of the results holds the answer, by the answer's own account.
+    probability: float | None = None
+    #: Position of the first result that is a recorded question's, 0 for none; None in a store without any.
+    recorded_rank: int | None = None
     #: Of an agent's question: what had been read when the answer was shown (1 search, 2 opened, 3 asked again; 0 never),
     #: and the tokens of the first answer alone.
     right_at: int = 0

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import memory_mcp
-from bench.quality.corpora import Message
-from memory_mcp import config
+from bench.quality.corpora import Message, Payload
+from memory_mcp import config, paths
 from memory_mcp.app import App
+from memory_mcp.client import spoolfile
 from memory_mcp.derive.derivation import Place
 
 _PACKAGE = Path(memory_mcp.__file__).parent
@@ -47,11 +48,18 @@ def digest(parts: Sequence[str]) -> str:
 class Stores:
     """Stores by name, in one folder."""
 
-    def __init__(self, folder: Path, messages: Mapping[str, Sequence[Message]], derived: Mapping[str, object] = TIERS[5]) -> None:
-        """`derived`: the settings with which the stores are filled."""
+    def __init__(
+        self,
+        folder: Path,
+        messages: Mapping[str, Sequence[Message]],
+        derived: Mapping[str, object] = TIERS[5],
+        payloads: Mapping[str, Sequence[Payload]] | None = None,
+    ) -> None:
+        """`derived`: the settings with which the stores are filled; `payloads`: what hooks reported afterwards."""
         self._folder = folder
         self._derived = derived
         self._messages = messages
+        self._payloads = payloads or {}
         self._code, self._index_code = digest(_STORE_CODE), digest((*_STORE_CODE, *_INDEX_CODE))
 
     @contextmanager
@@ -63,6 +71,10 @@ class Stores:
             yield app
         finally:
             app.close()
+
+    def sessions(self, name: str) -> Mapping[str, str]:
+        """The corpus's session of each message of a store."""
+        return {message.id: message.session for message in self._messages[name]}
 
     def _settings(self, store: Path, more: Mapping[str, object]) -> config.Settings:
         base: dict[str, object] = {
@@ -87,7 +99,9 @@ class Stores:
         lines = [json.dumps(m.event(), ensure_ascii=False) for m in self._messages[name]]
         text = "\n".join(lines) + "\n"
         settings = "" if self._derived is TIERS[5] else json.dumps(dict(self._derived), sort_keys=True)
-        made_of = hashlib.sha256((text + settings).encode()).hexdigest()[:10]
+        payloads = self._payloads.get(name, ())
+        reported = "".join(f"{payload}\n" for payload in payloads)
+        made_of = hashlib.sha256((text + settings + reported).encode()).hexdigest()[:10]
         store = self._folder / f"{name}-{made_of}-{self._code}"
         if not store.exists():
             began = time.monotonic()
@@ -96,18 +110,30 @@ class Stores:
                 source = Path(scratch) / "events.jsonl"
                 source.write_text(text, encoding="utf-8")
                 unready = Path(scratch) / "store"
-                self._fill(unready, source)
+                self._fill(unready, source, payloads)
                 os.replace(unready, store)
             print(f"  built {name}: {len(lines)} messages in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         return store
 
-    def _fill(self, store: Path, source: Path) -> None:
-        """Import messages into an empty store and derive its tree."""
+    def _fill(self, store: Path, source: Path, payloads: Sequence[Payload]) -> None:
+        """Import messages into an empty store, store what hooks reported, and derive its tree."""
         app = App(self._settings(store, self._derived))
         try:
             report = app.run_import("jsonl", source)
             if report.skipped:
                 raise ValueError(f"{source}: messages were skipped: {report.skipped}")
+            if payloads:
+                spool_payloads(store, payloads)
+                drained = app.drain()
+                if drained.bad or not drained.new:
+                    raise ValueError(f"{store}: payloads were not understood: {drained}")
             app.derivation.run(place=Place.SHARED)
         finally:
             app.close()
+
+
+def spool_payloads(store: Path, payloads: Sequence[Payload]) -> None:
+    """Write payloads into a store's spool, as a client's hook does at their time."""
+    for number, payload in enumerate(payloads):
+        name = f"{int(payload.at.timestamp()) * 1_000_000_000:020d}-{number:016x}-{payload.client}"
+        spoolfile.write(paths.spool_dir(str(store)), name, spoolfile.header(name, {}), payload.text.encode())

@@ -1,18 +1,33 @@
 """The tables, computed from the rows alone."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-
-import numpy as np
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from bench.quality.corpora import CORPORA, Half, Kind
-from bench.quality.rows import FIVE, Row
+from bench.quality.measures import (
+    AGENT,
+    COMPARED,
+    COMPARED_OF_AGENTS,
+    DEFAULT,
+    MEASURES,
+    NOTHING,
+    OURS,
+    Cells,
+    Measure,
+    cells_of,
+    difference,
+    mean,
+    median,
+    number,
+    of_kind,
+    ordered,
+    percent,
+    table,
+)
+from bench.quality.rows import Row
+from bench.quality.shown import asked_before, shown_by_default, with_keywords
+from bench.quality.trust import confidence
 
-Measure = Callable[[Row], float | None]
-
-OURS = "intelligent_search tier {}"
-DEFAULT = "default answer"
-AGENT = "agent: "
 #: By tier: the layers that can be used there.
 USABLE: Mapping[int, Sequence[str]] = {
     2: ("bm25 nodes", "bm25 grips", "vector nodes", "vector grips", "hybrid nodes", "hybrid grips", "navigate"),
@@ -20,85 +35,9 @@ USABLE: Mapping[int, Sequence[str]] = {
     4: ("bm25 nodes", "bm25 grips", "navigate"),
     5: ("navigate",),
 }
+#: Questions asked of the stores as they are.
+_ASKED_OF_WHOLE_STORES = (Kind.ANSWERABLE, Kind.UNANSWERABLE, Kind.ADVERSARIAL)
 RIVALS = ("plain BM25 sessions", "plain BM25 messages", "score mix")
-#: Resamples of an interval, and their seed.
-_RESAMPLES, _SEED = 2000, 5
-_NOTHING = "–"
-
-
-def at_one(row: Row) -> float | None:
-    """Whether the first result is of a right session."""
-    return float(row.session_rank == 1)
-
-
-def at_five(row: Row) -> float | None:
-    """Whether one of the first five results is of a right session."""
-    return float(1 <= row.session_rank <= FIVE)
-
-
-def recall(row: Row) -> float | None:
-    """Share of the messages that answer among the first ten results; None where none are named."""
-    return row.found / row.gold if row.gold else None
-
-
-MEASURES: Mapping[str, Measure] = {"session@1": at_one, "session@5": at_five, "recall@10": recall}
-
-#: Rows of one half by corpus and system.
-Cells = Mapping[tuple[str, str], Sequence[Row]]
-
-
-def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; "" without lines."""
-    shown = ["| " + " | ".join(cells) + " |" for cells in (head, *lines)]
-    return "\n".join([shown[0], "|" + "---|" * len(head), *shown[1:]]) if len(shown) > 1 else ""
-
-
-def ordered(names: Iterable[str], order: Sequence[str]) -> list[str]:
-    """Names in a given order; others at the end."""
-    known = list(dict.fromkeys(names))
-    return [n for n in order if n in known] + [n for n in known if n not in order]
-
-
-def cells_of(rows: Iterable[Row]) -> Cells:
-    """Rows by corpus and system."""
-    made: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        made[row.corpus, row.system].append(row)
-    return made
-
-
-def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of what is there; None of nothing."""
-    there = [v for v in values if v is not None]
-    return sum(there) / len(there) if there else None
-
-
-def percent(value: float | None) -> str:
-    """In per cent."""
-    return _NOTHING if value is None else f"{100 * value:.1f}"
-
-
-def share(of: Sequence[Row], holds: Callable[[Row], bool]) -> str:
-    """Per cent of the rows for which something holds."""
-    return percent(mean(float(holds(row)) for row in of))
-
-
-def interval(gaps: Sequence[float]) -> tuple[float, float, float]:
-    """The mean of paired differences and its bootstrap interval (95 %), in points."""
-    drawn = np.random.default_rng(_SEED).integers(0, len(gaps), (_RESAMPLES, len(gaps)))
-    low, high = np.percentile(np.asarray(gaps)[drawn].mean(axis=1), (2.5, 97.5))
-    return 100 * sum(gaps) / len(gaps), 100 * float(low), 100 * float(high)
-
-
-def difference(ours: Sequence[Row], theirs: Sequence[Row], measure: Measure) -> str:
-    """The paired difference of two systems over the questions that both were asked."""
-    other = {row.question: measure(row) for row in theirs}
-    pairs = [(measure(row), other.get(row.question)) for row in ours]
-    gaps = [a - b for a, b in pairs if a is not None and b is not None]
-    if not gaps:
-        return _NOTHING
-    gap, low, high = interval(gaps)
-    return f"{gap:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
 def quality(rows: Sequence[Row]) -> str:
@@ -120,15 +59,17 @@ def _measured(rows: Sequence[Row], count: int) -> str:
 
 def comparison(before: Sequence[Row], after: Sequence[Row]) -> str:
     """What changed from one run to another, paired by question, of each system that both asked."""
-    old, new = (cells_of(r for r in rows if r.kind == Kind.ANSWERABLE) for rows in (before, after))
+    old, new = cells_of(before), cells_of(after)
     corpora = ordered((corpus for corpus, _ in new), CORPORA)
     lines = []
     for system in dict.fromkeys(system for corpus, system in new if (corpus, system) in old):
-        for name, measure in MEASURES.items():
-            pairs = [(new.get((c, system), ()), old.get((c, system), ())) for c in corpora]
-            shown = [f"{percent(mean(map(measure, now)))}: {difference(now, then, measure)}" for now, then in pairs]
-            lines.append([system, name, *("" if _NOTHING in cell else cell for cell in shown)])
-    return table(["system", "measure", *corpora], lines)
+        for kind, measures in COMPARED.items():
+            for name, measure in (COMPARED_OF_AGENTS if system.startswith(AGENT) else measures).items():
+                pairs = [[of_kind(cells.get((c, system), ()), kind) for cells in (new, old)] for c in corpora]
+                shown = [f"{percent(mean(map(measure, now)))}: {difference(now, then, measure)}" for now, then in pairs]
+                if cells := ["" if NOTHING in cell else cell for cell in shown if cell]:
+                    lines.append([system, name, *cells])
+    return table(["system", "measure", *corpora], [line for line in lines if any(line[2:])])
 
 
 def best_layer(cells: Cells, corpus: str, tier: int, measure: Measure) -> tuple[str, float | None]:
@@ -153,36 +94,6 @@ def differences(rows: Sequence[Row], tier: int) -> str:
                 lines.append([corpus, name, percent(value), f"{layer} {percent(best)}", *gaps])
     head = ["corpus", "measure", f"tier {tier}", "best layer alone", "minus that layer", *(f"minus {r}" for r in RIVALS)]
     return table(head, lines)
-
-
-def confidence(rows: Sequence[Row]) -> str:
-    """How often answers are called weak or none, of questions with and without an answer."""
-    lines = []
-    systems = [s for s in dict.fromkeys(r.system for r in rows) if s == DEFAULT or s.startswith(OURS.format(""))]
-    for system in systems:
-        own = [r for r in rows if r.system == system]
-        for corpus in (*ordered((r.corpus for r in own), CORPORA), "all"):
-            chosen = [r for r in own if corpus in ("all", r.corpus)]
-            kinds = {kind: [r for r in chosen if r.kind == kind] for kind in Kind}
-            answerable, unanswerable = kinds[Kind.ANSWERABLE], kinds[Kind.UNANSWERABLE]
-            right = [r for r in answerable if at_five(r)]
-            cells = [share(answerable, lambda r: r.confidence == "none"), share(answerable, lambda r: r.confidence == "weak")]
-            cells += [share(right, lambda r: r.confidence == "weak"), str(len(unanswerable))]
-            cells += [share(group, lambda r: r.confidence != "strong") for group in (unanswerable, kinds[Kind.ADVERSARIAL])]
-            lines.append([system, corpus, str(len(answerable)), *cells])
-    head = ["system", "corpus", "answerable", "none", "weak", "weak of those right among five"]
-    return table([*head, "unanswerable", "weak or none", "adversarial weak or none"], lines)
-
-
-def median(values: Iterable[float]) -> float | None:
-    """The middle value; None of nothing."""
-    there = sorted(values)
-    return there[len(there) // 2] if there else None
-
-
-def number(value: float | None) -> str:
-    """With one digit."""
-    return _NOTHING if value is None else f"{value:.1f}"
 
 
 def cost(rows: Sequence[Row]) -> str:
@@ -233,8 +144,11 @@ def sections(rows: Sequence[Row]) -> dict[str, str]:
     made = {"Found, per cent": quality(rows)}
     for tier in tiers:
         made[f"Tier {tier} beside others, points [95 %]"] = differences(rows, tier)
+    made["Shown by a default answer, per cent"] = shown_by_default(rows)
+    made["With keywords, per cent and points [95 %]"] = with_keywords(rows)
+    made["Asked before"] = asked_before(rows)
     made["Confidence, per cent"] = confidence(rows)
-    made["Cost"] = cost(rows)
+    made["Cost"] = cost(of_kind(rows, *_ASKED_OF_WHOLE_STORES))
     made["An agent's questions"] = agent(rows)
     return {title: text for title, text in made.items() if text}
 

@@ -7,6 +7,7 @@ import pytest
 
 from bench.locomo import load
 from bench.quality.corpora import LABELS as FOLDER
+from bench.quality.corpora import Half, half_of
 
 LABELS = FOLDER / "unanswerable.jsonl"
 
@@ -29,3 +30,19 @@ def test_three_hundred_labels_refer_to_queries_of_another_corpus_and_a_hundred_a
     written = [label for label in labels if "query" in label]
     assert Counter(label["hard"] for label in written) == {True: 50, False: 50}
     assert len({label["query"] for label in written}) == 100
+
+
+def test_a_hundred_and_twenty_questions_have_keywords_half_of_them_held_out() -> None:
+    labels = load(FOLDER / "keywords.jsonl")
+    assert Counter(half_of(label["id"]) for label in labels) == {Half.TUNE: 60, Half.HELD: 60}
+    assert all(1 <= len(set(label["keywords"])) == len(label["keywords"]) <= 8 for label in labels)
+    questions = {row["id"] for row in load(FOLDER / "answers.jsonl")}
+    assert questions == {label["id"] for label in labels if label["corpus"] == "answers"}
+
+
+def test_sixty_questions_are_written_in_two_other_ways_half_of_them_held_out() -> None:
+    labels = load(FOLDER / "paraphrases.jsonl")
+    assert Counter(half_of(label["id"]) for label in labels) == {Half.TUNE: 30, Half.HELD: 30}
+    texts = {row["id"]: row["query"] for name in ("answers", "messages") for row in load(FOLDER / f"{name}.jsonl")}
+    for label in labels:
+        assert len({*label["paraphrases"], texts.get(label["id"])}) == 3

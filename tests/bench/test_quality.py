@@ -4,19 +4,26 @@ import asyncio
 import datetime as dt
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bench.quality import corpora, recorded
 from bench.quality import rows as rows_file
 from bench.quality.__main__ import main
 from bench.quality.agent import Reading, Script, around, ask_agent
-from bench.quality.asking import Place, Places
-from bench.quality.corpora import Half, Kind, Message, Question, half_of, messages_of
+from bench.quality.asking import Answer, Place, Places
+from bench.quality.corpora import Corpora, Half, Kind, Message, Question, half_of, messages_of
+from bench.quality.measures import difference, holds_answer, interval, recall
+from bench.quality.reduced import with_evidence_taken_out
 from bench.quality.rows import Row
 from bench.quality.stores import Stores
-from bench.quality.tables import difference, first_difference, interval, recall, tables
+from bench.quality.tables import comparison, first_difference, tables
+from bench.quality.trust import auc, confidence
 from memory_mcp.app import App
 from memory_mcp.model.event import EventDraft, EventType, Role
 
@@ -31,6 +38,8 @@ TOPICS = {
     "bread": ("The rye starter doubled overnight.", "Bake at 240 degrees with steam.", "The crust cracked along the score."),
     "radio": ("The dipole hangs at eleven metres.", "Its balun overheated on forty metres.", "We logged a station in Iceland."),
 }
+#: Systems of a run at tiers 2 and 5 that say how sure they are.
+SURE = ("intelligent_search tier 2", "intelligent_search tier 5", "default answer")
 QUESTIONS = (
     ("What ran off the shelf, the glaze with rutile?", "kiln", 1, "4 single-hop"),
     ("What bent the rudder pintle?", "boat", 1, "4 single-hop"),
@@ -96,7 +105,12 @@ def test_a_run_gives_rows_and_tables_that_the_verifier_confirms(
     systems = {r.system for r in found}
     assert {"intelligent_search tier 2", "intelligent_search tier 5", "hybrid grips", "navigate", "default answer"} <= systems
     assert {"plain BM25 sessions", "plain BM25 messages", "score mix"} <= systems
-    asked = {s: len([r for r in found if r.system == s]) for s in systems}
+    # Four of the five sessions that answer are taken out, one from each copy of the store.
+    reduced = [r for r in found if r.kind == Kind.TAKEN_OUT]
+    assert {(r.gold, r.session_rank) for r in reduced} == {(0, 0)}
+    assert Counter(r.system for r in reduced) == dict.fromkeys(SURE, 4)
+    found = [r for r in found if r.kind != Kind.TAKEN_OUT]
+    asked = Counter(r.system for r in found)
     assert asked["intelligent_search tier 5"] == asked["default answer"] == len(QUESTIONS)
     assert asked["hybrid grips"] == asked["score mix"] == len(QUESTIONS) - 1
     assert {r.question: (r.kind, r.half) for r in found} == {
@@ -106,10 +120,141 @@ def test_a_run_gives_rows_and_tables_that_the_verifier_confirms(
     for system in ("intelligent_search tier 2", "bm25 grips", "plain BM25 messages", "default answer"):
         assert (told[system, "q1"].session_rank, told[system, "q1"].found, told[system, "q1"].gold) == (1, 1, 1), system
     assert told["default answer", "q1"].tokens > 0
+    assert told["default answer", "q1"].quoted == 1
     assert main(["verify", str(rows), str(table)]) == 0
     # Stores are built once.
     assert main([*options, "--tiers", "5", "--systems", "intelligent", "--questions", "1"]) == 0
     assert "built" not in capsys.readouterr().err
+
+
+@pytest.fixture
+def labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Labels of the small corpus in place of those of the large ones."""
+    folder = tmp_path / "labels"
+    for module in (corpora, recorded):
+        monkeypatch.setattr(module, "LABELS", folder)
+    write(folder / "unanswerable.jsonl", [])
+    write(folder / "keywords.jsonl", [{"corpus": "locomo", "id": "q1", "keywords": ["slipway", "boat"]}])
+    texts = ["Who or what made the pintle crooked?", "crooked pintle"]
+    write(folder / "paraphrases.jsonl", [{"corpus": "locomo", "id": "q1", "paraphrases": texts}])
+    return folder
+
+
+@pytest.mark.usefixtures("labels")
+def test_a_recorded_question_is_searched_in_other_words_with_and_without_it(data: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    options = ["--data", str(data), "--corpora", "locomo", "--stores", str(tmp_path / "stores"), "--rows", str(rows)]
+    kinds = ["--kinds", "answerable", "paraphrased", "asked before"]
+    assert main([*options, *kinds, "--tiers", "2", "--systems", "intelligent", "default"]) == 0
+    found = rows_file.read(rows)
+    words = {r.question: r for r in found if r.kind == Kind.ASKED_BEFORE}
+    assert sorted(words) == ["q1 in words 1", "q1 in words 2"]
+    # What is found of the recorded session depends on the ranking; that it is looked for does not.
+    assert all(r.recorded_rank is not None and r.system == "default answer" for r in words.values())
+    alone = [r for r in found if r.kind == Kind.PARAPHRASED]
+    assert {r.recorded_rank for r in alone} == {None}
+    assert all(r.session_rank == 1 for r in alone)
+    shown = tables(found)
+    assert "| locomo | 2 | " in shown[shown.index("### Asked before") :]
+    more = {r.system: r.question for r in found if " with keywords" in r.system}
+    assert {"default answer with keywords appended", "intelligent_search tier 2 with keywords appended"} <= more.keys()
+    assert set(more.values()) == {"q1"}
+    assert "### With keywords" in shown
+
+
+@pytest.mark.usefixtures("labels")
+def test_recorded_questions_are_stored_as_a_hook_stores_a_prompt(data: Path, tmp_path: Path) -> None:
+    made = recorded.with_recorded_questions(corpora.corpora_in(data, ["locomo"]))
+    [question] = [q for q in made.questions if q.id == "q1"]
+    at = dt.datetime(2024, 4, 1, tzinfo=dt.UTC)
+    payloads = [p for number in (0, 6, 9) for p in recorded.payloads_of(replace(question, id=f"q{number}"), number, at)]
+    kinds = [json.loads(p.text)["hook_event_name"] for p in payloads]
+    assert kinds == ["UserPromptSubmit", "UserPromptSubmit", "Stop", "UserPromptSubmit", "PreToolUse", "PostToolUse"]
+    with Stores(tmp_path / "stores", made.stores, payloads={"toy": payloads}).opened("toy", 5, {}) as app:
+        events = [s.event for batch in app.storage.events.iter_all() for s in batch if recorded.is_recorded(s.event.session_id)]
+    prompts = [e for e in events if e.type is EventType.USER_MESSAGE]
+    assert [(e.session_id, e.text, e.agent) for e in prompts] == [
+        (f"asked-q{n}", question.text, "claude-code") for n in (0, 6, 9)
+    ]
+    assert [e.text for e in events if e.type is EventType.ASSISTANT_MESSAGE] == ["I do not know."]
+    assert [e.session_id for e in events if e.type is EventType.TOOL_CALL] == ["asked-q9"]
+
+
+def test_a_question_is_asked_where_the_sessions_that_answer_it_are_absent() -> None:
+    messages = messages_of(units())
+    as_of = dt.datetime(2024, 4, 1, tzinfo=dt.UTC)
+    whole = [
+        Question("locomo", "toy", f"q{n}", "?", Kind.ANSWERABLE, Half.HELD, as_of, frozenset(sessions), frozenset({f"D{n}:1"}))
+        for n, sessions in enumerate((["kiln"], ["boat"], ["kiln", "boat"], ["bees"], ["kiln"]))
+    ]
+    reduced = with_evidence_taken_out(Corpora({"toy": messages}, whole))
+    again = [q for q in reduced.questions if q.kind is Kind.TAKEN_OUT]
+    # One of two sessions would take two fifths of the store with it.
+    assert sorted(q.id for q in again) == [f"q{n} taken out" for n in (0, 1, 3, 4)]
+    assert {(q.half, q.sessions, q.messages) for q in again} == {(Half.HELD, frozenset(), frozenset())}
+    for question in again:
+        [origin] = [q for q in whole if q.id == question.id.removesuffix(" taken out")]
+        absent = {m.session for m in messages} - {m.session for m in reduced.stores[question.store]}
+        assert absent == origin.sessions
+    assert reduced.stores["toy"] == messages
+
+
+def test_what_a_question_is_worth_follows_from_what_the_answer_says_of_itself() -> None:
+    answers = [
+        *(Row("de", "default answer", "held", f"r{n}", Kind.ANSWERABLE, 1, 1, 1, 5, "strong", quoted=1) for n in range(3)),
+        Row("de", "default answer", "held", "weak", Kind.ANSWERABLE, 1, 1, 1, 5, "weak", quoted=1),
+        Row("de", "default answer", "held", "wrong", Kind.ANSWERABLE, 0, 1, 0, 5, "strong", quoted=0),
+        *(Row("de", "default answer", "held", f"t{n}", Kind.TAKEN_OUT, confidence=c) for n, c in enumerate(("strong", "none"))),
+    ]
+    text = confidence(answers)
+    assert "| default answer | de | 5 | 4 | 0.58 | 0.70 | 4 | 75.0 | 75.0 | 75.0 | 2 | 50.0 | 0 | – | – | 0.0 |" in text
+    sure = [replace(r, probability=0.9 if holds_answer(r) else 0.1) for r in answers]
+    assert "| default answer | de | 5 | 4 | 1.00 | 0.90 |" in confidence(sure)
+    assert auc([], answers) == "–"
+
+
+def test_two_runs_are_compared_by_what_is_shown_and_by_what_an_agent_read() -> None:
+    before = [
+        Row("de", "default answer", "held", "a", Kind.ANSWERABLE, gold=1, quoted=0, tokens=900),
+        Row("de", "default answer", "held", "b", Kind.TAKEN_OUT, confidence="strong"),
+        Row("de", "default answer", "held", "c", Kind.ASKED_BEFORE, recorded_rank=1),
+        Row("de", "agent: x", "held", "a", Kind.ANSWERABLE, right_at=2, tokens=1500),
+    ]
+    better: list[dict[str, Any]] = [
+        {"quoted": 1, "tokens": 700},
+        {"confidence": "none"},
+        {"recorded_rank": 0},
+        {"right_at": 1, "tokens": 700},
+    ]
+    text = comparison(before, [replace(old, **new) for old, new in zip(before, better, strict=True)])
+    assert "| default answer | any gold | 100.0: +100.0 [+100.0, +100.0] |" in text
+    assert "| default answer | tokens | 700.0: -200.0 [-200.0, -200.0] |" in text
+    assert "| default answer | strong, evidence taken out | 0.0: -100.0 [-100.0, -100.0] |" in text
+    assert "| default answer | recorded question first | 0.0: -100.0 [-100.0, -100.0] |" in text
+    assert "| agent: x | right at once | 100.0: +100.0 [+100.0, +100.0] |" in text
+    assert "| agent: x | tokens | 700.0: -800.0 [-800.0, -800.0] |" in text
+    assert "| agent: x | session@1" not in text
+
+
+def test_what_is_quoted_is_known_in_whichever_form_it_is_shown() -> None:
+    grips = [f"grip:{'1700000000000:' if letter < 'f' else ''}{letter * 16}" for letter in "abcdefg"]
+    shape = {
+        "origin": "recalled-by-memory-mcp",
+        "results": [
+            {
+                "when": "2026-01-01T10:00",
+                "quote": "Bake with steam.",
+                "grip": grips[0],
+                "next": {"grip": grips[1], "line": "Yes."},
+            },
+            # Named, but nothing of them is shown.
+            {"title": "Bread", "grip": grips[2]},
+            {"title": "Bread", "grip_ids": [grips[3]]},
+        ],
+        "also": [f"2026-01-01 user: The starter doubled. [{grips[4]}]", grips[5]],
+        "groups": {"bread": [{"text": "The crust cracked.", "grip_id": f"{grips[6]}-0-9"}]},
+    }
+    assert Answer(shape, "", 0).quoted_grips == [grips[0], grips[1], grips[4], f"{grips[6]}-0-9"]
 
 
 def row(question: str, system: str, rank: int, half: Half = Half.TUNE) -> Row:
@@ -183,10 +328,10 @@ def test_an_agent_stops_reading_once_the_answer_was_shown(tmp_path: Path) -> Non
     messages = messages_of(units())
     asked = [question("balun overheated", "dipole height", "forty\\W+metres"), question("harpsichord", "organ pipes", "no such")]
     found = ask_agent(Stores(tmp_path, {"toy": messages}), "toy", asked, 2, messages)
-    assert len({r.system for r in found}) == 5
+    assert len({r.system for r in found}) == 9
     right = [r for r in found if r.right_at]
     assert {r.right_at for r in right} == {1}
-    assert len(right) == 5
+    assert len(right) == 9
     assert all(r.tokens == r.first_tokens > 0 for r in right)
     assert all(r.tokens > 0 for r in found if not r.right_at and "intelligent" in r.system)
 
@@ -200,6 +345,11 @@ def test_the_script_shows_one_line_a_hit_within_its_tokens() -> None:
     assert text.startswith("2024-04-01 09:30 user: ")
     assert "balun overheated" in text.splitlines()[0]
     assert script.search("?!") == ("", [])
+    assert len(script.search("balun", 600)[1]) < len(places)
+    near = script.neighbours(4, "balun").splitlines()
+    assert len(near) == 7
+    assert all("balun overheated" in line for line in near)
+    assert len("\n".join(near)) <= 800
     assert around("short text", "nothing of it") == "short text"
 
 
