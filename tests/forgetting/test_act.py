@@ -4,6 +4,7 @@ import random
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,12 @@ from memory_mcp.jobs.render_briefings import RenderBriefings
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build
+from tests.acceptance.leftovers import holding
 from tests.factories import BILLING, SHOP, SITE, draft
 from tests.fakes import FakeClock
 from tests.files import read_at_rest
 from tests.toc.helpers import findings, frequencies, memory, term_sets, texts
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 VALUE = "Bluefin Harbour-77"
 WORDS = "pump meadow ledger invoice gasket rope lantern harbour signal quarry budget retry cursor fence copper violin".split()
@@ -201,3 +203,27 @@ def test_an_agents_words_that_hold_a_value_go_and_the_session_is_told_as_before(
     done = Forgetting(app).carry_out(Wanted(values=[VALUE]), "person", "test")
     assert done.counts["texts by agents or models"] >= 1
     assert derived(app) == before
+
+
+def test_a_backup_that_is_being_written_while_something_is_forgotten_is_cleaned_when_it_is_there(
+    app: App, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(app, [draft(f"We decided that it lies at {VALUE}.", "2026-01-28 09:00", "s1", project=SHOP, source_id="1")])
+    forgetting = threading.Thread(target=Forgetting(app).carry_out, args=(Wanted(values=[VALUE]), "person", "test"))
+    suspend, waiting = app.backups.suspend, threading.Event()
+
+    def suspend_and_tell() -> AbstractContextManager[None]:
+        waiting.set()
+        return suspend()
+
+    def should_stop() -> bool:
+        if not forgetting.ident:
+            forgetting.start()
+            assert waiting.wait(PATIENCE)
+        return False
+
+    monkeypatch.setattr(app.backups, "suspend", suspend_and_tell)
+    made = app.backups.make("on request", should_stop=should_stop)
+    assert made.events == 1
+    forgetting.join()
+    assert holding([made.path.parent], VALUE) == {}

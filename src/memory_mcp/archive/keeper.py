@@ -1,7 +1,8 @@
 """Backups of one open memory: made on request, every day and before something is rewritten; old ones are removed."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +78,12 @@ class BackupKeeper:
                 day_of, keep = Calendar(self._storage.timezone).day_of, self._settings
                 prune(folder, store, keep.keep_days, keep.keep_weeks, day_of, self._clock.now_ms())
             return made
+
+    @contextmanager
+    def suspend(self) -> Iterator[None]:
+        """Let this process write no backup while the block runs; waits for one that has begun."""
+        with self._turn:
+            yield
 
     def before(self, what: str) -> None:
         """Make a backup with the reason "before WHAT" if backups are on. Raises what `make` raises: the caller then stops."""

@@ -124,11 +124,13 @@ class Forgetting:
         failpoint("forget.derived")
         app.engine.forget_pages()
         swept = _without_rest(erased, Files(self._directory, app.gate.tombstones).sweep())
-        swept["backups"] = self._copies(app.gate.tombstones).sweep()
-        shared = own_folders(app.storage, self._directory.absolute())
-        swept["shared files"] = sum(Copies(folder, app.gate.tombstones).sweep() for folder in shared)
-        failpoint("forget.swept")
-        app.storage.compact()
+        # A backup that began before the erasure holds what was erased, and one under way lets nothing be compacted.
+        with app.backups.suspend():
+            swept["backups"] = self._copies(app.gate.tombstones).sweep()
+            shared = own_folders(app.storage, self._directory.absolute())
+            swept["shared files"] = sum(Copies(folder, app.gate.tombstones).sweep() for folder in shared)
+            failpoint("forget.swept")
+            app.storage.compact()
         failpoint("forget.compacted")
         self._indexes()
         clean = app.gate.tombstones.clean
