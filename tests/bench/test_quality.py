@@ -16,12 +16,13 @@ from bench.quality import corpora, recorded
 from bench.quality import rows as rows_file
 from bench.quality.__main__ import main
 from bench.quality.agent import Reading, Script, around, ask_agent
-from bench.quality.asking import Answer, Place, Places
+from bench.quality.asking import Answer, Place, Places, Server
 from bench.quality.corpora import Corpora, Half, Kind, Message, Question, half_of, messages_of
 from bench.quality.measures import difference, holds_answer, interval, recall
 from bench.quality.reduced import with_evidence_taken_out
 from bench.quality.rows import Row
 from bench.quality.stores import Stores
+from bench.quality.systems import Words, usable_words, words_of
 from bench.quality.tables import comparison, first_difference, tables
 from bench.quality.trust import auc, confidence
 from memory_mcp.app import App
@@ -160,6 +161,17 @@ def test_a_recorded_question_is_searched_in_other_words_with_and_without_it(data
     assert {"default answer with keywords appended", "intelligent_search tier 2 with keywords appended"} <= more.keys()
     assert set(more.values()) == {"q1"}
     assert "### With keywords" in shown
+
+
+def test_keywords_are_the_tools_argument_where_it_takes_them(app: App) -> None:
+    asked = replace(question("balun overheated", "", ""), keywords=("dipole", "forty metres"))
+    assert words_of(asked, Words.NONE) == {"query": "balun overheated"}
+    assert words_of(asked, Words.APPENDED) == {"query": "balun overheated dipole forty metres"}
+    assert words_of(asked, Words.KEYWORDS) == {"query": "balun overheated", "keywords": ["dipole", "forty metres"]}
+    server = Server(app)
+    assert [asyncio.run(server.takes("intelligent_search", name)) for name in ("query", "no such")] == [True, False]
+    takes = asyncio.run(server.takes("intelligent_search", "keywords"))
+    assert (Words.KEYWORDS in asyncio.run(usable_words(server))) is takes
 
 
 @pytest.mark.usefixtures("labels")
