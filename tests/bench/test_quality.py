@@ -22,7 +22,7 @@ from bench.quality.measures import difference, holds_answer, interval, recall
 from bench.quality.reduced import with_evidence_taken_out
 from bench.quality.rows import Row
 from bench.quality.stores import Stores
-from bench.quality.systems import Words, usable_words, words_of
+from bench.quality.systems import Group, Words, ask_store, usable_words, words_of
 from bench.quality.tables import comparison, first_difference, tables
 from bench.quality.trust import auc, confidence
 from memory_mcp.app import App
@@ -329,6 +329,25 @@ def test_a_result_leads_to_its_messages_by_whichever_id_it_carries(app: App) -> 
     assert places.of({"grip_ids": [first], "also": [{"grip_id": second}]}) == Place("s1", ("m0", "m1"))
     assert places.of({"id": "toc:day:2026-01-01", "session_id": "", "grip_ids": None}) == Place("", ())
     assert places.of({"when": "", "node": "toc:segment:x", "session": "s2"}) == Place("s2", ())
+
+
+def test_a_conversation_of_beam_is_one_session_whose_exchanges_are_what_is_looked_for(tmp_path: Path) -> None:
+    turns = [{**unit, "corpus": "100K/1", "role": ("user", "assistant")[at % 2]} for at, unit in enumerate(units())]
+    write(tmp_path / "beam" / "units.jsonl", turns)
+    texts = {
+        "100K/1/a/0": ("Where did the balun overheat?", ["D5:1"], ["radio"]),
+        "100K/1/b/0": ("Who restored the organ?", [], []),
+    }
+    rows = [
+        {"corpus": "100K/1", "id": name, "query": text, "gold": gold, "gold_sessions": sessions, "ts": None}
+        for name, (text, gold, sessions) in texts.items()
+    ]
+    write(tmp_path / "beam" / "queries.jsonl", rows)
+    read = corpora.corpora_in(tmp_path, ["beam"])
+    assert [(q.store, q.kind) for q in read.questions] == [("beam-100K-1", k) for k in (Kind.ANSWERABLE, Kind.UNANSWERABLE)]
+    assert {q.as_of for q in read.questions} == {max(m.at for m in read.stores["beam-100K-1"]) + dt.timedelta(days=1)}
+    found = ask_store(Stores(tmp_path / "stores", read.stores), "beam-100K-1", read.questions, [5], {Group.DEFAULT})
+    assert [(r.kind, r.session_rank, r.quoted) for r in found] == [(Kind.ANSWERABLE, 1, 1), (Kind.UNANSWERABLE, 0, 0)]
 
 
 def question(text: str, again: str, answer: str) -> Question:
