@@ -1,7 +1,7 @@
 """Stores with the evidence taken out: questions asked where the sessions that answer them are absent.
 
 A copy for each question would take hours. Each store has a few copies, each without some of the sessions that answer; a question
-is asked of a copy that lacks all of its own. The copies follow from all questions of a store, whichever of them are asked.
+is asked of a copy that lacks all of its own. The copies follow from all questions of the chosen corpora, whichever half is asked.
 """
 
 import zlib

@@ -16,12 +16,13 @@ from bench.quality import corpora, recorded
 from bench.quality import rows as rows_file
 from bench.quality.__main__ import main
 from bench.quality.agent import Reading, Script, around, ask_agent
-from bench.quality.asking import Answer, Place, Places
+from bench.quality.asking import Answer, Place, Places, Server
 from bench.quality.corpora import Corpora, Half, Kind, Message, Question, half_of, messages_of
 from bench.quality.measures import difference, holds_answer, interval, recall
 from bench.quality.reduced import with_evidence_taken_out
 from bench.quality.rows import Row
 from bench.quality.stores import Stores
+from bench.quality.systems import Group, Words, ask_store, usable_words, words_of
 from bench.quality.tables import comparison, first_difference, tables
 from bench.quality.trust import auc, confidence
 from memory_mcp.app import App
@@ -160,6 +161,17 @@ def test_a_recorded_question_is_searched_in_other_words_with_and_without_it(data
     assert {"default answer with keywords appended", "intelligent_search tier 2 with keywords appended"} <= more.keys()
     assert set(more.values()) == {"q1"}
     assert "### With keywords" in shown
+
+
+def test_keywords_are_the_tools_argument_where_it_takes_them(app: App) -> None:
+    asked = replace(question("balun overheated", "", ""), keywords=("dipole", "forty metres"))
+    assert words_of(asked, Words.NONE) == {"query": "balun overheated"}
+    assert words_of(asked, Words.APPENDED) == {"query": "balun overheated dipole forty metres"}
+    assert words_of(asked, Words.KEYWORDS) == {"query": "balun overheated", "keywords": ["dipole", "forty metres"]}
+    server = Server(app)
+    assert [asyncio.run(server.takes("intelligent_search", name)) for name in ("query", "no such")] == [True, False]
+    takes = asyncio.run(server.takes("intelligent_search", "keywords"))
+    assert (Words.KEYWORDS in asyncio.run(usable_words(server))) is takes
 
 
 @pytest.mark.usefixtures("labels")
@@ -317,6 +329,25 @@ def test_a_result_leads_to_its_messages_by_whichever_id_it_carries(app: App) -> 
     assert places.of({"grip_ids": [first], "also": [{"grip_id": second}]}) == Place("s1", ("m0", "m1"))
     assert places.of({"id": "toc:day:2026-01-01", "session_id": "", "grip_ids": None}) == Place("", ())
     assert places.of({"when": "", "node": "toc:segment:x", "session": "s2"}) == Place("s2", ())
+
+
+def test_a_conversation_of_beam_is_one_session_whose_exchanges_are_what_is_looked_for(tmp_path: Path) -> None:
+    turns = [{**unit, "corpus": "100K/1", "role": ("user", "assistant")[at % 2]} for at, unit in enumerate(units())]
+    write(tmp_path / "beam" / "units.jsonl", turns)
+    texts = {
+        "100K/1/a/0": ("Where did the balun overheat?", ["D5:1"], ["radio"]),
+        "100K/1/b/0": ("Who restored the organ?", [], []),
+    }
+    rows = [
+        {"corpus": "100K/1", "id": name, "query": text, "gold": gold, "gold_sessions": sessions, "ts": None}
+        for name, (text, gold, sessions) in texts.items()
+    ]
+    write(tmp_path / "beam" / "queries.jsonl", rows)
+    read = corpora.corpora_in(tmp_path, ["beam"])
+    assert [(q.store, q.kind) for q in read.questions] == [("beam-100K-1", k) for k in (Kind.ANSWERABLE, Kind.UNANSWERABLE)]
+    assert {q.as_of for q in read.questions} == {max(m.at for m in read.stores["beam-100K-1"]) + dt.timedelta(days=1)}
+    found = ask_store(Stores(tmp_path / "stores", read.stores), "beam-100K-1", read.questions, [5], {Group.DEFAULT})
+    assert [(r.kind, r.session_rank, r.quoted) for r in found] == [(Kind.ANSWERABLE, 1, 1), (Kind.UNANSWERABLE, 0, 0)]
 
 
 def question(text: str, again: str, answer: str) -> Question:
