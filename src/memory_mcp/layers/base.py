@@ -121,6 +121,11 @@ class Hit:
     superseded_by: str = ""
     #: The reason it was superseded, if given.
     why_superseded: str = ""
+    #: How well it answers: "exact", "close" or "loose"; "" if that was not judged.
+    fit: str = ""
+    #: How many hits say the same, this one included, and the time of the last of them, UTC milliseconds; 0 for none.
+    times: int = 1
+    last: int = 0
 
 
 def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
