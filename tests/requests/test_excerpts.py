@@ -88,4 +88,4 @@ def test_head_and_tail_are_kept_with_how_much_lies_between() -> None:
 
 
 def test_the_end_of_one_long_word_is_cut_too() -> None:
-    assert head_and_tail("x" * 500, 130).endswith("…")
+    assert head_and_tail("x" * 500, 130).endswith("x" * 30)

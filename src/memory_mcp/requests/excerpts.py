@@ -152,7 +152,7 @@ def _nearest(text: str, places: range, otherwise: int) -> int:
         if at >= len(text) or at <= 0 or text[at].isspace() or text[at - 1].isspace():
             return at
     for at in places[: _TO_WORD_END + 1]:
-        if at >= len(text) or (_between_characters(text, at) and not (_joins(text[at - 1]) and _joins(text[at]))):
+        if at < len(text) and _between_characters(text, at) and not (_joins(text[at - 1]) and _joins(text[at])):
             return at
     return next((at for at in places if _between_characters(text, at)), otherwise)
 
