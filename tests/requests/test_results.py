@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from memory_mcp.layers.base import Hit
+from memory_mcp.layers.base import Aside, Hit
 from memory_mcp.model.calendar import Calendar, TocLevel
-from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.policy.relevance import Confidence
-from memory_mcp.requests.lean import LEAST_QUOTE, LINE, QUOTE, LeanHits, LeanPage, Selection, select
+from memory_mcp.requests.lean import BESIDE, LEAST_QUOTE, LINE, QUOTE, LeanHits, LeanPage, Selection, select
 from memory_mcp.requests.plain import size_of
 from memory_mcp.requests.results import QUOTED, Result, Style
 from tests.factories import BILLING, SHOP, ms
@@ -136,6 +136,29 @@ def test_quotations_give_way_to_the_room_before_results_do_and_nothing_exceeds_i
         assert found.hits == len(found.results)
     assert page(*hits, room=10) == LeanPage((), (), 0)
     assert page() == LeanPage((), (), 0)
+
+
+def beside(name: str, text: str) -> Aside:
+    return Aside(text, GripId(f"grip:1769936520000:{name * 16}"), "user", "", EventId(name))
+
+
+def test_a_message_beside_a_result_is_a_line_of_it_where_it_tells_something_and_never_instead_of_a_result() -> None:
+    told = beside("a", "We have a queue with ten slots, and each of them is retried until the morning comes. " * 3)
+    short, other = (
+        beside("b", "And the queue?"),
+        beside("c", "Nobody has ever told anything about the weather, which is always the same."),
+    )
+    first = replace(HIT, event_id="1", beside=(told, short, other))
+    found = page(
+        first, replace(HIT, quote="Another one.", event_id="2"), further=(replace(HIT, quote="As a line.", event_id="a"),)
+    )
+    [line] = found.results[0].also
+    assert (line.who, line.grip, len(line.quote) <= BESIDE) == ("user", f"grip:{'a' * 16}", True)
+    assert found.also == (), "a message is shown once"
+    shown = page(first, replace(HIT, quote="Another one.", event_id="a"))
+    assert shown.results[0].also == ()
+    tight = page(first, replace(HIT, quote="Another one.", event_id="2"), room=sum(size_of(one) + 1 for one in shown.results))
+    assert len(tight.results) == 2
 
 
 @pytest.mark.parametrize(

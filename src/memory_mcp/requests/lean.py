@@ -7,18 +7,24 @@ Invariants
 3. What is shown never takes more room than there is.
 """
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.layers.base import Hit
+from memory_mcp.model.ids import short_grip
+from memory_mcp.model.orders import flag_of
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.requests.excerpts import Excerpt, width_in
 from memory_mcp.requests.plain import fullest, size_of
 from memory_mcp.requests.results import Brief, Result, Style, bare_results, brief, repeats
+from memory_mcp.text import placed_terms
 
 #: Letters of such a quotation (66 words), of a line (33 words), and fewest that are worth showing.
 QUOTE, LINE, LEAST_QUOTE = 400, 200, 80
+#: Letters of what is said beside a result (17 words), and the fewest of such a message that tell something.
+BESIDE, LEAST_BESIDE = 100, 80
+#: What the field of lines adds to a response.
+_ALSO = ',"also":[]'
 #: A fit that deserves a line alone.
 LOOSE = "loose"
 #: Good results that make a strong answer whole, and loose ones that are still shown with them.
@@ -66,76 +72,117 @@ class LeanHits:
 
     def __init__(self, selection: Selection, weights: Mapping[str, float], style: Style) -> None:
         """Prepare the results and lines of a selection; `weights` are those of the question's terms."""
-        shown, lines = selection.results, selection.lines
+        shown = selection.results
         repeated = [repeats(hit, shown[:at]) for at, hit in enumerate(shown)]
         bare = bare_results(shown, style)
         #: Positions of the hits that are shown: not of one that repeats a quotation and names no node of its own.
         self.positions = [at for at, again in enumerate(repeated) if not again or bare[at].node]
         results = [shown[at] for at in self.positions]
-        lines = tuple(hit for at, hit in enumerate(lines) if not repeats(hit, [*shown, *lines[:at]]))
-        whole = bare_results([*results, *lines], style)
-        # Only words that are shown are marked.
-        self._bare = [
-            replace(one, flag="") if repeated[at] else one for at, one in zip(self.positions, whole[: len(results)], strict=True)
-        ]
         self._ends = [*self.positions[1:], selection.hits]
         self._excerpts = [Excerpt("" if repeated[at] else shown[at].quote, weights) for at in self.positions]
-        self._lines = [
-            brief(one, _cut(Excerpt(hit.quote, weights), LINE))
-            for one, hit in zip(whole[len(results) :], lines, strict=True)
-            if one.grip and hit.quote
-        ]
         quoted = [at for at, hit in enumerate(results) if hit.fit != LOOSE][: style.quoted]
         self._at_length = [at in quoted for at in range(len(results))]
+        self._beside = [_beside(hit, results, weights, style) for hit in results]
+        further = selection.lines
+        lines = [
+            hit for at, hit in enumerate(further) if hit.grip_ids and hit.quote and not repeats(hit, [*shown, *further[:at]])
+        ]
+        whole = bare_results([*results, *lines], style)
+        # Only words that are shown are marked.
+        self._bare = [replace(whole[at], flag="") if not excerpt.text else whole[at] for at, excerpt in enumerate(self._excerpts)]
+        self._lines = [
+            (hit.event_id, brief(one, _cut(Excerpt(hit.quote, weights), LINE)))
+            for one, hit in zip(whole[len(results) :], lines, strict=True)
+        ]
 
     def page(self, room: int, aim: int) -> LeanPage:
         """Return what fits into so many bytes of compact JSON.
 
-        First as many results as fit with a legible quotation each, the last ones dropped first; then lines; then longer
-        quotations, those of the first results before others, as long as all takes at most `aim` bytes.
+        First as many results as fit with a legible quotation each, the last ones dropped first; then what is said beside
+        them, then lines; then longer quotations, those of the first results before others, as long as all takes at most
+        `aim` bytes.
         """
-        results, count = None, len(self._bare) + 1
-        while results is None and count > 1:
-            count -= 1
-            results = self._fitting(functools.partial(self._cut_both, count), room, LEAST_QUOTE, QUOTE)
-        if results is None:
+        frames, results = self._bare, self._fitting(self._bare, room)
+        while results is None and frames:
+            frames = frames[:-1]
+            results = self._fitting(frames, room)
+        if not frames or results is None:
             return LeanPage((), (), 0)
-        if count < len(self._bare):
-            return LeanPage(results, (), self._ends[count - 1])
-        lines, left = list[Brief](), room - _size(results) - len(',"also":[]')
-        for line in self._lines:
+        hits = self._ends[len(frames) - 1]
+        if len(frames) < len(self._bare):
+            return LeanPage(results, (), hits)
+        frames, events = self._with_beside(frames, room - _size(results))
+        results = tuple(replace(result, also=frame.also) for result, frame in zip(results, frames, strict=True))
+        lines, left = list[Brief](), room - _size(results) - len(_ALSO)
+        for event_id, line in self._lines:
+            if event_id in events:
+                continue
             left -= size_of(line) + 1
             if left < 0:
                 break
             lines.append(line)
-        used = sum(size_of(line) + 1 for line in lines) + len(',"also":[]')
-        return LeanPage(self._widened(results, min(room, aim) - used), tuple(lines), self._ends[count - 1])
+        used = sum(size_of(line) + 1 for line in lines) + len(_ALSO)
+        return LeanPage(self._widened(frames, min(room, aim) - used) or results, tuple(lines), hits)
 
-    def _widened(self, results: tuple[Result, ...], room: int) -> tuple[Result, ...]:
-        """Return results with longer quotations as far as these bytes hold them, or as they are."""
-        count, longest = len(results), max((len(excerpt.text) for excerpt in self._excerpts), default=0)
-        if longest <= LINE:
-            return results
-        first = self._fitting(lambda most: self._cut(count, most, LINE), room, QUOTE, max(longest, QUOTE))
-        if first is None or first != self._cut(count, max(longest, QUOTE), LINE):
-            return first or results
-        return self._fitting(lambda most: self._cut(count, max(longest, QUOTE), most), room, LINE, longest) or first
+    def _fitting(self, frames: Sequence[Result], room: int) -> tuple[Result, ...] | None:
+        """Return results with quotations of the usual length, or as long as fits; None if not even the shortest do."""
+        return _longest(lambda most: self._cut(frames, min(most, QUOTE), min(most, LINE)), room, LEAST_QUOTE, QUOTE)
 
-    def _fitting(self, make: Callable[[int], tuple[Result, ...]], room: int, least: int, most: int) -> tuple[Result, ...] | None:
-        """Return the results with the longest quotations that fit into so many bytes; None if not even the shortest do."""
-        whole = make(most)
-        return whole if _size(whole) <= room else fullest(make, lambda shown: _size(shown) <= room, least, most)
+    def _widened(self, frames: Sequence[Result], room: int) -> tuple[Result, ...] | None:
+        """Return results with quotations of the usual length at least, as long as fits; None if not even those do."""
+        longest = max((len(excerpt.text) for excerpt in self._excerpts), default=0)
+        most = max(longest, QUOTE)
+        first = _longest(lambda quote: self._cut(frames, quote, LINE), room, QUOTE, most)
+        if first is None or longest <= LINE or first != self._cut(frames, most, LINE):
+            return first
+        return _longest(lambda line: self._cut(frames, most, line), room, LINE, longest) or first
 
-    def _cut_both(self, count: int, most: int) -> tuple[Result, ...]:
-        """Return the first results with the usual lengths of quotations, but at most so many letters each."""
-        return self._cut(count, min(most, QUOTE), min(most, LINE))
+    def _cut(self, frames: Sequence[Result], quote: int, line: int) -> tuple[Result, ...]:
+        """Return results with `quote` letters of those that are quoted at length and `line` letters of others."""
+        parts = zip(frames, self._excerpts, self._at_length, strict=False)
+        return tuple(replace(frame, quote=_cut(excerpt, quote if at_length else line)) for frame, excerpt, at_length in parts)
 
-    def _cut(self, count: int, quote: int, line: int) -> tuple[Result, ...]:
-        """Return the first results, with `quote` letters of those that are quoted at length and `line` letters of others."""
-        made = []
-        for bare, excerpt, at_length in zip(self._bare[:count], self._excerpts, self._at_length, strict=False):
-            made.append(replace(bare, quote=_cut(excerpt, quote if at_length else line)))
-        return tuple(made)
+    def _with_beside(self, frames: Sequence[Result], room: int) -> tuple[list[Result], set[str]]:
+        """Return results with what is said beside them as far as these bytes hold it, and the ids of those messages."""
+        framed, events = list(frames), set[str]()
+        for at, (frame, (ids, lines)) in enumerate(zip(frames, self._beside, strict=True)):
+            whole = replace(frame, also=lines)
+            room -= size_of(whole) - size_of(frame)
+            if room < 0:
+                break
+            framed[at] = whole
+            events.update(ids)
+        return framed, events
+
+
+def _beside(
+    hit: Hit, shown: Sequence[Hit], weights: Mapping[str, float], style: Style
+) -> tuple[tuple[str, ...], tuple[Brief, ...]]:
+    """Return the ids and lines of messages beside a hit that are no results, tell something, and hold a term of the question."""
+    results = {other.event_id for other in shown}
+    told = [
+        aside
+        for aside in hit.beside
+        if aside.event_id not in results
+        and len(aside.quote) >= LEAST_BESIDE
+        and any(term in weights for _, _, term in placed_terms(aside.quote))
+    ]
+    lines = (
+        Brief(
+            who=aside.speaker or aside.role,
+            quote=" ".join(_cut(Excerpt(aside.quote, weights), BESIDE).split()),
+            grip=aside.grip_id if style.for_page else short_grip(aside.grip_id),
+            flag=flag_of(aside.quote),
+        )
+        for aside in told
+    )
+    return tuple(aside.event_id for aside in told), tuple(lines)
+
+
+def _longest(make: Callable[[int], tuple[Result, ...]], room: int, least: int, most: int) -> tuple[Result, ...] | None:
+    """Return the results with the longest quotations that fit into so many bytes; None if not even the shortest do."""
+    whole = make(most)
+    return whole if _size(whole) <= room else fullest(make, lambda shown: _size(shown) <= room, least, most)
 
 
 def _cut(excerpt: Excerpt, letters: int) -> str:
