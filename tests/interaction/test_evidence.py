@@ -108,7 +108,9 @@ def test_a_result_that_was_superseded_says_so(own: Door) -> None:
     own.app.derivation.run()
     [found] = own.ok("intelligent_search", query="palladium port")["results"]
     assert "superseded_by" not in found
-    own.app.storage.superseded.record(Superseded(found["grip"], new, 1))
+    whole = own.ok("expand_grip", grip_id=found["grip"])["grip"]["grip_id"]
+    assert whole.rpartition(":")[2] == found["grip"].rpartition(":")[2]
+    own.app.storage.superseded.record(Superseded(whole, new, 1))
     holds, before = own.ok("intelligent_search", query="palladium port")["results"]
     assert (holds["quote"], before["superseded_by"]) == ("Now it listens on 9090 instead.", new)
     assert old.split("-")[0] != new.split("-")[0]

@@ -13,12 +13,13 @@ from memory_mcp.app import App
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.ids import EventId, span_grip_id
 from memory_mcp.model.sentinel import CLOSE, OPEN
+from memory_mcp.requests.lean import LINE
 from memory_mcp.storage.values import Scope
 from tests.factories import BILLING, SHOP, draft
 from tests.interaction.conftest import Door, open_app, tokens
 
-#: Bounds of a default answer, and of a citation with its surroundings.
-ANSWER, EXPANDED = 900, 600
+#: Bounds of a default answer, and of a citation with its neighbours in lines, or whose own words are too long for these.
+ANSWER, LINED, EXPANDED = 900, 400, 600
 LONG = 8_000
 #: What is measured is how much is shown, not whether it fits well.
 NEAREST = {"min_confidence": 0}
@@ -172,7 +173,7 @@ def test_what_comes_next_is_told_in_a_line_each_within_the_same_tokens_and_shown
     assert tokens(first) <= ANSWER
     assert len(first["results"]) == 3
     assert len(first["also"]) >= 3
-    assert all(len(one["quote"]) <= 160 for one in first["also"])
+    assert all(len(one["quote"]) <= LINE for one in first["also"])
     second = own.ok("intelligent_search", query="gannet semaphore", limit=3, cursor=first["next_cursor"])
     assert [r["grip"] for r in second["results"]] == [one["grip"] for one in first["also"][:3]]
     assert own.ok("expand_grip", grip_id=first["also"][0]["grip"])["verified"]

@@ -24,32 +24,35 @@ def compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def session_of(door: Door, result: dict[str, Any]) -> str:
+    """The session of a lean result, which its citation tells."""
+    return str(door.ok("expand_grip", grip_id=result["grip"])["excerpt_events"][0]["session_id"])
+
+
 def test_a_lean_result_is_a_dated_exact_quotation_with_one_grip_and_nothing_said_twice(shop: Door) -> None:
     best = shop.ok("intelligent_search", query="single-use refresh tokens decision")["results"][0]
     grip = best.pop("grip")
     assert shop.ok("expand_grip", grip_id=grip)["grip"]["quote"] == best["quote"]
-    assert 0 < best.pop("score") <= 1
-    assert not best.pop("title").startswith("2026")
+    assert not best.pop("title", "").startswith("2026")
     assert best == {
         "when": "2026-01-21T10:02",
         "who": "assistant",
         "quote": "We decided on single-use refresh tokens with a 30 second grace window.",
-        "session": "auth",
     }
 
 
-def test_title_and_session_stand_once_for_the_results_that_share_them(door: Door) -> None:
-    """A result without a session is of that of the result above; full detail says it of each."""
+def test_title_and_project_stand_once_for_the_results_that_share_them(door: Door) -> None:
+    """A result without a project is of that of the result above; full detail says it of each."""
     lean = door.ok("intelligent_search", query="decided cause", limit=20)["results"]
     full = door.full("intelligent_search", query="decided cause", limit=20)["results"]
     assert len(lean) > 4
-    session, project, shown = "", "", []
+    project, shown = "", []
     for one in lean:
-        session, project = one.get("session", session), one.get("project", project)
-        shown.append((session, project))
-    assert shown == [(one["session_id"], one["project"]) for one in full[: len(lean)]]
+        project = one.get("project", project)
+        shown.append(project)
+    assert shown == [one["project"].rpartition("/")[2] for one in full[: len(lean)]]
     titles = [one["title"] for one in lean if "title" in one]
-    assert len(titles) == len({one["title"] for one in full[: len(lean)]})
+    assert 0 < len(titles) <= len({one["title"] for one in full[: len(lean)]})
 
 
 @requirement("plan:integration-provenance", "contract:evidence-handling", "contract:anti-pattern-no-provenance")
@@ -73,7 +76,7 @@ def test_a_full_result_is_a_dated_exact_quotation_with_everything_to_cite_it(sho
 
 @requirement("policy:FR-13", "policy:FR-14", "policy:check-inform", "policy:tier-5", "policy:algorithm-reports")
 @requirement("policy:disabled-not-silent", "contract:brainstem-explainability", "contract:anti-pattern-silent-failure")
-def test_the_explanation_says_tier_method_fallback_and_every_layer_passed_over_in_at_most_80_tokens_where_lean(
+def test_the_full_explanation_says_tier_method_fallback_and_every_layer_passed_over_and_the_lean_one_nothing_of_it(
     shop: Door,
 ) -> None:
     why = shop.full("intelligent_search", query=GRACE)["explanation"]
@@ -89,9 +92,8 @@ def test_the_explanation_says_tier_method_fallback_and_every_layer_passed_over_i
     assert why["scope"] == SHOP
     assert why["nodes_visited"] > 0
     assert why["rpc_calls"] > 0
-    why = shop.ok("intelligent_search", query=GRACE)["explanation"]
-    assert estimate_tokens(compact(why)) <= 80
-    assert {"intent", "tier_used", "method_used", "fallback_occurred", "skipped", "scope"} == set(why)
+    lean = shop.ok("intelligent_search", query=GRACE)
+    assert set(lean["explanation"]) <= ({"scope"} if lean["confidence"] != "strong" else set())
 
 
 @requirement("plan:format-query", "plan:format-step-count", "plan:format-step-reason", "plan:format-step-match")
@@ -128,7 +130,7 @@ def test_the_answer_is_marked_as_recalled_in_both_forms_and_its_text_has_each_qu
 
 
 @requirement("plan:algo-limit", "plan:risk-large-toc")
-@pytest.mark.parametrize("size", [{"limit": 2}, {"limit": 5, "token_budget": 250}], ids=["limit", "budget"])
+@pytest.mark.parametrize("size", [{"limit": 2}, {"limit": 5, "token_budget": 180}], ids=["limit", "budget"])
 def test_pages_follow_each_other_without_gaps_or_repeats(shop: Door, size: dict[str, int]) -> None:
     """What the budget had no room for is on the next page."""
     whole = [r["grip"] for r in shop.ok("intelligent_search", query="decided cause", limit=20)["results"]]
@@ -197,18 +199,20 @@ def test_time_words_become_a_window_and_as_of_moves_now(shop: Door) -> None:
     found = shop.ok("intelligent_search", query="payment freeze last week")
     assert found["explanation"]["window"] == {"since": "2026-02-23T00:00", "until": "2026-03-02T00:00", "words": "last week"}
     first = found["results"][0]
-    assert (first["session"], first.get("outside", False)) == ("release", False)
+    assert (session_of(shop, first), first.get("outside", False)) == ("release", False)
     assert all(("2026-02-23" <= r["when"][:10] < "2026-03-02") != r.get("outside", False) for r in found["results"])
     assert found["results"][-1]["outside"]
     earlier = shop.ok("intelligent_search", query="refresh token last week", as_of="2026-01-28")
     assert earlier["explanation"]["window"]["since"] == "2026-01-19T00:00"
-    assert earlier["results"][0]["session"] == "auth"
+    assert session_of(shop, earlier["results"][0]) == "auth"
 
 
 def test_since_and_until_filter_a_date_includes_its_day_and_tz_moves_the_reading_and_the_showing_of_times(shop: Door) -> None:
     inside = shop.ok("intelligent_search", query="refresh token", since="2026-01-21", until="2026-01-21")
-    assert inside["results"][0]["session"] == "auth"
-    assert inside["explanation"]["window"] == {"since": "2026-01-21T00:00", "until": "2026-01-22T00:00"}
+    assert session_of(shop, inside["results"][0]) == "auth"
+    assert "window" not in inside["explanation"], "the caller knows what it named"
+    full = shop.full("intelligent_search", query="refresh token", since="2026-01-21", until="2026-01-21")["explanation"]
+    assert (full["window"]["since"][:16], full["window"]["until"][:16]) == ("2026-01-21T00:00", "2026-01-22T00:00")
     outside = shop.ok("intelligent_search", query="refresh token", since="2026-01-22", until="2026-01-23")
     assert outside["results"] == []
     found = shop.full(
@@ -235,9 +239,11 @@ def test_nothing_found_is_an_answer_that_names_its_scope_and_min_confidence_leav
 @requirement("contract:guarantee-respects-configuration")
 def test_with_bm25_off_the_answer_says_what_was_used_and_what_enables_it(era: str) -> None:
     with closing(open_app(teleport=TeleportSettings(bm25=IndexSettings(enabled=False)))) as app:
-        found = Door(app, era, SHOP).ok("intelligent_search", query=GRACE)
+        door = Door(app, era, SHOP)
+        found = door.ok("intelligent_search", query=GRACE)
+        why = door.full("intelligent_search", query=GRACE)["explanation"]
     assert found["results"]
-    assert {"layer": "bm25", "reason": "disabled"} in found["explanation"]["skipped"]
+    assert {"layer": "bm25", "reason": "disabled (teleport.bm25.enabled = false)"} in why["skipped"]
     [notice] = found["explanation"]["notices"]
     assert "BM25 search is not enabled" in notice
     assert "TOC navigation" in notice
@@ -276,8 +282,8 @@ def test_with_every_index_off_each_question_is_answered(era: str) -> None:
 
 def test_both_projects_are_searched_when_the_callers_is_not_known_and_an_agent_keeps_to_its_own_sessions(door: Door) -> None:
     found = door.ok("intelligent_search", query="decided cause", limit=20)
-    assert {r["project"] for r in found["results"] if "project" in r} == {SHOP, BILLING}
-    assert found["explanation"]["scope"] == "all projects"
+    assert {r["project"] for r in found["results"] if "project" in r} == {name.rpartition("/")[2] for name in (SHOP, BILLING)}
+    assert "scope" not in found["explanation"]
     of_codex = door.full("intelligent_search", query="decided cause", agent="codex", limit=20)["results"]
     assert {r["agent"] for r in of_codex} == {"codex"}
 

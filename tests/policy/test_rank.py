@@ -167,6 +167,9 @@ def test_of_hits_that_are_level_in_all_else_each_signal_puts_the_better_first() 
 
 # repetitions
 
+#: Names, ends and ages in days of three announcements.
+LINTER = (("a", ":", 3), ("b", ".", 0), ("c", "", 9))
+
 
 def test_nearly_the_same_words_are_shown_once_with_the_count_and_at_most_three_grips() -> None:
     said = " ".join(WORDS * 3)
@@ -180,6 +183,15 @@ def test_nearly_the_same_words_are_shown_once_with_the_count_and_at_most_three_g
     [first] = ranked([hit(name, quote=said) for name in "abcdef"])
     assert first.grip_ids == ("grip:a", "grip:b", "grip:c")
     assert dict(first.parts)["folded"] == 5
+
+
+def test_the_like_is_counted_over_sessions_with_its_last_time_whatever_sign_ends_it_and_one_message_once() -> None:
+    told = [hit(name, quote=f"Let me run the linter again{end}", days=days) for name, end, days in LINTER]
+    [first] = ranked(told)
+    assert (first.times, first.last) == (3, NOW)
+    twice = [hit("a", 0.9, grips=("grip:x",), event_id="evt:1"), hit("a", 0.8, grips=("grip:y",), event_id="evt:1")]
+    assert [found.times for found in ranked(twice)] == [1]
+    assert [found.times for found in ranked([hit("a", quote="Something else was said.")])] == [1]
 
 
 def test_short_words_fold_nothing_nor_do_words_that_differ_in_more_than_a_tenth_with_or_without_spaces() -> None:

@@ -85,3 +85,7 @@ def test_head_and_tail_are_kept_with_how_much_lies_between() -> None:
     assert f"[{len(text) - 120:,} characters]" in cut
     assert len(cut) <= 120
     assert head_and_tail(text, len(text)) == text
+
+
+def test_the_end_of_one_long_word_is_cut_too() -> None:
+    assert head_and_tail("x" * 500, 130).endswith("x" * 30)

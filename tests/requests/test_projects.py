@@ -139,7 +139,7 @@ def test_events_that_come_after_an_alias_go_with_it_and_leave_with_it(app: App) 
     ask(app, AliasProject(BILLING, SHOP))
     app.write([draft("The xylophone invoice is late.", at="2026-02-15 10:00", project=BILLING, session="late")], "jsonl")
     found = ask(app, SearchRequest(query="xylophone invoice"), SHOP)
-    assert found["results"][0]["session"] == "late"
+    assert found["results"][0]["quote"] == "The xylophone invoice is late."
     app.derivation.run()
     assert {c.project for c in app.storage.toc.iter_cuts() if c.session_id == "late"} == {SHOP}
     ask(app, UndoProject(BILLING))
@@ -182,10 +182,10 @@ def test_sessions_of_a_folder_are_split_off_stored_and_new_ones(app: App) -> Non
     assert (whose["main"], whose["near"]) == (TREE, TREE)
     assert (whose["side"], whose["side-2"]) == (f"{TREE}-wt-2", f"{TREE}-wt-2")
     app.accelerators.settle()
-    found = ask(app, SearchRequest(query="crane"), TREE)
-    assert {r["session"] for r in found["results"] if "session" in r} == {"main", "near"}
-    found = ask(app, SearchRequest(query="crane", project=f"{TREE}-wt-2"))
-    assert {r["session"] for r in found["results"] if "session" in r} == {"side", "side-2"}
+    found = ask(app, SearchRequest(query="crane", detail="full"), TREE)
+    assert {r["session_id"] for r in found["results"]} == {"main", "near"}
+    found = ask(app, SearchRequest(query="crane", project=f"{TREE}-wt-2", detail="full"))
+    assert {r["session_id"] for r in found["results"]} == {"side", "side-2"}
     assert {e.session_id for e in app.storage.events.window(Scope(project=TREE), None, 100)} == {"main", "near"}
     ask(app, UndoProject(f"{TREE}-wt-2"))
     assert {s.project for s in app.storage.events.sessions(Scope(), 1000) if s.session_id.startswith("side")} == {TREE}

@@ -50,7 +50,7 @@ def test_a_citation_is_a_transcript() -> None:
         }
     )
     assert text.splitlines()[:2] == ["**grip:1:a** · 2026-02-01 10:02 · verified", "> Ten slots."]
-    assert "- 2026-02-01 10:01 user:\n  > How many?" in text
+    assert "- 2026-02-01 10:01 user: How many?" in text
     assert "- 2026-02-01 10:02 assistant:\n  > Ten slots.\n  > No more." in text
     assert text.endswith("Shortened; everything with token_budget 900.")
 

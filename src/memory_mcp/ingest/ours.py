@@ -41,9 +41,10 @@ _QUOTED = re.compile(rf"(?:[^\S\r\n]|[>|]|{_AMP}gt;|\d{{1,7}} ?[\u2192:|.)\t])*\
 _LINE_ENDS = re.compile(rf"{_BREAK}++", re.I)
 #: Signs of what was recalled: an id, a moment, or what our answers begin with.
 _SIGN = re.compile(
-    r"\b(?:grip:\d{1,15}:|toc:(?:root\b|year:|month:|week:|day:|segment:)|topic:[0-9a-z]{12}\b|[0-3][0-9A-HJKMNP-TV-Z]{25}\b"
+    r"(?<!\w)(?:grip:(?:\d{1,15}:|[0-9a-hjkmnp-tv-z]{16}\b)|toc:(?:root\b|year:|month:|week:|day:|segment:)"
+    r"|topic:[0-9a-z]{12}\b|[0-3][0-9A-HJKMNP-TV-Z]{25}\b"
     r"|\d{4}-\d\d-\d\d[ T]\d\d:\d\d|No (?:results|topics)\.|From earlier sessions \(|Recorded in earlier sessions"
-    r"|memory-mcp admin acknowledge-loss)"
+    r"|- confidence: (?:strong|weak|none)\b|memory-mcp admin acknowledge-loss)"
 )
 # How a line of an answer begins: a list, a quotation, emphasis, a number, or our own words.
 _OWN = (

@@ -8,7 +8,7 @@ from typing import Protocol
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import Event
-from memory_mcp.model.ids import GripId, NodeId, TopicId
+from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId
 
 
 class LayerName(StrEnum):
@@ -82,6 +82,17 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Aside:
+    """A message beside a hit that tells what it does not: what it replies to, or what was said next."""
+
+    quote: str
+    grip_id: GripId
+    role: str
+    speaker: str
+    event_id: EventId
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One result with its provenance: the exact words and the grips that cite them."""
 
@@ -121,6 +132,13 @@ class Hit:
     superseded_by: str = ""
     #: The reason it was superseded, if given.
     why_superseded: str = ""
+    #: How well it answers: "exact", "close" or "loose"; "" if that was not judged.
+    fit: str = ""
+    #: How many hits say the same, this one included, and the time of the last of them, UTC milliseconds; 0 for none.
+    times: int = 1
+    last: int = 0
+    #: Messages that are shown with it.
+    beside: tuple[Aside, ...] = ()
 
 
 def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:

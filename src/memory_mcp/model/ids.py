@@ -126,6 +126,11 @@ def grip_key(value: str) -> tuple[int, bool]:
     raise InvalidQuery(f"not a grip id: {value!r}", "A grip id looks like grip:<ms>:<id>, as search results carry it.")
 
 
+def short_grip(grip: str) -> str:
+    """Return a stored grip's id without its time, `grip:<16 characters>`, which `grip_key` reads; any other id unchanged."""
+    return f"grip:{grip.rpartition(':')[2]}" if _GRIP_TAIL.match(grip.rpartition(":")[2]) else grip
+
+
 def time_of(grip: GripId) -> int:
     """Return the time in a grip's id, UTC milliseconds, 0 for one without a time; raises InvalidQuery for what is no grip id."""
     return grip_key(grip)[0] >> _HASH_BITS

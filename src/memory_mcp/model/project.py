@@ -6,11 +6,14 @@ Invariants
 """
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 #: Who said that two projects are one. On disk: do not change the values.
 PERSON, GUESS, REFUSED = "person", "guess", "refused"
+#: Between the parts of a name.
+_SEPARATOR = re.compile(r"[\\/]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +138,21 @@ def is_inside(path: str, folder: str) -> bool:
     """
     own, whole = (re.sub(r"[\\/]+", "/", text).rstrip("/") for text in (path, folder))
     return bool(path) and (own == whole or own.startswith(whole + "/"))
+
+
+def short_names(projects: Collection[str]) -> Mapping[str, str]:
+    """Return each project's shortest last parts that no other project ends in; a name without such parts stays whole.
+
+    `github.com/acme/harbour` is `harbour`, beside `gitlab.com/tools/harbour` it is `acme/harbour`.
+    """
+    tails = {project: _tails(project) for project in set(projects)}
+    counts = Counter(tail.replace("\\", "/") for ends in tails.values() for tail in ends)
+    return {
+        project: next((tail for tail in ends if counts[tail.replace("\\", "/")] == 1), project) for project, ends in tails.items()
+    }
+
+
+def _tails(project: str) -> list[str]:
+    """Return a name's last parts, the last one alone first, at last the whole name."""
+    starts = [match.end() for match in _SEPARATOR.finditer(project) if match.end() < len(project)]
+    return [*(project[start:] for start in reversed(starts)), project]

@@ -9,3 +9,8 @@ def estimate_tokens(text: str, factor: float = 1.0) -> int:
 def tokens_in(size: int, factor: float = 1.0) -> int:
     """Return the estimated tokens in `size` bytes of text: ceil(size / 4) x factor, rounded up."""
     return -int(-(-(-size // 4) * factor) // 1) if factor != 1.0 else -(-size // 4)
+
+
+def room_in(tokens: float, factor: float = 1.0) -> int:
+    """Return the most bytes of text that `tokens_in` estimates at no more than so many tokens."""
+    return 4 * int(tokens / factor)

@@ -25,8 +25,10 @@ _USUAL = How()
 _AGED = 0.9
 #: Longest wait of the first question after a start for its indexes, and the wait that counts as none (seconds).
 _LOADING, _NO_WAIT = 3.0, 0.001
-#: Most hits after a page that its answer previews.
-_FURTHER = 8
+#: Most hits after a page that its answer previews: as many lines as 900 tokens hold.
+_FURTHER = 20
+#: Hits that a first page is searched for besides, to fill these lines; at most as many as may be visited.
+_SPARE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,8 @@ class Engine:
             wanted = query.limit + how.offset + 1
             if before is not None and len(before.hits) >= wanted:
                 return _page(before, query.limit, how.offset, budget)
-            pool = max(wanted, pool_of(query.limit, how.offset), 1 if plan.browses else relevance.COMPARED)
+            spare = 0 if how.offset else _SPARE
+            pool = max(wanted, pool_of(query.limit, how.offset) + spare, 1 if plan.browses else relevance.COMPARED)
             pool = max(wanted, min(pool, plan.bounds.max_nodes_visited))
             overview = plan.browses and plan.intent is Intent.EXPLORE
             asked = replace(

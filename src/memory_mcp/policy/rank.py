@@ -11,6 +11,7 @@ Invariants
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -40,6 +41,9 @@ _SAME = 0.9
 #: Words of one run, and characters of one where words are longer than this on average: Chinese, Japanese, Thai. A quotation
 #: of fewer than two runs is not compared: "yes, do that" is said everywhere and about everything.
 _RUN, _RUN_UNPARTED, _LONG_WORDS = 3, 8, 20
+_WORD = re.compile(r"\w+(?:[^\w\s]+\w+)*")
+#: The part of a score that counts how many hits were folded into one.
+_FOLDED = "folded"
 #: Grips that one hit names at most.
 _GRIPS = 3
 #: Factor on the score of a hit that is placed behind another, so that scores show the order and ranking cannot reverse it.
@@ -177,11 +181,10 @@ def _worth_less(placed: Sequence[Hit]) -> list[Hit]:
 def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
     """Return hits without repetitions: each is folded into the first better hit that says the same.
 
-    That one takes its grips, three in all, and counts it in `parts` as "folded".
+    That one takes its grips, three in all, counts it in `times` and in `parts` as "folded", and has the time of the last.
     """
     kept: list[Hit] = []
     runs: list[frozenset[str]] = []
-    folded: dict[int, int] = {}
     for hit in ordered:
         own = _runs(hit.quote)
         at = next((at for at, better in enumerate(kept) if _says_the_same(better, runs[at], hit, own)), None)
@@ -189,11 +192,14 @@ def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
             kept.append(hit)
             runs.append(own)
             continue
-        folded[at] = folded.get(at, 0) + 1
-        grips = tuple(dict.fromkeys((*kept[at].grip_ids, *hit.grip_ids)))[:_GRIPS]
-        kept[at] = replace(kept[at], grip_ids=grips)
-    for at, count in folded.items():
-        kept[at] = replace(kept[at], parts=(*kept[at].parts, ("folded", float(count))))
+        better = kept[at]
+        grips = tuple(dict.fromkeys((*better.grip_ids, *hit.grip_ids)))[:_GRIPS]
+        # Two documents of one message say it once.
+        times = better.times + (0 if hit.event_id and hit.event_id == better.event_id else hit.times)
+        last = max(better.last or better.timestamp, hit.last or hit.timestamp)
+        folded = dict(better.parts).get(_FOLDED, 0.0) + 1
+        parts = (*(part for part in better.parts if part[0] != _FOLDED), (_FOLDED, folded))
+        kept[at] = replace(better, grip_ids=grips, times=times, last=last, parts=parts)
     return kept
 
 
@@ -227,8 +233,11 @@ def _says_the_same(better: Hit, theirs: frozenset[str], hit: Hit, own: frozenset
 
 
 def _runs(quote: str) -> frozenset[str]:
-    """Return all runs of 3 words (8 characters in scripts without spaces), case folded; empty below 6 words (16 characters)."""
-    words = quote.casefold().split()
+    """Return all runs of 3 words (8 characters in scripts without spaces), case folded; empty below 6 words (16 characters).
+
+    Signs around words do not count: the same sentence ends with a full stop here and with a colon there.
+    """
+    words = _WORD.findall(quote.casefold())
     unparted = sum(map(len, words)) > _LONG_WORDS * len(words)
     pieces, sep, run = (list("".join(words)), "", _RUN_UNPARTED) if unparted else (words, " ", _RUN)
     if len(pieces) < 2 * run:

@@ -26,6 +26,10 @@ _BEFORE = 0.3
 #: Share of a stretch's weight below which a term at its end is given up.
 _LIGHT = 0.1
 _EQUAL = 1e-9
+#: Letters of a script without spaces that are read as one letter of another: a word is 6 letters with its space there, 2 here.
+_UNSPACED = 3
+#: Characters of a text that tell whether its script has spaces, and those of a word on average from which it has none.
+_SAMPLE, _LONG_WORDS = 400, 20
 _ZERO_WIDTH_JOINER = "\u200d"
 
 
@@ -36,6 +40,15 @@ def term_weights(query: str, frequencies: "Frequencies", segments: int, project:
     (1 + holding)).
     """
     return {t: math.log(1 + (segments + 1) / (1 + frequencies.of(term_hash(t), project))) for t in query_terms(query)}
+
+
+def width_in(text: str, letters: int) -> int:
+    """Return how many characters of a text tell as much as so many letters of a script that puts spaces between words."""
+    sample = text[:_SAMPLE]
+    if sample.isascii() or len(sample) <= _LONG_WORDS * len(sample.split()):
+        return letters
+    unspaced = sum(unicodedata.category(character) == "Lo" for character in sample)
+    return letters // _UNSPACED if 2 * unspaced > len(sample) else letters
 
 
 class Excerpt:
@@ -139,7 +152,7 @@ def _nearest(text: str, places: range, otherwise: int) -> int:
         if at >= len(text) or at <= 0 or text[at].isspace() or text[at - 1].isspace():
             return at
     for at in places[: _TO_WORD_END + 1]:
-        if _between_characters(text, at) and not (_joins(text[at - 1]) and _joins(text[at])):
+        if at < len(text) and _between_characters(text, at) and not (_joins(text[at - 1]) and _joins(text[at])):
             return at
     return next((at for at in places if _between_characters(text, at)), otherwise)
 

@@ -1,6 +1,7 @@
 """expand_grip: the exact words behind a citation, checked, with what was said around them, within a budget of tokens.
 
-The quoted words stay whole as long as they fit at all. Then comes the rest of their event, then its neighbours, the nearest
+The quoted words stay whole as long as they fit at all. A request that names nothing but the citation gets the quoted event and
+its neighbours in a line each. One that names a budget or a number of neighbours gets as much of their texts as fits, the nearest
 first; long texts are shortened, tool output more than words.
 """
 
@@ -17,14 +18,20 @@ from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
 from memory_mcp.model.grip import JOINT
 from memory_mcp.model.orders import flag_of
 from memory_mcp.model.superseded import RETRACTED, Superseded
-from memory_mcp.requests.excerpts import ELLIPSIS, cut_out, head_and_tail
+from memory_mcp.requests.excerpts import ELLIPSIS, cut_out, head_and_tail, width_in
 from memory_mcp.requests.limits import AROUND, TOKENS
 from memory_mcp.requests.plain import fits_in, fullest, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, visible_evidence
 
-#: Tokens of a response where the caller names no budget.
-EXPAND_TOKENS = 600
+#: Tokens of a response where the caller names neither budget nor neighbours, and where neighbours alone are named.
+LINED_TOKENS, EXPAND_TOKENS = 400, 600
+#: Neighbours in a line each before and after the quoted event: what follows tells what came of it.
+_LINED_BEFORE, _LINED_AFTER = 3, 4
+#: Characters of such a line (30 words), and the fewest worth showing.
+_LINE, _LEAST_LINE = 180, 60
+#: Share of the room that the quoted event may take before there are lines.
+_OWN_SHARE = 0.5
 #: Fewest characters of a neighbour worth showing, and of a quotation too long for the budget.
 _LEAST, _LEAST_QUOTE = 60, 80
 #: Below this width a text's beginning is shown alone.
@@ -37,11 +44,11 @@ QUOTATION = "[the quotation]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpandRequest:
-    """A citation, and how many events before and after its own are wanted."""
+    """A citation, and how many events before and after its own are wanted; None leaves that to the answer."""
 
     grip_id: str
-    before: int = AROUND.default
-    after: int = AROUND.default
+    before: int | None = None
+    after: int | None = None
     token_budget: int | None = None
 
 
@@ -67,7 +74,8 @@ class Said:
     event_id: str = ""
     source_id: str = ""
     session_id: str = ""
-    when: str
+    #: Of an event in a line where it is not that of the citation.
+    when: str = ""
     role: str
     #: Of a neighbour where it is not the usual one of its role.
     type: str = ""
@@ -98,11 +106,14 @@ class ExpandResponse(Recalled):
 def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     """Return a citation's words in their place, within a token budget; counts that the citation was opened.
 
-    `before` and `after` events of the same session surround it; without a budget of its own it is
-    `EXPAND_TOKENS`. Raises InvalidQuery for an invalid argument, NotFound for an unknown citation or one that
-    the caller may not see.
+    `before` and `after` events of the same session surround it. Without these and a budget they are lines within
+    `LINED_TOKENS`; without a budget alone it is `EXPAND_TOKENS`. Raises InvalidQuery for an invalid argument, NotFound
+    for an unknown citation or one that the caller may not see.
     """
-    before, after = AROUND.check(request.before, "before"), AROUND.check(request.after, "after")
+    is_lined = request.before is None and request.after is None and not request.token_budget
+    usual_before, usual_after = (_LINED_BEFORE, _LINED_AFTER) if is_lined else (AROUND.default, AROUND.default)
+    before = AROUND.check(usual_before if request.before is None else request.before, "before")
+    after = AROUND.check(usual_after if request.after is None else request.after, "after")
     budget = TOKENS.check(request.token_budget or 0, "token_budget") or EXPAND_TOKENS
     found = visible_evidence(app, caller, request.grip_id, before, after)
     project = found.excerpt[0].project
@@ -117,7 +128,7 @@ def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     over = app.storage.superseded.of([found.grip_id]).get(found.grip_id)
     is_pinned = found.grip_id in app.storage.toc.pins()
     fitting = _Fitting(found, node_id, elsewhere, app.calendar, app.settings.retrieval.token_factor, over, is_pinned)
-    return fitting.within(budget)
+    return fitting.in_lines(LINED_TOKENS) if is_lined else fitting.within(budget)
 
 
 class _Fitting:
@@ -175,8 +186,7 @@ class _Fitting:
         cost = tokens_of(whole, self._factor)
         if cost <= budget:
             return whole
-        needed = min(-(-cost // _STEP) * _STEP, TOKENS.most)
-        base = replace(self._bare, truncated=True, more={"token_budget": needed})
+        base = replace(self._bare, truncated=True, more={"token_budget": self._rounded(cost)})
         silent = replace(base, excerpt_events=tuple(replace(e, text="") for e in base.excerpt_events))
         fits = fits_in(budget, self._factor)
         longest = 2 * max(len(e.text) for e in (*self._found.before, *self._found.excerpt, *self._found.after))
@@ -191,22 +201,87 @@ class _Fitting:
                 return found
         return fullest(quoted, fits, _LEAST_QUOTE, len(self._found.quote)) or quoted(_LEAST_QUOTE)
 
+    def in_lines(self, budget: int) -> ExpandResponse:
+        """Return everything, or the quoted event and its neighbours in a line each, marked as truncated.
+
+        The event has half of the room before there are lines, and what they leave then; the nearest neighbours stay longest.
+        """
+        whole = self._around(self._bare, len(self._nearest), None)
+        cost = tokens_of(whole, self._factor)
+        if cost <= budget:
+            return whole
+        more = {"before": _LINED_BEFORE, "after": _LINED_AFTER, "token_budget": self._rounded(cost)}
+        lean = tuple(replace(event, source_id="", when=self._else(event.when), type="") for event in self._bare.excerpt_events)
+        base = replace(self._bare, excerpt_events=lean, truncated=True, more=more)
+        fits, longest = fits_in(budget, self._factor), max(len(event.text) for event in self._found.excerpt)
+        alone = tokens_of(self._shortened(base, None), self._factor)
+        own_fits = fits_in(alone + _OWN_SHARE * (budget - alone), self._factor)
+        own = fullest(functools.partial(self._shortened, base), own_fits, 0, longest)
+        if own is None:  # The quoted words alone take more.
+            return self.within(EXPAND_TOKENS)
+        shown = own
+        for count in range(len(self._nearest), 0, -1):
+            lined = fullest(functools.partial(self._lined, own, count), fits, _LEAST_LINE, _LINE)
+            if lined is not None:
+                shown = lined
+                break
+
+        def widened(width: int) -> ExpandResponse:
+            """Return what is shown, with so many characters of the event on each side of the quotation."""
+            return replace(shown, excerpt_events=self._shortened(base, width).excerpt_events)
+
+        return fullest(widened, fits, 0, longest) or shown
+
+    def _else(self, when: str) -> str:
+        """Return a time to the minute; "" for the citation's own."""
+        return "" if when[:16] == self._bare.grip.when else when[:16]
+
+    def _rounded(self, cost: int) -> int:
+        """Return the budget that a response of this cost is shown whole with."""
+        return min(-(-cost // _STEP) * _STEP, TOKENS.most)
+
+    def _shortened(self, response: ExpandResponse, width: int | None) -> ExpandResponse:
+        """Return a response with so many characters of its event on each side of the quotation; None for none of its text."""
+        triples = zip(response.excerpt_events, self._found.excerpt, _spans(self._found), strict=True)
+        events = tuple(replace(s, text="" if width is None else _window(e.text, span, width)) for s, e, span in triples)
+        return replace(response, excerpt_events=events)
+
+    def _lined(self, response: ExpandResponse, count: int, width: int) -> ExpandResponse:
+        """Return a response with its `count` nearest neighbours in a line each of at most so many characters."""
+        before, after = self._neighbours(count)
+        return replace(
+            response,
+            events_before=tuple(self._in_line(e, width) for e in before),
+            events_after=tuple(self._in_line(e, width) for e in after),
+        )
+
+    def _in_line(self, event: Event, width: int) -> Said:
+        """Return a neighbour with the beginning of its text in a line of so many letters, half as many for a tool's."""
+        said, line = self._said(event, ""), " ".join(event.text.split())
+        width = width_in(line, width // 2 if event.role is Role.TOOL else width)
+        text = line if len(line) <= width else cut_out(line, 0, width - len(ELLIPSIS))
+        return replace(said, when=self._else(said.when), text=text)
+
+    def _neighbours(self, count: int) -> tuple[list[Event], list[Event]]:
+        """Return the `count` nearest neighbours before and after the quotation, each in order of time."""
+        near = set(self._nearest[:count])
+        before = [e for place, e in enumerate(reversed(self._found.before)) if (0, place) in near]
+        return before[::-1], [e for place, e in enumerate(self._found.after) if (1, place) in near]
+
     def _around(self, response: ExpandResponse, count: int, width: int | None) -> ExpandResponse:
         """Return a response with its `count` nearest neighbours.
 
         `width` is how many characters a message's text and each side of the quoted words have; None for whole
         texts. An excerpt event whose text was left out stays without.
         """
-        near = set(self._nearest[:count])
-        before = [e for place, e in enumerate(reversed(self._found.before)) if (0, place) in near]
-        after = [e for place, e in enumerate(self._found.after) if (1, place) in near]
+        before, after = self._neighbours(count)
         excerpt = response.excerpt_events
         if width is not None:
             pairs = zip(excerpt, self._found.excerpt, _spans(self._found), strict=True)
             excerpt = tuple(replace(s, text=_window(e.text, span, width)) if s.text else s for s, e, span in pairs)
         return replace(
             response,
-            events_before=tuple(self._said(e, _neighbour(e, width)) for e in reversed(before)),
+            events_before=tuple(self._said(e, _neighbour(e, width)) for e in before),
             excerpt_events=excerpt,
             events_after=tuple(self._said(e, _neighbour(e, width)) for e in after),
         )

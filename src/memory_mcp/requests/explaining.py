@@ -1,18 +1,13 @@
-"""The policy's explanation of an answer as both doors show it, lean or whole. Pure."""
+"""The policy's explanation of an answer as all interfaces show it, lean or whole. Pure."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.policy import explain
-from memory_mcp.requests.plain import copied, tokens_of
+from memory_mcp.requests.plain import copied
 from memory_mcp.requests.shapes import Skipped, Window, window
-
-#: Tokens that a lean explanation keeps to, as far as leaving out what `detail="full"` says better achieves that.
-LEAN_TOKENS = 80
-_BRACKETS = re.compile(r" \([^()]*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +21,13 @@ class WhyNot:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What was understood and which layer answered; what did not happen is left out."""
+    """What changes what to do next; empty where nothing does."""
 
-    intent: str
-    tier_used: int
-    method_used: str
-    fallback_occurred: bool
-    skipped: tuple[Skipped, ...] = ()
-    bounds_hit: tuple[str, ...] = ()
+    #: Where it is not what the call names, and more may be found elsewhere.
     scope: str = ""
+    #: The time that was read from the question.
     window: Window | None = None
+    bounds_hit: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     why_not: WhyNot | None = None
 
@@ -71,33 +63,15 @@ class FullExplanation:
     why_not: WhyNot | None = None
 
 
-def lean_explanation(why: explain.Explanation, calendar: Calendar) -> Explanation:
-    """Return the part of an explanation that a model needs.
-
-    Where it is longer than `LEAN_TOKENS`, first text in brackets is left out, then layers that only
-    lack another one which is named itself, then layers that were tried; it may stay longer.
-    """
-    value = window(why.window, why.window_words, calendar)
-    made = copied(
-        Explanation,
-        why,
-        tier_used=int(why.tier),
-        method_used=str(why.method),
-        fallback_occurred=why.fallback,
-        skipped=_skipped(why),
+def lean_explanation(why: explain.Explanation, scope: str, calendar: Calendar) -> Explanation:
+    """Return the part of an explanation that changes what its reader does next; `scope` is shown as it is."""
+    value = window(why.window, why.window_words, calendar) if why.window_words else None
+    return Explanation(
+        scope=scope,
         window=None if value is None else replace(value, since=value.since[:16], until=value.until[:16]),
-        why_not=None,
+        bounds_hit=why.bounds_hit,
+        notices=why.notices,
     )
-    if tokens_of(made, 1.0) <= LEAN_TOKENS:
-        return made
-    skipped = tuple(replace(s, reason=_BRACKETS.sub("", s.reason)) for s in made.skipped)
-    made = replace(made, skipped=skipped, notices=tuple(_BRACKETS.sub("", n) for n in made.notices))
-    names, tried = {s.layer for s in skipped}, {t.layer for t in why.tried}
-    shorter = tuple(s for s in skipped if s.reason.partition(":")[0] not in names)
-    for fewer in (shorter, tuple(s for s in shorter if s.layer not in tried)):
-        if tokens_of(made, 1.0) > LEAN_TOKENS:
-            made = replace(made, skipped=fewer)
-    return made
 
 
 def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplanation:

@@ -1,30 +1,52 @@
-"""Turns hits into the results of a search as both doors show them: lean ones within a budget, or everything there is. Pure.
+"""Turns hits into the results of a search as all interfaces show them: lean ones, or everything there is. Pure.
 
-A lean result says nothing twice. Its title stands where its segment is first shown; its session, and its project
-where that is not the answer's own, where they differ from the result above.
+A lean result says nothing twice: its title is shown where its segment is first shown and the title says more than the
+quotation, its project where that differs from the result above.
 """
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.calendar import Calendar, TocLevel
+from memory_mcp.model.ids import short_grip
 from memory_mcp.model.orders import flag_of
-from memory_mcp.requests.excerpts import Excerpt, cut_out
-from memory_mcp.requests.plain import fullest, size_of
+from memory_mcp.requests.excerpts import cut_out
+from memory_mcp.text import term_set
 
-#: Characters of a quotation where the caller names no budget, and the fewest worth showing.
-QUOTE, LEAST_QUOTE = 300, 80
+#: Results that are quoted at length, usually.
+QUOTED = 3
 #: Characters of a title.
 _TITLE = 60
+#: Share of a title's terms that the quotation must lack for the title to say more.
+_ADDED = 0.5
 #: Equal quotations of so many characters and more are shown once: "yes, do that" is said everywhere and about everything.
 _TELLING = 40
 #: How a project is written that is none, below one that is.
 _NO_PROJECT = "none"
-#: What stands between the time and the words of a segment's title.
+#: Separates the time and the words of a segment's title.
 _DOT = " · "
+#: A fit that is not named: a result fits closely unless it says otherwise.
+_USUAL_FIT = "close"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """A thing found, in a line; a result's own lines say who spoke and what."""
+
+    when: str = ""
+    #: "" where several said it: of a period.
+    who: str = ""
+    quote: str
+    grip: str
+    #: Where it differs from the result above.
+    project: str = ""
+    fit: str = ""
+    times: int = 0
+    last: str = ""
+    superseded_by: str = ""
+    flag: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +60,22 @@ class Result:
     #: Of a period, or where there is no grip: `browse_toc` opens it.
     node: str = ""
     title: str = ""
-    session: Annotated[str, "Else as above; project too"] = ""
-    project: str = ""
-    #: The agent that recorded it, and the kind of statement: only on request.
-    agent: str = ""
-    kind: str = ""
-    score: float
+    project: Annotated[str, "Else as above"] = ""
+    fit: Annotated[str, "exact or loose; else close"] = ""
+    times: Annotated[int, "So often said alike"] = 0
+    #: The day on which it was said last, where that is another one.
+    last: str = ""
+    also: Annotated[tuple[Brief, ...], "What it answers, or its answer"] = ()
     outside: Annotated[bool, "Not in that time"] = False
-    #: The grip of the statement that stands in its place now.
+    #: The grip of the statement that replaced it.
     superseded_by: str = ""
     #: Set if its words read as instructions to the reader (`model/orders.py`).
     flag: str = ""
     why_superseded: str = ""
+    #: For pages: the agent that recorded it, the kind of statement, and how well it fits, 0..1.
+    agent: str = ""
+    kind: str = ""
+    score: float | None = None
     bm25_score: float | None = None
     similarity: float | None = None
 
@@ -91,55 +117,6 @@ class FullResult:
     keywords: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
-    """A further thing found, in a line."""
-
-    when: str
-    #: "" where several said it: of a period.
-    who: str = ""
-    quote: str
-    grip: str
-    flag: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Lean:
-    """The lean results of an answer, and how many hits they stand for: some repeat a quotation that is shown."""
-
-    results: tuple[Result, ...]
-    hits: int
-
-
-#: Stands for a quotation whose size is not known yet.
-_ANY = "…"
-
-
-class Sizes:
-    """Computes the bytes of a response, in compact JSON, for different lists of results.
-
-    While widths of quotations are tried, the rest of the response is encoded only once per number of results.
-    """
-
-    def __init__(self, whole: Callable[[Lean], object]) -> None:
-        """Measure the responses that `whole` returns for some results; it must keep their quotations as they are."""
-        self._whole = whole
-        self._around: dict[int, int] = {}
-
-    def of(self, lean: Lean) -> int:
-        """Return the bytes of the response with these results; lists of the same length must differ in quotations alone."""
-        count = len(lean.results)
-        if count not in self._around:
-            bare = replace(lean, results=tuple(replace(r, quote=r.quote and _ANY) for r in lean.results))
-            self._around[count] = size_of(self._whole(bare)) - _quoted(bare)
-        return self._around[count] + _quoted(lean)
-
-
-def _quoted(lean: Lean) -> int:
-    """Return the bytes of all quotations as JSON; results without one cost nothing."""
-    return sum(size_of(r.quote) for r in lean.results if r.quote)
-
-
 def full_result(hit: Hit, calendar: Calendar) -> FullResult:
     """Return a hit with all its fields: a node, a grip of one, or an event that is not in the tree yet.
 
@@ -168,131 +145,100 @@ def full_result(hit: Hit, calendar: Calendar) -> FullResult:
     )
 
 
-class LeanResults:
-    """Hits that are cut to a budget: first the quotations are shortened, then the last results dropped."""
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How lean results are written."""
 
-    def __init__(
-        self,
-        hits: Sequence[Hit],
-        calendar: Calendar,
-        weights: Mapping[str, float],
-        project: str | None,
-        with_nodes: bool = False,
-        with_agents: bool = False,
-    ) -> None:
-        """Prepare the results of hits.
-
-        Args:
-            hits: What was found, best first.
-            calendar: Shows the times.
-            weights: Weights of the query's terms.
-            project: The project that the answer is bound to; None for all.
-            with_nodes: Whether results name their nodes, also those that have a grip.
-            with_agents: Whether each result names its agent and the kind of its statement.
-
-        """
-        repeats = [_repeats(hit, hits[:i]) for i, hit in enumerate(hits)]
-        made = [_bare(hit, calendar, with_nodes) for hit in hits]
-        if with_agents:
-            made = [replace(one, agent=hit.agent, kind=hit.kind) for one, hit in zip(made, hits, strict=True)]
-        #: The places of the hits that are shown: not of one that repeats a quotation and names no node of its own.
-        self.places = [i for i, again in enumerate(repeats) if not again or made[i].node]
-        shown = [hits[i] for i in self.places]
-        self._ends = [*self.places[1:], len(hits)]
-        # Only words that are shown are marked.
-        bare = [replace(made[i], flag="") if repeats[i] else made[i] for i in self.places]
-        self._bare = _grouped(bare, shown, project)
-        self._excerpts = [Excerpt("" if repeats[i] else hits[i].quote, weights) for i in self.places]
-
-    def fitting(self, fits: Callable[[Lean], bool], most: int | None = QUOTE) -> Lean:
-        """Return as many results as fit with a legible quotation each, and as much of each quotation as then fits.
-
-        The last results are dropped first; none remain where not even one fits with `LEAST_QUOTE` characters.
-
-        Args:
-            fits: Whether some results are within the budget.
-            most: Longest quotation in characters; None for no limit.
-
-        """
-        longest = max((len(e.text) for e in self._excerpts), default=0)
-        most = max(min(most or longest, longest), LEAST_QUOTE)
-        for count in range(len(self._bare), 0, -1):
-            found = fullest(functools.partial(self._cut, count), fits, LEAST_QUOTE, most)
-            if found is not None:
-                return found
-        return Lean((), 0)
-
-    def _cut(self, count: int, width: int) -> Lean:
-        """Return the first `count` results with quotations of at most `width` characters, and how many hits they stand for."""
-        pairs = zip(self._bare[:count], self._excerpts, strict=False)
-        made = tuple(replace(bare, quote=excerpt.cut(width)) for bare, excerpt in pairs)
-        return Lean(made, self._ends[count - 1])
+    calendar: Calendar
+    #: The project that the answer is bound to; None for all.
+    project: str | None = None
+    #: Short names of projects; one without is written whole.
+    names: Mapping[str, str] = field(default_factory=dict)
+    #: Results that are quoted at length; None for all.
+    quoted: int | None = QUOTED
+    #: Whether results name their nodes, also those that have a grip.
+    with_nodes: bool = False
+    #: Whether results are for a page: with agents, kinds, scores, whole names of projects and whole ids.
+    for_page: bool = False
+    #: Field of a result that shows the index's own score; "" for none.
+    raw_score: str = ""
 
 
-def brief(
-    hits: Sequence[Hit], before: Sequence[Hit], calendar: Calendar, weights: Mapping[str, float], width: int
-) -> list[Brief]:
-    """Return hits in a line each, with quotations of at most `width` characters; `before` are those shown as results.
-
-    Left out are hits without a citation or a quotation, and those that repeat a quotation of `before` or of
-    this list.
-    """
-    made = []
-    for at, hit in enumerate(hits):
-        bare = _bare(hit, calendar, with_node=False)
-        if bare.grip and hit.quote and not _repeats(hit, [*before, *hits[:at]]):
-            quote = " ".join(Excerpt(hit.quote, weights).cut(width).split())
-            made.append(Brief(when=bare.when, who=bare.who, quote=quote, grip=bare.grip, flag=bare.flag))
+def bare_results(hits: Sequence[Hit], style: Style) -> list[Result]:
+    """Return the lean results of hits, their quotations and own lines still empty."""
+    made: list[Result] = []
+    titled: set[str] = set()
+    above = style.project or ""
+    for hit in hits:
+        result = _bare(hit, style)
+        title = _title(hit) if hit.node_id and hit.node_id not in titled else ""
+        if hit.project != above:
+            name = hit.project if style.for_page else style.names.get(hit.project, hit.project)
+            result = replace(result, project=name or _NO_PROJECT)
+        if style.for_page:
+            result = replace(result, agent=hit.agent, kind=hit.kind, score=round(hit.score, 2))
+        if style.raw_score and hit.raw is not None:
+            score: dict[str, Any] = {style.raw_score: round(hit.raw, 2)}
+            result = replace(result, **score)
+        made.append(replace(result, title=title))
+        titled.add(hit.node_id)
+        above = hit.project
     return made
 
 
-def _repeats(hit: Hit, before: Sequence[Hit]) -> bool:
+def brief(result: Result, quote: str) -> Brief:
+    """Return a bare result as a line with this quotation, its white space runs as one space."""
+    return Brief(
+        when=result.when,
+        who=result.who,
+        quote=" ".join(quote.split()),
+        grip=result.grip,
+        project=result.project,
+        fit=result.fit,
+        times=result.times,
+        last=result.last,
+        superseded_by=result.superseded_by,
+        flag=result.flag,
+    )
+
+
+def repeats(hit: Hit, before: Sequence[Hit]) -> bool:
     """Return whether an earlier hit has the same quotation, word for word, of at least `_TELLING` characters."""
     words = hit.quote.split()
     return len(hit.quote) >= _TELLING and any(other.quote.split() == words for other in before)
 
 
-def _grouped(results: Sequence[Result], hits: Sequence[Hit], project: str | None) -> list[Result]:
-    """Return results without titles shown before, and without sessions and projects that are those of the result before.
-
-    The first result leaves its project out where it is `project`; no project after another one is written
-    `_NO_PROJECT`.
-    """
-    made: list[Result] = []
-    titled: set[str] = set()
-    session, place = "", project or ""
-    for result, hit in zip(results, hits, strict=True):
-        made.append(
-            replace(
-                result,
-                title="" if hit.node_id in titled else result.title,
-                session="" if hit.session_id == session else hit.session_id,
-                project="" if hit.project == place else hit.project or _NO_PROJECT,
-            )
-        )
-        titled.add(hit.node_id)
-        session, place = hit.session_id, hit.project
-    return made
-
-
-def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
-    """Return the lean result of a hit, its quotation still empty.
-
-    It names its node only for a period, where there is no grip, or with `with_node` where the hit has no grip of its own. Its
-    title is without the time that it begins with, cut at a word to `_TITLE` characters.
-    """
+def _title(hit: Hit) -> str:
+    """Return a title without the time that it begins with, cut at a word to `_TITLE` characters; "" if it adds no words."""
     title = hit.title.partition(_DOT)[2] if hit.title[:4].isdigit() and _DOT in hit.title else hit.title
+    title = title if len(title) <= _TITLE else cut_out(title, 0, _TITLE)
+    terms = term_set(title)
+    return title if not terms or len(terms - term_set(hit.quote)) >= _ADDED * len(terms) else ""
+
+
+def _bare(hit: Hit, style: Style) -> Result:
+    """Return the lean result of a hit without quotation, title and project.
+
+    It names its node only for a period, where there is no grip, or by the style where the hit has no grip of its own.
+    """
     period = bool(hit.node_id) and hit.level != TocLevel.SEGMENT and not hit.grip_id
     grip = hit.grip_id or (hit.grip_ids[0] if hit.grip_ids else "")
     return Result(
-        when=calendar.iso(hit.timestamp)[:16],
+        when=style.calendar.iso(hit.timestamp)[:16],
         who=hit.speaker or hit.role,
-        grip=grip,
-        node=hit.node_id if period or not grip or (with_node and not hit.grip_id) else "",
-        title=(title if len(title) <= _TITLE else cut_out(title, 0, _TITLE)) if hit.node_id else "",
-        score=round(hit.score, 2),
+        grip=grip if style.for_page else short_grip(grip),
+        node=hit.node_id if period or not grip or (style.with_nodes and not hit.grip_id) else "",
+        fit=hit.fit if hit.fit != _USUAL_FIT else "",
+        times=hit.times if hit.times > 1 else 0,
+        last=_last(hit, style.calendar),
         outside=hit.outside,
-        superseded_by=hit.superseded_by,
+        superseded_by=hit.superseded_by if style.for_page else short_grip(hit.superseded_by),
         flag=flag_of(hit.quote),
         why_superseded=hit.why_superseded,
     )
+
+
+def _last(hit: Hit, calendar: Calendar) -> str:
+    """Return the day on which the like was said last; "" where it is the hit's own."""
+    last = calendar.iso(max(hit.last, hit.timestamp))[:10]
+    return last if last != calendar.iso(hit.timestamp)[:10] else ""

@@ -209,6 +209,6 @@ def _matching(app: App, name: str) -> list[str]:
     known, whole = app.tree.tally().projects, names.of(name)
     if whole in known or _holds(app, whole):
         return [whole]
-    ends = "/" + name.strip("/")
+    ends = "/" + name.replace("\\", "/").strip("/")
     others = {names.of(alias.old) for alias in names.aliases if alias.old.endswith(ends)}
-    return sorted({p for p in known if p.endswith(ends)} | others.intersection(known))
+    return sorted({p for p in known if p.replace("\\", "/").endswith(ends)} | others.intersection(known))

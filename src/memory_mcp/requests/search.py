@@ -10,34 +10,38 @@ from memory_mcp.app import App
 from memory_mcp.layers.base import Hit
 from memory_mcp.layers.budget import SINCE
 from memory_mcp.model.ids import GripId, NodeId, find_period, parse_span_grip
-from memory_mcp.model.tokens import tokens_in
+from memory_mcp.model.project import short_names
+from memory_mcp.model.tokens import room_in, tokens_in
 from memory_mcp.policy.engine import Answer
+from memory_mcp.policy.relevance import Confidence
 from memory_mcp.requests import explaining
 from memory_mcp.requests.asking import ParsedSearch, Trying, parse_search
 from memory_mcp.requests.cursors import offset_cursor
 from memory_mcp.requests.excerpts import Excerpt, term_weights
 from memory_mcp.requests.explaining import Explanation, FullExplanation, WhyNot
+from memory_mcp.requests.lean import LeanHits, Selection, select
 from memory_mcp.requests.limits import SEARCHED, TOKENS, Bounds, Detail
 from memory_mcp.requests.plain import size_of, tokens_of
 from memory_mcp.requests.response import Recalled
-from memory_mcp.requests.results import Brief, FullResult, Lean, LeanResults, Quote, Result, Sizes, brief, full_result
+from memory_mcp.requests.results import QUOTED, Brief, FullResult, Quote, Result, Style, full_result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.themes import Theme, fit_themes
 
-#: Tokens of a lean response of up to `SEARCHED.default` results where the caller names no budget.
-ANSWER_TOKENS = 900
+#: Tokens of a lean response of up to `SEARCHED.default` results where the caller names no budget, and up to which quotations
+#: grow: what is left after them is for lines of what else was found.
+ANSWER_TOKENS, _AIM = 900, 700
 _PER_RESULT = ANSWER_TOKENS // SEARCHED.default
-#: Characters of a quotation before what comes next is shown, in a line of so many: with it 25 of 30 questions were answered in
-#: the end, without 22.
-_FIRST_QUOTES, _LINE = 400, 160
 #: Share of an answer's tokens that themes may use: of an overview, and of a question about something in particular.
 _OVERVIEW, _PARTICULAR = 0.8, 0.5
 _TOKEN_BOUND = "max_token_budget"
 _TOO_SMALL = "the next result does not fit the token budget; raise token_budget to see it"
+_NEAREST = "probably not in this memory: these are only the nearest"
 _PARTIAL = "Timeout exceeded: these are partial results"
 _KEYWORDS_OFF = "BM25 search is not enabled: used {}; enable with {}"
 #: What is used instead of it, where it is not the layer's own name.
 _INSTEAD = {"agentic": "TOC navigation", "scan": "a scan"}
+#: Stands for a result while the size of everything else is measured.
+_ANY = Result(when="")
 #: With full detail: results of which further quotations are shown, how many of each, and characters of one.
 _QUOTED, _FURTHER, _WIDTH = 3, 2, 300
 #: They are read only where so much of the time is left (ms).
@@ -146,6 +150,8 @@ class _Shaping:
         bound, named = found.why.limits[_TOKEN_BOUND], asked.how.bounds.get(_TOKEN_BOUND) is not None
         usual = _PER_RESULT * max(asked.query.limit, SEARCHED.default)
         self._budget = bound if named or asked.full else min(bound, usual)
+        self._aim = self._budget if named or asked.with_agents else self._budget * _AIM // ANSWER_TOKENS
+        self._short_names = short_names(app.tree.tally().projects)
         share = _OVERVIEW if found.overview else _PARTICULAR
         most = int(share * self._budget)
         themes = found.themes if found.overview else found.themes[: asked.query.limit]
@@ -158,30 +164,27 @@ class _Shaping:
         return self._full() if self._asked.full else self._lean()
 
     def _lean(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return as much as fits the budget, the explanation and all else included, and the hits that it stands for.
-
-        First as many results as fit, then a line for each further hit, then longer quotations of the results.
-        """
-        app, query = self._app, self._asked.query
+        """Return as much as fits the budget, the explanation and all else included, and the hits that its results stand for."""
+        app, query, found = self._app, self._asked.query, self._found
+        for_page = self._asked.with_agents
         frequencies, tally = app.tree.frequencies(), app.tree.tally(query.project)
         weights = term_weights(query.text, frequencies, tally.segments, query.project)
-        made = LeanResults(self._found.hits, self._asked.calendar, weights, query.project, with_agents=self._asked.with_agents)
-        sizes = Sizes(lambda lean: self._whole(lean.results, lean.hits))
-
-        def fits(lean: Lean, also: tuple[Brief, ...] = ()) -> bool:
-            """Return whether the response with these results and further lines costs at most the budget."""
-            return tokens_in(sizes.of(lean) + _listed("also", also), self._factor) <= self._budget
-
-        lean = made.fitting(fits, _FIRST_QUOTES)
-        found, also = self._found, tuple[Brief, ...]()
-        if found.hits and lean.hits == len(found.hits):
-            # What comes next, in a line each.
-            also = tuple(brief(found.further, found.hits, self._asked.calendar, weights, _LINE))
-        while also and not fits(lean, also):
-            also = also[:-1]
-        # Quotations use up the tokens: cut to 300 characters, 7 of 30 first answers held what was asked for, not cut 11.
-        lean = made.fitting(functools.partial(fits, also=also), None)
-        return self._whole(lean.results, lean.hits, also), self._found.hits[: lean.hits]
+        names, quoted = ({}, None) if for_page else (self._short_names, QUOTED)
+        style = Style(self._asked.calendar, query.project, names, quoted, for_page=for_page)
+        chosen = (
+            Selection(found.hits, found.further, len(found.hits))
+            if for_page
+            else select(found.hits, found.further, found.confidence)
+        )
+        lean, room, aim = LeanHits(chosen, weights, style), room_in(self._budget, self._factor), room_in(self._aim, self._factor)
+        for hits in (chosen.hits, 0):
+            # What a response says apart from its results, at most: with a cursor, and where results are left out.
+            frame = size_of(self._whole((_ANY,), hits)) - size_of(_ANY)
+            page = lean.page(room - frame, aim - frame)
+            if page.hits >= hits:
+                break
+        shown = [chosen.results[at] for at in lean.positions[: len(page.results)]]
+        return self._whole(page.results, page.hits, page.also), shown
 
     def _full(self) -> tuple[SearchResponse, Sequence[Hit]]:
         """Return as many full results as fit the budget together with the themes, and the hits that they are of.
@@ -238,13 +241,23 @@ class _Shaping:
             complete=found.complete,
             also=also,
             next_cursor=offset_cursor(asked.how.offset + hits, *asked.question) if more else "",
-            explanation=full or explaining.lean_explanation(why, asked.calendar),
+            explanation=full or explaining.lean_explanation(why, self._scope(), asked.calendar),
         )
+
+    def _scope(self) -> str:
+        """Return the project that an answer is limited to by default, where it is not strong; on a page always, all or one."""
+        scoped = self._asked.scoped
+        if self._asked.with_agents:
+            return scoped.words
+        limited = scoped.project is not None and scoped.by_default and self._found.confidence is not Confidence.STRONG
+        return self._short_names.get(scoped.words, scoped.words) if limited else ""
 
     def _notices(self, any_shown: bool) -> tuple[str, ...]:
         """Return the policy's notices, then: a partial answer, keyword search off, no result fits, or those about the scope."""
         why, found, asked = self._found.why, self._found, self._asked
         notices = list(why.notices)
+        if found.confidence is Confidence.NONE and any_shown:
+            notices.append(_NEAREST)
         if "timeout_ms" in why.bounds_hit:
             notices.append(_PARTIAL)
         teleport = self._app.settings.teleport

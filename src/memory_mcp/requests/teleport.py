@@ -1,28 +1,29 @@
 """teleport_search, vector_teleport and hybrid_search: a jump by an index to nodes and grips."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery
 from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.model.calendar import LEVELS
+from memory_mcp.model.project import short_names
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.model.tokens import tokens_in
+from memory_mcp.model.tokens import room_in
 from memory_mcp.requests.excerpts import term_weights
+from memory_mcp.requests.lean import LeanHits, Selection
 from memory_mcp.requests.limits import RESULTS, Detail, choice, words
 from memory_mcp.requests.people import role_of, speaker_of
+from memory_mcp.requests.plain import size_of
 from memory_mcp.requests.response import Recalled, fitting
-from memory_mcp.requests.results import FullResult, Lean, LeanResults, Result, Sizes, full_result
+from memory_mcp.requests.results import FullResult, Result, Style, full_result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.times import times_of
 
 if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
     from memory_mcp.layers.teleport import Teleported
-
-R = TypeVar("R", Result, FullResult)
 
 #: Tokens of a lean result, with its share of everything else.
 _PER_RESULT = 180
@@ -69,6 +70,10 @@ class HybridSearch(Jump):
     """A jump by both."""
 
 
+#: Fields that show the score of an index; a jump by both has none.
+_SCORES: Mapping[type[Jump], str] = {TeleportSearch: "bm25_score", VectorTeleport: "similarity"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeleportResponse(Recalled):
     """What was found."""
@@ -109,7 +114,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
     )
     if detail is Detail.FULL:
         whole = (replace(full_result(h, app.calendar), keywords=() if h.grip_id else h.keywords[:_KEYWORDS]) for h in found.hits)
-        scored = (_scored(one, hit.raw, request, 4) for one, hit in zip(whole, found.hits, strict=True))
+        scored = (_scored(one, hit.raw, request) for one, hit in zip(whole, found.hits, strict=True))
         return replace(made, results=tuple(fitting(app, scored, 0)))
     return replace(made, results=_lean(app, request, scoped, made, found.hits))
 
@@ -135,22 +140,16 @@ def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits:
     retrieval = app.settings.retrieval
     budget = min(_PER_RESULT * max(request.limit, _FEW), retrieval.bounds.max_token_budget)
     weights = term_weights(request.query, app.tree.frequencies(), app.tree.tally(scoped.project).segments, scoped.project)
-    made = LeanResults(hits, app.calendar, weights, scoped.project, with_nodes=True)
-
-    def scored(lean: Lean) -> tuple[Result, ...]:
-        """Return the results with the scores of the hits that they show."""
-        pairs = zip(lean.results, (hits[place].raw for place in made.places), strict=False)
-        return tuple(_scored(result, raw, request, 2) for result, raw in pairs)
-
-    sizes = Sizes(lambda lean: replace(bare, results=scored(lean)))
-    return scored(made.fitting(lambda lean: tokens_in(sizes.of(lean), retrieval.token_factor) <= budget))
+    names = short_names(app.tree.tally().projects)
+    style = Style(app.calendar, scoped.project, names, quoted=None, with_nodes=True, raw_score=_SCORES.get(type(request), ""))
+    room = room_in(budget, retrieval.token_factor) - size_of(bare)
+    return LeanHits(Selection(tuple(hits), (), len(hits)), weights, style).page(room, room).results
 
 
-def _scored(result: R, raw: float | None, request: Jump, places: int) -> R:
+def _scored(result: FullResult, raw: float | None, request: Jump) -> FullResult:
     """Return a result with the score `raw` of its index, rounded; unchanged for both indexes or without a score."""
-    if raw is None or isinstance(request, HybridSearch):
+    name = _SCORES.get(type(request))
+    if raw is None or name is None:
         return result
-    score = round(raw, places)
-    if isinstance(request, TeleportSearch):
-        return replace(result, bm25_score=score)
-    return replace(result, similarity=score)
+    score: dict[str, Any] = {name: round(raw, 4)}
+    return replace(result, **score)

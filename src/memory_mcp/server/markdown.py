@@ -41,26 +41,33 @@ def _search(answer: Shape) -> Iterator[str]:
         yield "No results."
     if answer.get("also"):
         yield "Further, shortened:"
-        for one in answer["also"]:
-            said = f"{one['when'].replace('T', ' ')} {_bold_name(one.get('who', ''))}".rstrip()
-            flag = f" ({one['flag']})" if one.get("flag") else ""
-            yield f"- {said}: {_inline(one['quote'])} [{one['grip']}]{flag}"
+        yield from (_line(one) for one in answer["also"])
         yield ""
-    rest = {name: value for name, value in answer.items() if name not in ("results", "also", "explanation")}
-    yield from _fields(rest)
+    yield from _fields({name: value for name, value in answer.items() if name not in ("results", "also", "explanation")})
     yield from _fields(answer.get("explanation") or {})
+
+
+def _line(one: Shape) -> str:
+    """Return a thing found as a line: its time and speaker, its words, its citation, and its other fields in brackets."""
+    said = f"{one.get('when', '').replace('T', ' ')} {_bold_name(one.get('who', ''))}".strip()
+    others = _others(one, {"when", "who", "quote", "grip"})
+    return f"- {said}: {_inline(one['quote'])} [{one['grip']}]{f' ({others})' if others else ''}"
 
 
 def _result(number: int, one: Shape) -> Iterator[str]:
     """Yield a result: its number, time, speaker and place in bold with its other fields, then its quotation and an empty line."""
     who = _bold_name(one.get("who") or one.get("speaker") or one.get("role", ""))
-    place = [_bold_name(one[name]) for name in ("title", "session", "session_id", "project") if one.get(name)]
+    place = [_bold_name(one[name]) for name in ("title", "session_id", "project") if one.get(name)]
     outside = ["outside the time named"] if one.get("outside") or one.get("outside_window") else []
     head = " · ".join([one["when"][:16].replace("T", " "), *([who] if who else []), *outside, *place])
-    known = {"when", "who", "speaker", "role", "title", "session", "session_id", "project", "outside", "outside_window", "quote"}
+    known = {"when", "who", "speaker", "role", "title", "session_id", "project", "outside", "outside_window", "quote"}
+    lines = [] if one.get("grip_ids") else one.get("also", ())
+    known |= {"also"} if lines else set()
     yield f"**{number}. {head}** {_others(one, known)}".rstrip()
     if one.get("quote"):
         yield from _quoted(one["quote"], "> ")
+        yield from ("",) if lines else ()
+    yield from map(_line, lines)
     # A line right behind a quotation would belong to it.
     yield ""
 
@@ -101,8 +108,14 @@ def _transcript(answer: Shape) -> Iterator[str]:
         if answer[name]:
             yield from ("", f"**{_label(name)}**", "")
         for event in answer[name]:
-            yield f"- {event['when'][:16].replace('T', ' ')} {_bold_name(event.get('speaker') or event['role'])}:"
-            yield from _quoted(event.get("text", ""), "  > ")
+            who = _bold_name(event.get("speaker") or event["role"])
+            head = f"- {event.get('when', '')[:16].replace('T', ' ')} {who}:".replace("-  ", "- ")
+            text = event.get("text", "")
+            if "\n" in text or not text:
+                yield head
+                yield from _quoted(text, "  > ")
+            else:
+                yield f"{head} {_inline(text)}"
     if "more" in answer:
         yield from ("", f"Shortened; everything with {_inline(answer['more'])}.")
 

@@ -11,18 +11,18 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 _TYPES: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _TOPIC = "score keywords mentions first_mentioned last_mentioned state since pinned labelled_by related"
-_RESULT = "agent kind superseded_by flag why_superseded"
+_RESULT = "agent kind score times last also superseded_by flag why_superseded"
 #: Fields that are not published, by the published name of their type, or the tool's name for those of its response itself.
 _HIDDEN = {
     "Bullet": "superseded_by why_superseded",
     "CountedTopic": f"{_TOPIC} nodes",
     "Explanation": "why_not",
     "Grip": "project",
-    "KeywordResult": f"{_RESULT} similarity",
+    "KeywordResult": f"{_RESULT} fit similarity",
     "Lag": "index_changes",
     "LayerInfo": "contract",
     "Result": f"{_RESULT} bm25_score similarity",
-    "SimilarResult": f"{_RESULT} bm25_score",
+    "SimilarResult": f"{_RESULT} fit bm25_score",
     "Step": "searched_level",
     "Store": "projects agents",
     "Topic": f"{_TOPIC} parts events weeks",
@@ -42,7 +42,7 @@ _NAMES = {
 }
 #: Types that are published without their fields.
 _CLOSED: Mapping[str, dict[str, Any]] = {
-    "Brief": {"additionalProperties": {"type": "string"}, "type": "object"},
+    "Brief": {"type": "object"},
     "Theme": {"type": "object"},
     "TopicNode": {"type": "object"},
 }

@@ -82,10 +82,7 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
     why = data["explanation"]
     if not data["results"] and "themes" not in data:
         yield Text("No results.", style="bold")
-    for one in data.get("also", ()):
-        when, said = one["when"].replace("T", " "), render.safe(one["quote"])
-        who = f"{one['who']}: " if "who" in one else ""
-        yield Text.assemble((f"   {when}", "cyan"), f'  {who}"{said}"', (f"  [{one['grip']}]", "dim"))
+    yield from map(_line, data.get("also", ()))
     if "next_cursor" in data:
         yield Text(f"More with --cursor {data['next_cursor']} (or a larger --limit).", style="dim")
     yield Text(_told(data), style="dim")
@@ -100,6 +97,23 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
     grip = next((_grip(r) for r in data["results"] if _grip(r)), "")
     if grip:
         yield Text(f"Its context: memory-mcp show {grip}", style="dim")
+
+
+def _line(one: dict[str, Any]) -> "Text":
+    """Return a thing found as a line: when, where, who, its words and its citation."""
+    from rich.text import Text
+
+    when, place = one.get("when", "").replace("T", " "), one.get("project", "")
+    who = f"{one['who']}: " if "who" in one else ""
+    head = "  ".join(part for part in (when, place) if part)
+    said = render.safe(one["quote"])
+    return Text.assemble((f"   {head}", "cyan"), f'  {who}"{said}"', (f"  [{one['grip']}]{_alike(one)}", "dim"))
+
+
+def _alike(one: dict[str, Any]) -> str:
+    """Return how often the like was said, and when last, before its line goes on; "" for once."""
+    last = f", last on {one['last']}" if "last" in one else ""
+    return f"  {one['times']} times{last}" if "times" in one else ""
 
 
 def _theme_lines(themes: Sequence[dict[str, Any]]) -> Iterator["Text"]:
@@ -135,7 +149,8 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
 
     for number, result in enumerate(results, 1):
         when = render.minute(result["when"])
-        place = render.last_part(result.get("project", ""))
+        # In full detail projects have their whole names.
+        place = render.last_part(result.get("project", "")) if "id" in result else result.get("project", "")
         title = render.safe(render.gist(result.get("title", "")))
         is_outside = result.get("outside") or result.get("outside_window")
         outside = ("  outside the time named", "yellow") if is_outside else ""
@@ -148,28 +163,34 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
         yield Text.assemble("   ", (f"{who}: " if who else "", "green"), f'"{said}"', (f"  [{grip}]" if grip else "", "dim"))
         if result.get("flag"):
             yield Text(f"   {result['flag']}", style="yellow")
+        if "grip" in result:
+            yield from map(_line, result.get("also", ()))
         parts = ", ".join(f"{k} {v:.3f}" for k, v in result.get("score_parts", {}).items())
-        name = result.get("id") or result.get("node", "")
-        known = f" ({parts})" if explain and parts else ""
-        yield Text(f"   {name}{'  ' if name else ''}score {result['score']:.2f}{known}", style="dim")
+        name, fit = result.get("id") or result.get("node", ""), result.get("fit", "")
+        score = f"score {result['score']:.2f}{f' ({parts})' if explain and parts else ''}" if "score" in result else ""
+        if about := "  ".join(part for part in (name, fit, _alike(result).strip(), score) if part):
+            yield Text(f"   {about}", style="dim")
         yield Text("")
 
 
 def _told(data: dict[str, Any]) -> str:
-    """Return one line: how the question was understood, which layers answered it, in what scope, and with what confidence.
+    """Return one line: how sure the answer is, and what limits it; in full detail also how it was understood and answered.
 
     `data` is a search's response. Layers left out are named with the reason only where the policy fell back to another.
     """
     why = data["explanation"]
     words = why.get("window", {}).get("words", "")
-    left = "; ".join(f"{s['layer']}: {s['reason']}" for s in why.get("skipped", ()))
-    fell = f" (fell back: {left})" if why["fallback_occurred"] else ""
-    took = f" in {why['elapsed_ms']} ms" if "elapsed_ms" in why else ""
     hit = f"; stopped by {', '.join(why['bounds_hit'])}" if why.get("bounds_hit") else ""
     partial = "" if data.get("complete", True) else ", not everything was searched"
+    sure = f"Confidence: {data['confidence']}{partial}."
+    if "intent" not in why:
+        limits = f"{words}{'; ' if words and why.get('scope') else ''}{why.get('scope', '')}"
+        return f"{sure}{f' Searched: {limits}{hit}.' if limits or hit else ''}"
+    left = "; ".join(f"{s['layer']}: {s['reason']}" for s in why.get("skipped", ()))
+    fell = f" (fell back: {left})" if why["fallback_occurred"] else ""
     return (
         f"Understood as {why['intent']}{f', {words}' if words else ''}. Answered by {why['method_used']} at tier "
-        f"{why['tier_used']}{fell}{took}, {why['scope']}{hit}. Confidence: {data['confidence']}{partial}."
+        f"{why['tier_used']}{fell} in {why['elapsed_ms']} ms, {why['scope']}{hit}. {sure}"
     )
 
 

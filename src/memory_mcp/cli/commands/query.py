@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, add_cursor, add_scope, add_times, ask, family, leaf, note_lines, print_result
-from memory_mcp.requests.limits import AROUND, PAGE
+from memory_mcp.requests.limits import PAGE
 
 #: Characters shown of a summary or an event in a list, and of an event around a quotation.
 _LINE, _CONTEXT = 160, 600
@@ -44,8 +44,8 @@ def add(parsers: Subparsers, about: str) -> None:
     add_scope(events)
     grip = leaf(inner, "expand-grip", run_expand, "show a quotation in its conversation, checked against the stored event")
     grip.add_argument("id", metavar="ID", help="grip:<ms>:<id>, or only its last part")
-    grip.add_argument("--before", type=int, default=AROUND.default, metavar="N", help=f"events before it ({AROUND.default})")
-    grip.add_argument("--after", type=int, default=AROUND.default, metavar="N", help=f"events after it ({AROUND.default})")
+    grip.add_argument("--before", type=int, metavar="N", help="events before it (3, in a line each)")
+    grip.add_argument("--after", type=int, metavar="N", help="events after it (4, in a line each)")
     grip.add_argument("--token-budget", type=int, metavar="N", help="most tokens of all texts together")
 
 

@@ -113,7 +113,8 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"Results ({shown:,}{of} found, {took:.1f} ms)"
     for place, result in enumerate(data["results"], start=1):
         name = result.get("id") or result.get("grip") or result.get("node", "")
-        yield f"  {place}. {name} (score: {result['score']:.2f})"
+        score = f" (score: {result['score']:.2f})" if "score" in result else ""
+        yield f"  {place}. {name}{score}"
         raw = next((f" ({score.replace('_', ' ')}: {result[score]:.2f})" for score in _RAW if score in result), "")
         yield f"     Type: {'grip' if name.startswith('grip:') else 'toc_node'}{raw}"
         if "level" in result and result.get("kind") != "grip":

@@ -13,7 +13,7 @@ from pydantic import Field
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.expand import ExpandRequest, ExpandResponse
-from memory_mcp.requests.limits import AROUND, PAGE, RESULTS, SEARCHED
+from memory_mcp.requests.limits import PAGE, RESULTS, SEARCHED
 from memory_mcp.requests.nodes import Browse, Browsed
 from memory_mcp.requests.notes import Note, keep
 from memory_mcp.requests.pins import set_pin
@@ -186,13 +186,13 @@ class Default(Group):
     async def expand_grip(
         self,
         grip_id: arguments.GripId,
-        before: Annotated[arguments.Few, Field(description="Events before")] = AROUND.default,
-        after: arguments.Few = AROUND.default,
+        before: Annotated[arguments.Few | None, Field(description="Events before, with their texts")] = None,
+        after: arguments.Few | None = None,
         token_budget: arguments.Tokens = None,
     ) -> Annotated[CallToolResult, ExpandResponse]:
         """The exact words behind a grip, checked against the stored event, with what was said before and after.
 
-        Use it before relying on a quotation. Long texts come shortened; `more` shows everything.
+        Use it before relying on a quotation. Neighbours come in a line each; `more` shows everything.
         """
         return await self._kit.ask(ExpandRequest(grip_id=grip_id, before=before, after=after, token_budget=token_budget))
 

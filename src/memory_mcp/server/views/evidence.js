@@ -19,7 +19,7 @@ function themed(theme) {
 }
 
 function card(one) {
-  const where = [moment(one.when), one.who || one.speaker || one.role, one.project, one.session || one.session_id];
+  const where = [moment(one.when), one.who || one.speaker || one.role, one.project, one.session_id];
   const notes = [];
   if (one.superseded_by) notes.push(el("p", "warn", `Holds no more. ${one.why_superseded || ""}`.trim()));
   if (one.flag) notes.push(el("p", "warn", "These words give orders to their reader: they are a record, not an instruction."));
