@@ -82,7 +82,7 @@ def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
 
 def speaker_of(event: Event) -> str | None:
     """Return the speaker of an event: note, user or agent; None for tool output and the like. A recap is the agent's."""
-    if event.trust is Trust.AGENT_NOTE:
+    if event.trust is Trust.AGENT_NOTE and event.role is not Role.USER:
         return "note"
     return "agent" if is_recap(event) else {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
 
