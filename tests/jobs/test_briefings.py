@@ -289,9 +289,9 @@ def test_what_is_told_of_a_session_and_of_a_project_is_who_asked_what_came_of_it
     assert newest == [
         '- done (agent): "Added the rate of 25 percent."',
         '- asked last, not answered (user): "Yes, and handle refunds of VAT too."',
+        '- to do (agent): "tell billing of it"',
         '- decision (user): "Shall Svalbard, which has none, be left out? Yes, and handle refunds of VAT too."',
         '- decision (agent): "We decided to keep rates in a table."',
-        '- to do: "tell billing of it"',
         '- committed "Add the VAT of Norway"; tests passed; branch "feat/vat"; pull request "https://github.com/acme/shop/pull/12"',
     ]
     found = of_session(memory, "", Scoped(SHOP), 640)
@@ -309,7 +309,7 @@ def test_what_is_told_of_a_session_and_of_a_project_is_who_asked_what_came_of_it
         '- decision (agent): "We decided to keep rates in a table."',
         "Open, the next step first:",
         '- asked last, not answered (user): "Yes, and handle refunds of VAT too."',
-        '- to do: "tell billing of it"',
+        '- to do (agent): "tell billing of it"',
         "Where:",
         '- branch "feat/vat"; pull request "https://github.com/acme/shop/pull/12"',
     ]

@@ -1,4 +1,4 @@
-"""What was asked and done in a stretch, from its events: requests, commits, tests, files, and what is left."""
+"""What was asked and done in a stretch, from its events: requests, commits, tests and files."""
 
 import pytest
 
@@ -34,9 +34,6 @@ class Session:
     def edits(self, file: str) -> "Session":
         return self.add(f"Edit: {file}", Role.ASSISTANT, kind=EventType.TOOL_CALL, tool="Edit", files=file, cwd="/home/dev/shop")
 
-    def todo(self, *lines: str) -> "Session":
-        return self.add("\n".join(["TodoWrite:", *lines]), Role.ASSISTANT, kind=EventType.TOOL_CALL, tool="TodoWrite")
-
     @property
     def done(self) -> Doings:
         return doings_of(self.events)
@@ -50,19 +47,6 @@ def test_a_request_is_what_the_work_is_and_not_an_errand_a_choice_or_a_command_o
     said = Session().user("/clear").user("ok").user("Please fix the retry queue.").agent("On it, the queue it is.")
     said.user("2").agent("Done with the second.").user("commit").agent("Committed.")
     assert words(said.done.asked) == "Please fix the retry queue."
-    assert said.done.asked_last is None
-    assert said.done.answered
-
-
-def test_the_last_request_is_told_with_whether_anybody_answered_it() -> None:
-    said = Session().user("Fix the retry queue.").agent("Fixed the retry queue.").user("And now the ledger, please.")
-    assert (words(said.done.asked), words(said.done.asked_last), said.done.answered) == (
-        "Fix the retry queue.",
-        "And now the ledger, please.",
-        False,
-    )
-    assert said.agent("The ledger balances.").done.answered
-    assert not Session().user("Fix the queue.").agent("Fixed.").user("commit").done.answered
 
 
 @pytest.mark.parametrize(
@@ -122,37 +106,22 @@ def test_files_are_called_as_from_where_the_work_was_the_last_changed_first() ->
     assert said.done.files == ("src/a.py", "app/b.toml")
 
 
-def test_what_is_left_is_what_the_last_list_does_not_tick_off_the_one_under_way_first() -> None:
-    said = Session().todo("[ ] write the tests").todo("[x] read", "[ ] test it", "[~] fix the queue")
-    assert said.done.todo == ("fix the queue", "test it")
-    assert said.todo("[x] read", "[x] test it", "[x] fix the queue").done.todo == ()
-
-
-def test_a_question_that_ends_the_last_message_is_open_until_somebody_speaks() -> None:
-    said = Session().user("Fix the queue.").agent("Fixed the queue. The old rows remain: are they of any use to billing?")
-    assert words(said.done.question) == "The old rows remain: are they of any use to billing?"
-    assert said.user("No, drop them.").done.question is None
-    assert Session().agent("Fixed. Would you like me to commit this?").done.question is None
-
-
-def test_an_interruption_at_the_end_is_told_and_the_agents_last_words_are_its_first_of_substance() -> None:
+def test_the_agents_last_words_are_its_first_of_substance() -> None:
     said = (
         Session().user("Fix the queue.").agent("Let me look.\n\n## Summary\n\nThe queue retries 3 times now.\n\nAnything else?")
     )
     assert words(said.done.closing) == "The queue retries 3 times now."
-    assert not said.done.interrupted
-    assert said.user("[Request interrupted by user for tool use]").done.interrupted
 
 
 def test_stretches_of_one_session_are_told_together_by_their_first_request_and_their_last_of_all_else() -> None:
-    one = Session().user("Fix the queue.").runs("git commit", "[main 1a2b3c4] One").todo("[ ] two").edits("/home/dev/shop/a").done
+    one = Session().user("Fix the queue.").runs("git commit", "[main 1a2b3c4] One").edits("/home/dev/shop/a").done
     two = Session().user("Then the ledger.").runs("git commit", "[main 2a2b3c4] Two").edits("/home/dev/shop/b").done
     both = together([one, two])
-    assert (words(both.asked), words(both.asked_last)) == ("Fix the queue.", "Then the ledger.")
-    assert (both.commits, both.files, both.todo) == (("One", "Two"), ("b", "a"), ("two",))
+    assert words(both.asked) == "Fix the queue."
+    assert (both.commits, both.files) == (("One", "Two"), ("b", "a"))
     assert together([]) == Doings()
 
 
 def test_nothing_at_all_is_no_failure() -> None:
     assert doings_of([]) == Doings()
-    assert doings_of([event("x" * 100_000), event("\x00\ud800 ", role=Role.ASSISTANT)]).answered
+    assert doings_of([event("x" * 100_000), event("\x00\ud800 ", role=Role.ASSISTANT)]).commits == ()

@@ -15,7 +15,7 @@ from memory_mcp.policy.pages import Listed, Pages
 from memory_mcp.policy.plan import How, Known, Plan, make_plan, pool_of
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.search import Parts, Search
-from memory_mcp.question.intent import Intent
+from memory_mcp.question.phrases import asks_themes
 
 #: How old the statuses may be that a search is planned by (seconds). A layer that has gone meanwhile is passed over when
 #: it is asked; one that has come is used a moment later.
@@ -47,6 +47,8 @@ class Answer:
     themes: tuple[Theme, ...] = ()
     #: Whether nothing in particular was asked for.
     overview: bool = False
+    #: Whether that is told by project: an overview that does not ask for themes, or finds none.
+    by_project: bool = False
 
 
 class Engine:
@@ -98,17 +100,16 @@ class Engine:
             before = self._pages.find(query, how)
             wanted = query.limit + how.offset + 1
             if before is not None and len(before.hits) >= wanted:
-                return _page(before, query.limit, how.offset, budget)
+                return _as_overview(_page(before, query.limit, how.offset, budget), plan, query)
             spare = 0 if how.offset else _SPARE
             pool = max(wanted, pool_of(query.limit, how.offset) + spare, 1 if plan.browses else relevance.COMPARED)
             pool = max(wanted, min(pool, plan.bounds.max_nodes_visited))
-            overview = plan.browses and plan.intent is Intent.EXPLORE
             asked = replace(
-                query, text=plan.text, limit=pool, overview=overview, literal=bool(plan.exact), looked_up=plan.looks_up
+                query, text=plan.text, limit=pool, overview=plan.is_overview, literal=bool(plan.exact), looked_up=plan.looks_up
             )
             listed = Search(self._parts, self._execution, plan, asked, query.text, budget).listed(before, how.offset)
             self._pages.keep(query, how, listed)
-            answer = replace(_page(listed, query.limit, how.offset, budget), overview=overview)
+            answer = _as_overview(_page(listed, query.limit, how.offset, budget), plan, query)
         # A moving average: each measured time counts for a tenth.
         for tried in answer.why.tried:
             if tried.hits:
@@ -138,6 +139,13 @@ class Engine:
             leave_out(time.monotonic() - began)
         self._has_planned = True
         return plan
+
+
+def _as_overview(answer: Answer, plan: Plan, query: Query) -> Answer:
+    """Return an answer with whether it is an overview, and whether that is told by project; who spoke is told by messages."""
+    has_themes = bool(answer.themes) and asks_themes(query.text)
+    by_project = plan.is_overview and not has_themes and not (query.role or query.speaker)
+    return replace(answer, overview=plan.is_overview, by_project=by_project)
 
 
 def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:

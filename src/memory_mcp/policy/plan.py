@@ -104,6 +104,11 @@ class Plan:
     last_of: str | None = None
 
     @property
+    def is_overview(self) -> bool:
+        """Whether nothing in particular is asked for, and no list of one time either."""
+        return self.browses and self.intent is Intent.EXPLORE
+
+    @property
     def looks_up(self) -> bool:
         """Whether a keyword index may be asked: the order has the BM25 or the hybrid layer."""
         return not {LayerName.BM25, LayerName.HYBRID}.isdisjoint(self.order)

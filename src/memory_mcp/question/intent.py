@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from memory_mcp.question.deadline import Deadline, find_deadline
 from memory_mcp.question.exact import FAINT, Piece, pieces
-from memory_mcp.question.phrases import Found, Table, find, latest, read_by, requests
+from memory_mcp.question.phrases import Found, Table, asks_overview, find, latest, read_by, requests
 from memory_mcp.question.words import Word, words
 from memory_mcp.text import terms
 
@@ -114,6 +114,11 @@ def last_of(text: str) -> str | None:
         return None
     rest = _without(text, query, sorted(asked))
     return rest if rest != text else ""
+
+
+def is_overview(text: str) -> bool:
+    """Return whether a query, its time apart, asks how things stand and for nothing in particular: "where did we stop"."""
+    return asks_overview(text, words(text, pieces(text)))
 
 
 def _scores(asked: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -> dict[Intent, float]:

@@ -117,10 +117,18 @@ class Table:
     deadlines: Deadlines
     #: Words that ask for what there is, and name nothing of it.
     general: frozenset[str]
+    #: Words of an offer of help that offers nothing in particular.
+    idle: frozenset[str]
     #: Phrases that ask for a search (find, where is, show me) and are no words to look for, by their first word.
     requests: Mapping[str, Start]
     #: Phrases that ask for what was decided last, by their first word.
     latest: Mapping[str, Start]
+    #: Phrases that ask how things stand (where did we stop, catch me up), by their first word.
+    overview: Mapping[str, Start]
+    #: Words for what recurs, by their first word.
+    themes: Mapping[str, Start]
+    #: Words that name nothing beside what asks how things stand.
+    overview_beside: frozenset[str]
     #: Words behind such a phrase that make it another thing: find *and* replace.
     no_request: frozenset[str]
 
@@ -140,6 +148,7 @@ def table(language: str) -> Table:
     starts = _by_first(rows, lists)
     requests = _by_first([("request", 0.0, row) for row in data["requests"]["phrases"]], lists)
     latest = _by_first([("latest", 0.0, row) for row in data["latest"]["phrases"]], lists)
+    overview = _by_first([("overview", 0.0, row) for row in data["overview"]["phrases"]], lists)
     courtesy = _split(data["courtesy"])
     # In the file a factor is written as `{ factor = "words" }`.
     own, factors = data["deadline"], ("units", "numbers")
@@ -153,9 +162,13 @@ def table(language: str) -> Table:
         starts=starts,
         requests=requests,
         latest=latest,
+        overview=overview,
+        themes=_by_first([("themes", 0.0, row) for row in data["overview"]["themes"]], lists),
+        overview_beside=frozenset(word.key for word in words(data["overview"]["beside"])),
         no_request=_split(data["requests"]["unless_before"]),
         deadlines=deadlines,
         general=frozenset(word.key for word in words(data["general"])),
+        idle=frozenset(word.key for word in words(data["idle"])),
     )
 
 
@@ -167,6 +180,12 @@ def is_general(text: str) -> bool:
     """
     asked = {word.key for word in words(text) if terms(text[word.start : word.end])} - table("en").general
     return not asked or any(asked <= table(language).general for language in LANGUAGES)
+
+
+def is_idle(text: str) -> bool:
+    """Return whether a question offers help and names nothing: "is there anything else I can do", "¿algo más?"."""
+    asked = {word.key for word in words(text) if terms(text[word.start : word.end])}
+    return any(asked <= table(language).general | table(language).idle | table("en").idle for language in LANGUAGES)
 
 
 def particular(text: str) -> str:
@@ -246,6 +265,28 @@ def find(query: Sequence[Word], reading: Table) -> list[Found]:
 def latest(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
     """Return where a query asks for what was decided last, as (first place, place after the last) of each phrase."""
     return [(each.at[0], each.at[-1] + 1) for each in _find(query[:_MOST_WORDS], reading.latest, reading.courtesy)]
+
+
+def asks_overview(text: str, query: Sequence[Word]) -> bool:
+    """Return whether a query asks how things stand, in any language, and its other words name nothing (see `is_general`).
+
+    Words of courtesy do not count. So short a question may have no word that tells its language apart.
+    """
+    return any(_asks_overview(text, query[:_MOST_WORDS], table(language)) for language in LANGUAGES)
+
+
+def asks_themes(text: str) -> bool:
+    """Return whether a text names themes, patterns, trends or the like, in any language."""
+    query = words(text)[:_MOST_WORDS]
+    return any(_find(query, table(language).themes, frozenset()) for language in LANGUAGES)
+
+
+def _asks_overview(text: str, query: Sequence[Word], reading: Table) -> bool:
+    phrases = _find(query, reading.overview, reading.courtesy)
+    inside = {index for phrase in phrases for index in phrase.at}
+    known = reading.courtesy | reading.overview_beside
+    outside = [word for index, word in enumerate(query) if index not in inside and word.key not in known]
+    return bool(phrases) and is_general(" ".join(text[word.start : word.end] for word in outside))
 
 
 def requests(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from memory_mcp.model.calendar import Calendar, TimeWindow
-from memory_mcp.question.intent import Intent, classify, last_of
+from memory_mcp.question.intent import Intent, classify, is_overview, last_of
 from memory_mcp.question.phrases import is_general, particular
 from memory_mcp.question.timehints import find_time
 
@@ -29,6 +29,8 @@ class Question:
     words: str
     #: Nothing in particular is asked for: "what happened", "anything important".
     is_general: bool
+    #: It asks how things stand: "where did we stop", "catch me up".
+    asks_overview: bool = False
     #: What the latest decision of is asked for, "" for anything; None: no such thing is asked.
     last_of: str | None = None
 
@@ -53,9 +55,17 @@ def understand(text: str, now_ms: int, calendar: Calendar, timeout_ms: int | Non
     rest = seen.rest if seen.rest.strip() else text
     hint = find_time(rest, now_ms, calendar)
     words = rest if hint.window is None else hint.rest
+    # What asks for a search (where did) may be half of what asks how things stand.
+    asked = find_time(text, now_ms, calendar).rest if hint.window is not None else text
+    asks_overview = is_overview(asked)
+    general = asks_overview or is_general(words)
+    intent = seen.intent
+    # Whatever its words, a question for nothing in particular explores, unless it wants something found.
+    if intent is not Intent.TIME_BOXED and (asks_overview or (general and intent is Intent.ANSWER and hint.window is not None)):
+        intent = Intent.EXPLORE
     return Question(
         text=text,
-        intent=seen.intent,
+        intent=intent,
         confidence=seen.confidence,
         signals=seen.signals,
         exact=seen.exact,
@@ -63,6 +73,7 @@ def understand(text: str, now_ms: int, calendar: Calendar, timeout_ms: int | Non
         window=hint.window,
         window_words=hint.words,
         words=words,
-        is_general=is_general(words),
+        is_general=general,
+        asks_overview=asks_overview,
         last_of=last_of(words),
     )

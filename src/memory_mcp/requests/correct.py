@@ -37,6 +37,8 @@ class Correct:
     is_person: bool = False
     #: Applied once under this key.
     key: str = ""
+    #: A person typed it in the explorer: it is signed as theirs, and counts for no more than an agent's unless `is_person`.
+    by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
         kind=choice(MemoryKind, "kind", request.kind) or "",
         key=f"correct:{request.key}" if request.key else "",
         trust=Trust.USER if request.is_person else Trust.AGENT_NOTE,
+        by_hand=request.by_hand or request.is_person,
         source_id=f"correction:{digest('correction', old.grip_id, request.text):x}",
         metadata={CORRECTS: old.grip_id},
     )

@@ -14,6 +14,7 @@ from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.policy.plan import How
 from memory_mcp.question.intent import Intent
 from memory_mcp.requests.limits import words
+from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import Scope
@@ -143,9 +144,10 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
         about, found = f"the latest work in {scoped.words}", list[Segment]()
         for day in reversed(app.tree.descendants(ROOT, TocLevel.DAY, scoped.project)):
             found += app.tree.segments_below(NodeId(day), Scope(project=scoped.project))
-            if len(found) >= _EARLIER:
+            if sum(not is_notes(cut.session_id) for cut in found) >= _EARLIER:
                 break
-        latest = sorted((cut for cut in found if not cut.thread), key=lambda cut: cut.start)
+        # A note or a correction is no session that can be continued.
+        latest = sorted((cut for cut in found if not cut.thread and not is_notes(cut.session_id)), key=lambda cut: cut.start)
         own = [cut for cut in latest if cut.session_id == latest[-1].session_id]
         other = [cut for cut in latest if cut.session_id != latest[-1].session_id]
     told = stretches(app.storage, own[::-1], _LAST, _LAST)[::-1]

@@ -28,6 +28,8 @@ class Note:
     #: Identifies the text, so that storing it twice in one moment makes one event; "" where two events are wanted.
     source_id: str = ""
     trust: Trust = Trust.AGENT_NOTE
+    #: A person wrote it, whether or not they confirmed that on a terminal, which `trust` says.
+    by_hand: bool = False
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -48,7 +50,7 @@ def keep(app: App, note: Note) -> tuple[EventId, GripId]:
     made = event_id(now, TOOL, source_id)
     draft = EventDraft(
         session_id=f"{_SESSIONS}{note.agent}:{app.calendar.day_of(now)}",
-        role=Role.USER if note.trust is Trust.USER else Role.ASSISTANT,
+        role=Role.USER if note.by_hand or note.trust is Trust.USER else Role.ASSISTANT,
         type=EventType.NOTE,
         text=note.text,
         timestamp=now,

@@ -21,6 +21,7 @@ from memory_mcp.requests.excerpts import Excerpt, term_weights
 from memory_mcp.requests.explaining import Explanation, FullExplanation, WhyNot
 from memory_mcp.requests.lean import LeanHits, Selection, select
 from memory_mcp.requests.limits import SEARCHED, TOKENS, Bounds, Detail
+from memory_mcp.requests.overviews import OVERVIEW_TOKENS, Asked, ProjectOverview, overview_of
 from memory_mcp.requests.plain import size_of, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.results import QUOTED, Brief, FullResult, Quote, Result, Style, full_result
@@ -86,6 +87,7 @@ class SearchRequest:
 class SearchResponse(Recalled):
     """What was found, how sure that is, and how it was searched."""
 
+    projects: Annotated[tuple[ProjectOverview, ...], "What was worked on, newest first: in place of results"] = ()
     #: The most important first: of a question that explores.
     themes: Annotated[tuple[Theme, ...], "What it is all about"] = ()
     results: tuple[Result, ...] | tuple[FullResult, ...]
@@ -112,7 +114,10 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
         return scope_of(app, project, scope, caller)
 
     asked = parse_search(app, bind, given)
-    response, _ = _Shaping(app, app.ask(asked.query, asked.how), asked).shaped()
+    found = app.ask(asked.query, asked.how)
+    response, _ = _Shaping(app, found, asked).shaped()
+    if found.by_project and not asked.how.offset:
+        response = _by_project(app, response, found, asked)
     if not request.why_not:
         return response
     SINCE.set(None)  # what is tried out now are calls of their own
@@ -124,6 +129,23 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     )
     why = WhyNot(missing.id, missing.reason, dict(missing.change))
     return replace(response, explanation=replace(response.explanation, why_not=why))
+
+
+def _by_project(app: App, response: SearchResponse, found: Answer, asked: ParsedSearch) -> SearchResponse:
+    """Return an answer told by project; unchanged where the tree holds nothing of that time, or not even one fits.
+
+    In a lean one nothing else is told: a period's title or a list of themes beside it would say the same again.
+    """
+    if not asked.full:
+        response = replace(response, results=(), themes=(), also=(), next_cursor="")
+    budget = min(found.why.limits[_TOKEN_BOUND], OVERVIEW_TOKENS)
+    factor = app.settings.retrieval.token_factor
+    wanted = Asked(asked.query.project, asked.query.agent, found.why.window)
+    base = size_of(response) if not asked.full else 0
+    projects = overview_of(
+        app, wanted, asked.calendar, lambda several: tokens_in(base + _listed("projects", several), factor) <= budget
+    )
+    return replace(response, projects=projects)
 
 
 def _shown(app: App, asked: ParsedSearch) -> list[set[str]]:

@@ -11,7 +11,7 @@ from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.shapes import NAMES_SHOWN, NO_NAME, newest_first
 from memory_mcp.storage.values import Activity, Scope, SessionInfo
-from memory_mcp.toc.statements import Said, Stretch, facts_of, open_of, results_of, rules_of, title_of
+from memory_mcp.toc.statements import Said, Stretch, facts_of, results_of, rules_of, title_of
 from memory_mcp.toc.told import latest_cuts, stretches
 
 #: Days that hold anything within which a project counts as recent.
@@ -39,11 +39,11 @@ class Statement:
     """One statement, and its grip."""
 
     text: str
-    #: The quotation that proves it; "" for an entry of the agent's own list.
+    #: The quotation that proves it.
     grip: str = ""
     #: Who said it: user, agent or note.
     who: str = ""
-    #: As a briefing labels it: decision, fixed, open, ...
+    #: As a briefing labels it: decision, fixed, not finished, ...
     label: str = ""
     #: The grip of a later statement that says otherwise.
     superseded_by: str = ""
@@ -77,11 +77,11 @@ class ProjectToday:
     decisions: Sequence[Statement] = ()
     #: What is open, apart from the next step.
     open: Sequence[Statement] = ()
+    #: None where the last session left nothing open.
     next_step: Statement | None = None
     #: Commits, tests, branch and pull request, in words.
     facts: str = ""
     files: Sequence[str] = ()
-    todo: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,22 +150,15 @@ def _project(app: App, held: Activity) -> ProjectToday:
     """Return where a project was left off by its newest segments; only name and time where these state nothing."""
     told = stretches(app.storage, latest_cuts(app.storage, held.name, _CUTS), _STRETCHES, _IN_FULL)
     name, last = held.name or NO_NAME, app.calendar.iso(held.end_ms)
-    if not told:
-        return ProjectToday(project=name, last=last)
-    # Notes and corrections are no work that was left off.
-    newest = next((one for one in told if not is_notes(one.session)), told[0])
-    earlier = [one for one in told if one is not newest]
-    results = _first(_each([one for one in told if one.session == newest.session], results_of))
     decisions = _first(_each(told, rules_of))
-    left = _each([newest], open_of) + [one for one in _each(earlier, open_of) if one.label == "open"]
-    if newest.doings.answered:
-        # What was asked last may be a decision, or answered by what came of it.
-        settled = {one.grip for one in (*results, *decisions)}
-        left = [one for one in left if one.grip not in settled]
-    # The next step is the unanswered request, else the first to-do, else the first open statement.
-    step = left[0] if left else None
-    if newest.doings.todo and newest.doings.answered:
-        step = Statement(text=newest.doings.todo[0], label="to do", node_id=newest.node_id)
+    # Notes and corrections are no work that was left off.
+    sessions = [one for one in told if not is_notes(one.session)]
+    if not sessions:
+        return ProjectToday(project=name, last=last, decisions=decisions)
+    newest = sessions[0]
+    ends = _each(sessions, lambda one: one.open_ends)
+    # What an earlier session left open is no next step.
+    step = ends[0] if newest.open_ends else None
     return ProjectToday(
         project=name,
         last=last,
@@ -178,13 +171,12 @@ def _project(app: App, held: Activity) -> ProjectToday:
             session_id=newest.session,
         ),
         asked=None if newest.asked is None else _statement(newest, newest.asked, ""),
-        results=results,
+        results=_first(_each([one for one in sessions if one.session == newest.session], results_of)),
         decisions=decisions,
-        open=_first(one for one in left if step is None or one.grip != step.grip),
+        open=_first(one for one in ends if step is None or one.grip != step.grip),
         next_step=step,
         facts=facts_of(newest.doings),
         files=newest.doings.files,
-        todo=newest.doings.todo,
     )
 
 

@@ -34,16 +34,19 @@ def markdown(answer: Shape) -> str:
 
 
 def _search(answer: Shape) -> Iterator[str]:
-    """Yield the lines of a search: results, further ones in a line each, then the other fields and the explanation."""
+    """Yield the lines of a search: projects, results, further ones in a line each, then other fields and the explanation."""
+    for project in answer.get("projects", ()):
+        yield from _project(project)
     for number, one in enumerate(answer["results"], 1):
         yield from _result(number, one)
-    if not answer["results"]:
+    if not answer["results"] and not answer.get("projects"):
         yield "No results."
     if answer.get("also"):
         yield "Further, shortened:"
         yield from (_line(one) for one in answer["also"])
         yield ""
-    yield from _fields({name: value for name, value in answer.items() if name not in ("results", "also", "explanation")})
+    rest = {name: value for name, value in answer.items() if name not in ("projects", "results", "also", "explanation")}
+    yield from _fields(rest)
     yield from _fields(answer.get("explanation") or {})
 
 
@@ -52,6 +55,16 @@ def _line(one: Shape) -> str:
     said = f"{one.get('when', '').replace('T', ' ')} {_bold_name(one.get('who', ''))}".strip()
     others = _others(one, {"when", "who", "quote", "grip"})
     return f"- {said}: {_inline(one['quote'])} [{one['grip']}]{f' ({others})' if others else ''}"
+
+
+def _project(project: Shape) -> Iterator[str]:
+    """Yield a project of an overview with its statements by part, a line each, and an empty line."""
+    yield f"**{_bold_name(project['project'])}** · {project['when'].replace('/', ' to ')} · sessions: {project['sessions']}"
+    for part in ("asked", "done", "decided", "open"):
+        for statement in project.get(part, ()):
+            why = f" ({statement['why']})" if statement.get("why") else ""
+            yield f"- {part}{why}: {_inline(statement['text'])} [{statement['grip']}]"
+    yield ""
 
 
 def _result(number: int, one: Shape) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What happened in a stretch, read from its events: requests, commits, tests, files, open tasks.
+"""What happened in a stretch, read from its events: the request, commits, tests, files.
 
 Told by what happened, not by what was announced: a commit counts when git says so, tests by their exit status. Pure.
 """
@@ -11,8 +11,8 @@ from memory_mcp.model.event import RECAP, Event, EventType, Role, Trust
 from memory_mcp.summarize.kinds import is_chatter, is_errand
 from memory_mcp.summarize.sentences import Shape, clean, spans
 
-#: Files named, and entries of a list of things to do.
-_FILES, _TODO = 12, 6
+#: Files named.
+_FILES = 12
 #: Characters of a request, and of what an agent said last, that are looked at.
 _READ = 4000
 #: Characters of a request that may be shown.
@@ -28,10 +28,9 @@ _MESSAGES = frozenset(
         (Role.ASSISTANT, EventType.ASSISTANT_STOP),
     }
 )
-#: What an agent answers with.
-_ANSWERS = frozenset({EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP, EventType.TOOL_CALL})
-#: Tools that change the files they name.
-_EDITS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit", "apply_patch"})
+#: Tools that change the files they name, in the spelling of any client: MultiEdit, write_to_file, str_replace, apply_patch.
+_EDITS = re.compile(r"edit|write|patch|replace", re.I)
+_PATCH = "apply_patch"
 _COMMIT = re.compile(r"\bgit\b[^|;&\n]{0,80}\bcommit\b")
 #: What git prints: the branch, an abbreviated hash, the subject.
 _COMMITTED = re.compile(r"^\[(?P<branch>[^\s\]]+)(?: \([^)]*\))? [0-9a-f]{7,40}\] (?P<subject>\S.*)$", re.M)
@@ -45,8 +44,8 @@ _TESTS = re.compile(
     r"\b(?:pytest|tox|nox|go test|cargo (?:nextest|test)|jest|vitest|rspec|phpunit|dotnet test|ctest|"
     r"(?:npm|pnpm|yarn|bun|mise|make|just|task|gradlew?|mvn|rake|mix)\b[^|;&\n]{0,20}\btest\b)"
 )
-_INTERRUPTED = "[Request interrupted"
-_TODO_LINE = re.compile(r"^\[(?P<mark>[x~ ])\] (?P<what>\S.*)$", re.M)
+#: How clients record that a person stopped the agent.
+INTERRUPTED = "[Request interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +63,10 @@ class Words:
 class Doings:
     """What was asked and done in a stretch; any field may be empty."""
 
-    #: The person's first request, and the last one if it is another.
+    #: The person's first request.
     asked: Words | None = None
-    asked_last: Words | None = None
-    #: The agent's question at the end that was not answered.
-    question: Words | None = None
     #: How the agent closed.
     closing: Words | None = None
-    #: Whether anything was said or done after the last request, and whether a person stopped it.
-    answered: bool = True
-    interrupted: bool = False
     #: Subjects of commits, in order.
     commits: tuple[str, ...] = ()
     #: Whether the last run of tests passed; None where none ran.
@@ -85,8 +78,6 @@ class Doings:
     request: str = ""
     #: Files that were changed, the last one first.
     files: tuple[str, ...] = ()
-    #: What the agent's list of things to do still holds.
-    todo: tuple[str, ...] = ()
 
 
 #: Of a stretch whose events were not read.
@@ -94,36 +85,20 @@ NOTHING = Doings()
 
 
 def doings_of(events: Sequence[Event]) -> Doings:
-    """Return what the events of a stretch, in order, say about the work: requests, results of commands, files, open items.
+    """Return what the events of a stretch, in order, say about the work: the request, results of commands, files.
 
     Reads nothing else; a field is empty where they say nothing.
     """
-    asked = [words for event in events if (words := request_of(event)) is not None]
-    telling = [words for words in asked if _tells(words.text)]
-    last = asked[-1] if asked else None
-    answers = (event for event in events if event.role is Role.ASSISTANT and event.type in _ANSWERS)
-    answered = last is None or any(event.order > last.event.order for event in answers)
-    # An errand ("commit") says something only while it is to be done.
-    latest = last if not answered else next(reversed(telling), None)
-    said = [event for event in events if event.type in (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.TOOL_CALL)]
+    requests = (words for event in events if (words := request_of(event)) is not None and is_telling(words.text))
     names = (
         _inside(event.metadata.get("files", "") or event.metadata.get("file", ""), event.metadata.get("cwd", ""))
         for event in reversed(events)
-        if _changes(event)
+        if changes_files(event)
     )
-    lists = [event for event in events if event.type is EventType.TOOL_CALL and event.metadata.get("tool") == "TodoWrite"]
-    items = [(m["mark"], m["what"].strip()) for m in _TODO_LINE.finditer(lists[-1].text)] if lists else []
-    # Those under way first.
-    todo = [what for wanted in "~ " for mark, what in items if mark == wanted]
     found = Doings(
-        asked=telling[0] if telling else None,
-        asked_last=latest if telling and latest is not telling[0] else None,
-        question=_question(events),
+        asked=next(requests, None),
         closing=_closing(events),
-        answered=answered,
-        interrupted=bool(said) and said[-1].text.startswith(_INTERRUPTED),
         files=tuple(dict.fromkeys(name for name in names if name))[:_FILES],
-        todo=tuple(todo[:_TODO]),
     )
     return _with_commands(found, events)
 
@@ -131,17 +106,14 @@ def doings_of(events: Sequence[Event]) -> Doings:
 def together(parts: Sequence[Doings]) -> Doings:
     """Return doings of consecutive stretches, in order, as those of one; NOTHING for none.
 
-    The first request and the last of the rest, all commits, the latest of everything else; 12 files at most.
+    The first request, all commits, the latest of everything else; 12 files at most.
     """
     if not parts:
         return NOTHING
     last = parts[-1]
-    asked = [p.asked for p in parts if p.asked is not None]
-    latest = next((w for p in reversed(parts) for w in (p.asked_last, p.asked) if w is not None), None)
     return replace(
         last,
-        asked=asked[0] if asked else None,
-        asked_last=latest if asked and latest is not asked[0] else None,
+        asked=next((p.asked for p in parts if p.asked is not None), None),
         closing=next((p.closing for p in reversed(parts) if p.closing is not None), None),
         commits=tuple(dict.fromkeys(subject for p in parts for subject in p.commits)),
         passed=next((p.passed for p in reversed(parts) if p.passed is not None), None),
@@ -149,7 +121,6 @@ def together(parts: Sequence[Doings]) -> Doings:
         branch=next((p.branch for p in reversed(parts) if p.branch), ""),
         request=next((p.request for p in reversed(parts) if p.request), ""),
         files=tuple(dict.fromkeys(file for p in reversed(parts) for file in p.files))[:_FILES],
-        todo=next((p.todo for p in reversed(parts) if p.todo), ()),
     )
 
 
@@ -160,7 +131,7 @@ def request_of(event: Event) -> Words | None:
     """
     if event.type is not EventType.USER_MESSAGE or event.role is not Role.USER or event.trust is Trust.AGENT_NOTE:
         return None
-    if RECAP in event.metadata or event.metadata.get("record") or event.text.startswith(_INTERRUPTED):
+    if RECAP in event.metadata or event.metadata.get("record") or event.text.startswith(INTERRUPTED):
         return None
     text = event.text[:_READ]
     found = [s for s in spans(text) if s.shape not in (Shape.ERROR, Shape.LEAD)] or list(spans(text))
@@ -174,23 +145,12 @@ def request_of(event: Event) -> Words | None:
     return Words(words, event.speaker or "user", event, first.start, first.end) if words else None
 
 
-def _tells(request: str) -> bool:
+def is_telling(request: str) -> bool:
     """Return whether a request describes the work: more than "commit", "yes", a number to choose, or a client's command."""
-    if request.startswith("/") and " " not in request:
+    if request.startswith("!") or (request.startswith("/") and " " not in request):
         return False
     # Some scripts write no spaces between words.
     return (" " in request or not request.isascii()) and not is_errand(request, 0, len(request))
-
-
-def _question(events: Sequence[Event]) -> Words | None:
-    """Return the question that ends the agent's last message; None if it ends with none, a courtesy, or a person spoke last."""
-    event = next((e for e in reversed(events) if (e.role, e.type) in _MESSAGES), None)
-    if event is None or event.role is Role.USER or not event.text.rstrip().endswith(("?", "？", "؟")):
-        return None
-    said = spans(event.text)
-    if not said or is_chatter(event.text, said[-1].start, said[-1].end, narrates=True):
-        return None
-    return Words(clean(event.text[said[-1].start : said[-1].end]), "agent", event, said[-1].start, said[-1].end)
 
 
 def _closing(events: Sequence[Event]) -> Words | None:
@@ -224,7 +184,7 @@ def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
         branch = event.metadata.get("branch", "") or branch
         if event.metadata.get("record") == "pull request":
             request = event.metadata.get("url", "") or request
-        if _changes(event) and passed is False:
+        if changes_files(event) and passed is False:
             # What failed was worked on since.
             passed = None
         if _TESTS.search(command):
@@ -259,6 +219,9 @@ def _runs(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
         yield event, calls.get(call, "") if result else "", result and well
 
 
-def _changes(event: Event) -> bool:
+def changes_files(event: Event) -> bool:
     """Return whether an event is a call of a tool that changes files."""
-    return event.type is EventType.TOOL_CALL and event.metadata.get("tool") in _EDITS
+    tool = event.metadata.get("tool", "")
+    if event.type is not EventType.TOOL_CALL or not _EDITS.search(tool):
+        return False
+    return tool == _PATCH or bool(event.metadata.get("files") or event.metadata.get("file"))

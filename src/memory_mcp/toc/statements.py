@@ -7,7 +7,7 @@ Pure.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from memory_mcp.model.fencing import uncited
@@ -16,12 +16,13 @@ from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.summarize.kinds import Cue, cues_of
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.titles import SEPARATOR, without_date
+from memory_mcp.text import term_set
 from memory_mcp.toc.doings import NOTHING, Doings
 
 #: Characters of a quoted statement.
 QUOTED = 170
-#: Subjects of commits, names of files and open items shown of a stretch.
-_COMMITS, _FILES, _TODO = 2, 5, 3
+#: Subjects of commits and names of files shown of a stretch.
+_COMMITS, _FILES = 2, 5
 #: Characters of each.
 _NAME = 70
 
@@ -54,18 +55,20 @@ class Stretch:
     session: str = ""
     #: Whether an agent wrote the title.
     refined: bool = False
-    #: The first request, and the last one if it is another.
+    #: The first request, and the agent's closing words.
     asked: Said | None = None
-    asked_last: Said | None = None
-    #: The agent's question at the end, and its closing words.
-    question: Said | None = None
     closing: Said | None = None
+    #: What the end of its session leaves open, the next step first, with labels; () unless it is the session's newest.
+    open_ends: tuple[tuple[Said, str], ...] = ()
     doings: Doings = NOTHING
     #: The segment's node, agent and end; "" and 0 where they are not needed.
     node_id: str = ""
     agent: str = ""
     end_ms: int = 0
 
+
+#: The label of an open question, and the share of its terms by which something is known for settled later.
+QUESTION, _SETTLED = "question", 0.5
 
 _RULES = {
     MemoryKind.DECISION: (0, "decision"),
@@ -151,28 +154,36 @@ def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
     ]
 
 
-def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """Return pairs of what is open and its label, the next step first.
+def without_settled(stretch: Stretch, others: Sequence[Stretch]) -> Stretch:
+    """Return a stretch without what a later session of its project settled.
 
-    In turn: the last request, if it was not answered or is another than the first; a question of the agent; statements
-    marked open, last first.
+    That is a question, which nobody will answer any more, and whatever shares half of its terms with what was asked or said
+    later. `others` are the project's stretches.
     """
-    found: list[tuple[Said, str]] = []
-    last = stretch.asked_last or stretch.asked
-    if last is not None and not stretch.doings.answered:
-        found.append((last, "asked last, not answered"))
-    elif stretch.asked_last is not None:
-        found.append((stretch.asked_last, (label_of(stretch.asked_last) or (0, "asked last"))[1]))
-    if stretch.question is not None:
-        found.append((stretch.question, "question"))
-    return found + [(said, _OPEN[1]) for said in reversed(stretch.said) if label_of(said) == _OPEN]
+    if not stretch.open_ends:
+        return stretch
+    later = [each for each in others if each.session != stretch.session and each.at_ms > stretch.end_ms and each.said]
+    if not later:
+        return stretch
+    terms = set().union(*(term_set(" ".join(_texts_of(each))) for each in later))
+
+    def is_settled(said: Said, label: str) -> bool:
+        own = term_set(said.text)
+        return label == QUESTION or len(own & terms) >= _SETTLED * len(own)
+
+    return replace(stretch, open_ends=tuple(end for end in stretch.open_ends if not is_settled(*end)))
+
+
+def _texts_of(stretch: Stretch) -> list[str]:
+    quoted = (stretch.asked, stretch.closing, *stretch.said)
+    return [said.text for said in quoted if said is not None] + list(stretch.doings.commits)
 
 
 def facts_of(doings: Doings, *, done: bool = True, place: bool = True) -> str:
     """Return facts about a session in our words around quoted names, joined by "; "; "" for none.
 
-    With `done` the last two commits, newest first, whether tests passed, where it went (pushed, merged, closed) and that
-    the user stopped it; with `place` branch and pull request.
+    With `done` the last two commits, newest first, whether tests passed and where it went (pushed, merged, closed); with
+    `place` branch and pull request.
     """
     facts = []
     if done and doings.commits:
@@ -181,18 +192,11 @@ def facts_of(doings: Doings, *, done: bool = True, place: bool = True) -> str:
         facts.append("tests passed" if doings.passed else "tests failed")
     if done and doings.went:
         facts.append(doings.went)
-    if done and doings.interrupted:
-        facts.append("stopped by the user")
     if place and doings.branch:
         facts.append(f"branch {quoted(doings.branch, _NAME)}")
     if place and doings.request:
         facts.append(f"pull request {quoted(doings.request, QUOTED)}")
     return "; ".join(facts)
-
-
-def todo_of(doings: Doings) -> str:
-    """Return "to do: " and the first three items of the agent's own list, quoted, joined by commas; "" without items."""
-    return f"to do: {_listed(doings.todo[:_TODO])}" if doings.todo else ""
 
 
 def files_of(doings: Doings) -> str:

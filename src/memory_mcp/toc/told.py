@@ -12,14 +12,19 @@ from memory_mcp.model.superseded import CONTRADICTION, Superseded
 from memory_mcp.model.toc import EXTRACTIVE, TocBullet, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.doings import NOTHING, Doings, Words, doings_of
-from memory_mcp.toc.statements import Said, Stretch
+from memory_mcp.toc.open_ends import OpenEnd, open_ends
+from memory_mcp.toc.statements import Said, Stretch, without_settled
+
+#: Last segments of a session that are read for what it leaves open.
+TAIL = 4
 
 
 def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int = 0) -> list[Stretch]:
     """Return at most `most` segments that hold statements, in the order of `cuts`; those of subagents are left out.
 
     The first `most` with bullets are looked at: fewer are returned if all statements of some were revoked.
-    The events of the first `in_full` are read, so that these also tell what was asked and done.
+    The events of the first `in_full` are read, so that these also tell what was asked and done, and with them the ends of
+    their sessions as far as `cuts` hold them.
     """
     own = [cut for cut in cuts if not cut.thread]
     nodes = storage.toc.nodes([cut.node_id for cut in own])
@@ -31,11 +36,37 @@ def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int
     speakers = {i: said_by[g.event_id_start] for i, g in cited.items() if {g.event_id_start, g.event_id_end} <= said_by.keys()}
     over = storage.superseded.of(set(speakers))
     said = [(cut, node, found) for cut, node in told[:most] if (found := _said(node, speakers, over))]
-    events = storage.events.in_segments([cut for cut, *_ in said[:in_full]]) if in_full else {}
-    done = {key: doings_of(found) for key, found in events.items()}
-    quoted = (words for made in done.values() for words in (made.asked, made.asked_last, made.question, made.closing))
+    in_full_cuts = [cut for cut, *_ in said[:in_full]]
+    doings, stream_ends = _events_of(storage, in_full_cuts, own)
+    newest = {cut.stream: cut.key for cut, *_ in sorted(said, key=lambda each: each[0].start)}
+    left_open = {newest[stream]: several for stream, several in stream_ends.items()}
+    quoted = [words for each in doings.values() for words in (each.asked, each.closing)]
+    quoted += [end.words for several in left_open.values() for end in several]
     grips = storage.grips.of_events({words.event.event_id for words in quoted if words is not None})
-    return [_stretch(cut, node, found, done.get(cut.key, NOTHING), grips) for cut, node, found in said]
+    made = [
+        _stretch(cut, node, found, doings.get(cut.key, NOTHING), left_open.get(cut.key, ()), grips) for cut, node, found in said
+    ]
+    by_project: dict[str, list[Stretch]] = {}
+    for (cut, *_), stretch in zip(said, made, strict=True):
+        by_project.setdefault(cut.project, []).append(stretch)
+    return [without_settled(stretch, by_project[cut.project]) for (cut, *_), stretch in zip(said, made, strict=True)]
+
+
+def _events_of(
+    storage: Storage, cuts: Sequence[Segment], own: Sequence[Segment]
+) -> tuple[dict[int, Doings], dict[int, tuple[OpenEnd, ...]]]:
+    """Return what happened in each cut, by its key, and by stream what its end leaves open, as far as `own` holds that."""
+    tails = {stream: _tail_of(stream, own) for stream in dict.fromkeys(cut.stream for cut in cuts)}
+    to_read = {cut.key: cut for several in (cuts, *tails.values()) for cut in several}
+    events = storage.events.in_segments(list(to_read.values())) if to_read else {}
+    doings = {cut.key: doings_of(events.get(cut.key, [])) for cut in cuts}
+    ends = {stream: open_ends([event for cut in tail for event in events.get(cut.key, [])]) for stream, tail in tails.items()}
+    return doings, ends
+
+
+def _tail_of(stream: int, cuts: Sequence[Segment]) -> list[Segment]:
+    """Return the last `TAIL` cuts of a stream in order, those without statements included: they may answer what came before."""
+    return sorted((cut for cut in cuts if cut.stream == stream), key=lambda cut: cut.start)[-TAIL:]
 
 
 def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
@@ -51,7 +82,7 @@ def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
 
 def speaker_of(event: Event) -> str | None:
     """Return the speaker of an event: note, user or agent; None for tool output and the like. A recap is the agent's."""
-    if event.trust is Trust.AGENT_NOTE:
+    if event.trust is Trust.AGENT_NOTE and event.role is not Role.USER:
         return "note"
     return "agent" if is_recap(event) else {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
 
@@ -78,21 +109,27 @@ def _otherwise(bullet: TocBullet, over: Mapping[GripId, Superseded]) -> str:
 
 
 def _stretch(
-    cut: Segment, node: TocNode, said: tuple[Said, ...], doings: Doings, grips: Mapping[EventId, Sequence[Grip]]
+    cut: Segment,
+    node: TocNode,
+    said: tuple[Said, ...],
+    doings: Doings,
+    ends: Sequence[OpenEnd],
+    grips: Mapping[EventId, Sequence[Grip]],
 ) -> Stretch:
-    """Return a segment for display with its statements and what was asked and done; `grips` are the stored ones by event id."""
+    """Return a segment for display with its statements and what was asked, done and left; `grips` are by event."""
 
-    def cited(words: Words | None) -> Said | None:
+    def cite(words: Words) -> Said:
         """Return words (a span of an event's text) with the stored grip that covers them best, or one for exactly them."""
-        if words is None:
-            return None
         stored = covering(grips.get(words.event.event_id, ()), words.event, words.start, words.end)
         grip = stored[0].grip_id if stored else span_grip_id(words.event.event_id, words.start, words.end)
         return Said(words.text, words.speaker, grip)
 
-    asked = (cited(doings.asked), cited(doings.asked_last), cited(doings.question), cited(doings.closing))
     return Stretch(
-        *(node.start_ms, node.title, said, cut.session_id, node.author != EXTRACTIVE, *asked, doings),
+        *(node.start_ms, node.title, said, cut.session_id, node.author != EXTRACTIVE),
+        asked=None if doings.asked is None else cite(doings.asked),
+        closing=None if doings.closing is None else cite(doings.closing),
+        open_ends=tuple((cite(end.words), end.cause.value) for end in ends),
+        doings=doings,
         node_id=node.node_id,
         agent=cut.agent,
         end_ms=node.end_ms,

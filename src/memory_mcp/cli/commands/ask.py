@@ -71,16 +71,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
-    """Yield themes, results, further quotations, the cursor, how it was understood, notices and why an item is missing.
+    """Yield projects or themes, results, further quotations, the cursor, how it was understood, notices, why an item is missing.
 
     `explain` adds all that was decided. Last the command that shows the first result's context.
     """
     from rich.text import Text
 
+    yield from _project_lines(data.get("projects", ()))
     yield from _theme_lines(data.get("themes", ()))
     yield from _result_lines(data["results"], explain)
     why = data["explanation"]
-    if not data["results"] and "themes" not in data:
+    if not data["results"] and data.keys().isdisjoint(("projects", "themes")):
         yield Text("No results.", style="bold")
     yield from map(_line, data.get("also", ()))
     if "next_cursor" in data:
@@ -114,6 +115,22 @@ def _alike(one: dict[str, Any]) -> str:
     """Return how often the like was said, and when last, before its line goes on; "" for once."""
     last = f", last on {one['last']}" if "last" in one else ""
     return f"  {one['times']} times{last}" if "times" in one else ""
+
+
+def _project_lines(projects: Sequence[dict[str, Any]]) -> Iterator["Text"]:
+    """Yield each project of an overview with its time and its statements by part, then an empty line; nothing for none."""
+    from rich.text import Text
+
+    for project in projects:
+        when = project["when"].replace("/", " to ")
+        sessions = render.plural(project["sessions"], "session")
+        yield Text.assemble((render.safe(project["project"]), "bold magenta"), (f"  {when}, {sessions}", "cyan"))
+        for part in ("asked", "done", "decided", "open"):
+            for number, statement in enumerate(project.get(part, ())):
+                why = f" ({statement['why']})" if "why" in statement else ""
+                text = render.safe(render.one_line(statement["text"]))
+                yield Text.assemble(f"  {part if number == 0 else '':<9}", text, why, (f"  [{statement['grip']}]", "dim"))
+        yield Text("")
 
 
 def _theme_lines(themes: Sequence[dict[str, Any]]) -> Iterator["Text"]:

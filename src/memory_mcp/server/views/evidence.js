@@ -6,9 +6,19 @@ function results(shown, answer) {
   const parts = [el("h1", "", host.arguments.query || "From earlier sessions"), el("p", "soft", how.join(" · "))];
   for (const notice of why.notices || []) parts.push(el("p", "soft", notice));
   if (answer.complete === false) parts.push(el("p", "warn", "Something ran out before all was searched."));
+  for (const project of answer.projects || []) parts.push(worked(project));
   for (const theme of answer.themes || []) parts.push(themed(theme));
-  parts.push(answer.results.length || (answer.themes || []).length ? list : el("p", "", "Nothing was found."), more(answer, list));
+  parts.push(answer.results.length || (answer.themes || []).length || (answer.projects || []).length ? list : el("p", "", "Nothing was found."), more(answer, list));
   shown.replaceChildren(...parts.filter(Boolean));
+}
+
+/** What was asked in a project, what came of it, what was decided and is open. */
+function worked(project) {
+  const told = el("div", "card", "", el("h2", "", project.project), el("p", "who", project.when.replace("/", " to ")));
+  for (const part of ["asked", "done", "decided", "open"])
+    for (const one of project[part] || [])
+      told.append(el("p", "who", one.why ? `${part} (${one.why})` : part), el("blockquote", "quote", one.text), context(one.grip));
+  return told;
 }
 
 /** What part of the memory is about, with a statement that proves it. */

@@ -1,7 +1,7 @@
 """Acts on statements and topics: pin, retract, correct and label."""
 
 from memory_mcp.model.ids import digest
-from memory_mcp.requests.correct import Correct, Retract
+from memory_mcp.requests.correct import PERSON, Correct, Retract
 from memory_mcp.requests.one_topic import LabelTopic
 from memory_mcp.requests.pins import Pin
 from memory_mcp.web.asking import Ask, Done
@@ -24,7 +24,7 @@ async def correct(ask: Ask) -> Done:
     grip, text, kind, key = (ask.given(name) for name in ("grip_id", "text", "kind", "key"))
     # The same form with other words is another correction.
     once = f"{key}:{digest(grip, text, kind):x}" if key else ""
-    request = Correct(grip, text, ask.given("reason"), kind, ask.by, ask.visit.is_person, once)
+    request = Correct(grip, text, ask.given("reason"), kind, PERSON, ask.visit.is_person, once, by_hand=True)
     done = await ask.memory.write(request)
     note = "Corrected: what you wrote is shown first from now on, and the old words stay readable."
     return Done(note, f"grip/{done['grip_id']}")
@@ -35,7 +35,7 @@ async def retract(ask: Ask) -> Done:
 
     Errors of the request are passed on. The next page is the one the form was on.
     """
-    await ask.memory.write(Retract(ask.given("grip_id"), ask.given("reason"), ask.by, ask.visit.is_person))
+    await ask.memory.write(Retract(ask.given("grip_id"), ask.given("reason"), PERSON, ask.visit.is_person))
     return Done("Retracted: it is marked as holding no more, and stays readable.", ask.back)
 
 

@@ -77,6 +77,8 @@ async def _found(ask: Ask, question: Question) -> dict[str, Any]:
     kind, cards = question.given[KIND], _cards(question, found)
     shown = [card for card in cards if not kind or card.get("kind") == kind]
     told = f"{count(len(shown), 'result')}{f' of this kind among {len(cards)}' if kind else ''}"
+    if projects := found.get("projects", ()):
+        told = count(len(projects), "project")
     why = found["explanation"].get("why_not") or {}
     if why:
         # The arguments of a link to the search that shows the item; none if no search would.

@@ -1,0 +1,195 @@
+"""Answers what was worked on, by project: what was asked, what came of it, what was decided and is open, each with its grip."""
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from memory_mcp.app import App
+from memory_mcp.model.calendar import EVERY_DAY, Calendar, TimeWindow
+from memory_mcp.model.ids import NodeId, day_id
+from memory_mcp.model.segment import Segment
+from memory_mcp.requests.notes import is_notes
+from memory_mcp.requests.shapes import NO_NAME
+from memory_mcp.storage.values import Scope
+from memory_mcp.summarize.sentences import shorten
+from memory_mcp.toc.accounts import Line, Part, account_lines
+from memory_mcp.toc.statements import Stretch
+from memory_mcp.toc.told import TAIL, stretches
+
+#: Tokens of an overview.
+OVERVIEW_TOKENS = 700
+#: Days that hold anything which "lately" reaches back, as for `get_today`.
+_DAYS = 14
+#: Projects, and the sessions of each that are read: the newest and the largest others.
+_PROJECTS, _SESSIONS = 8, 8
+#: Notes of a project that are read for decisions.
+_NOTES = 4
+#: Characters of a statement, and the fewest that are worth showing.
+_WIDTH, _LEAST = 150, 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewLine:
+    """One statement."""
+
+    text: str
+    grip: str
+    #: Of what is open: in what way.
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectOverview:
+    """What happened in one project."""
+
+    project: str
+    #: The first and the last day, joined by "/" where they differ.
+    when: str
+    sessions: int
+    asked: Annotated[tuple[OverviewLine, ...], "Requests, the newest first"] = ()
+    done: Annotated[tuple[OverviewLine, ...], "What came of them"] = ()
+    decided: tuple[OverviewLine, ...] = ()
+    open: Annotated[tuple[OverviewLine, ...], "Without an outcome so far"] = ()
+
+
+@dataclass(slots=True)
+class _Project:
+    """A project's segments in the time asked about, and the lines of its account."""
+
+    name: str
+    cuts: list[Segment]
+    lines: list[Line] = field(default_factory=list)
+    #: How many of the lines are shown.
+    shown: int = 0
+
+    @property
+    def weight(self) -> float:
+        """How many lines it deserves beside others: the root of its events, so that a small project is not lost."""
+        return math.sqrt(sum(cut.events for cut in self.cuts))
+
+    @property
+    def last(self) -> tuple[int, str]:
+        """When it was worked on last."""
+        return max(cut.end for cut in self.cuts)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The project (None: all), the agent and the time that are asked about; without a time, the last days that hold anything."""
+
+    project: str | None
+    agent: str | None = None
+    window: TimeWindow | None = None
+
+
+def overview_of(
+    app: App, asked: Asked, calendar: Calendar, fits: Callable[[tuple[ProjectOverview, ...]], bool]
+) -> tuple[ProjectOverview, ...]:
+    """Return the projects worked on, newest first, with as many lines as fit: the more happened in one, the more lines.
+
+    () where nothing happened, or not even one fits.
+    """
+    projects = _projects_in(app, asked)
+    names = _short_names(project.name for project in projects)
+    latest = {activity.name: activity.end_ms for activity in app.storage.projects.activity()}
+    cuts = [cut for project in projects for cut in _cuts_to_read(project.cuts)]
+    project_names = {cut.node_id: cut.project for cut in cuts}
+    by_project: dict[str, list[Stretch]] = {}
+    for stretch in stretches(app.storage, cuts, len(cuts), len(cuts)):
+        by_project.setdefault(project_names[NodeId(stretch.node_id)], []).append(stretch)
+    for project in projects:
+        # What was open then may be done by now.
+        is_latest = latest.get(project.name, 0) <= project.last[0]
+        project.lines = account_lines(by_project.get(project.name, []), with_open=is_latest)
+
+    def shaped(width: int) -> tuple[ProjectOverview, ...]:
+        return tuple(_shaped(project, names[project.name], calendar, width) for project in projects)
+
+    while projects and not fits(shaped(_LEAST)):
+        projects.pop()
+    _share_lines(projects, lambda: fits(shaped(_LEAST)))
+    width = next((width for width in range(_WIDTH, _LEAST, -10) if fits(shaped(width))), _LEAST)
+    return shaped(width)
+
+
+def _projects_in(app: App, asked: Asked) -> list[_Project]:
+    """Return the projects with work in the time asked about, newest first."""
+    window = asked.window
+    if window is None:
+        days = app.storage.toc.days_with(asked.project, *EVERY_DAY)[-_DAYS:]
+        if not days:
+            return []
+        window = TimeWindow(app.calendar.window(day_id(days[0])).start_ms, app.calendar.window(day_id(days[-1])).end_ms)
+    by_name: dict[str, list[Segment]] = {}
+    for cut in app.storage.toc.segments_in(Scope(project=asked.project, agent=asked.agent, window=window)):
+        if not cut.thread:
+            by_name.setdefault(cut.project, []).append(cut)
+    projects = [_Project(name, cuts) for name, cuts in by_name.items() if not all(is_notes(cut.session_id) for cut in cuts)]
+    return sorted(projects, key=lambda project: project.last, reverse=True)[:_PROJECTS]
+
+
+def _cuts_to_read(cuts: Sequence[Segment]) -> list[Segment]:
+    """Return the segments of a project that its account is made of, newest first.
+
+    Of its newest session, its largest others and its latest notes: where each session begins and ends.
+    """
+    sessions: dict[str, list[Segment]] = {}
+    for cut in sorted(cuts, key=lambda cut: cut.start, reverse=True):
+        sessions.setdefault(cut.session_id, []).append(cut)
+    notes = [several for session_id, several in sessions.items() if is_notes(session_id)]
+    work = [several for session_id, several in sessions.items() if not is_notes(session_id)]
+    work[1:] = sorted(work[1:], key=lambda several: sum(cut.events for cut in several), reverse=True)
+    chosen = [cut for several in work[:_SESSIONS] for cut in dict.fromkeys((*several[:TAIL], several[-1]))]
+    chosen += itertools.islice((cut for several in notes for cut in several), _NOTES)
+    return sorted(chosen, key=lambda cut: cut.start, reverse=True)
+
+
+def _share_lines(projects: Sequence[_Project], fits: Callable[[], bool]) -> None:
+    """Show one more line at a time, of the project that has fewest for its weight, until none fits or all are shown."""
+    waiting = [project for project in projects if project.lines]
+    while waiting:
+        project = min(waiting, key=lambda each: (each.shown > 0, (each.shown + 1) / each.weight))
+        project.shown += 1
+        if not fits():
+            project.shown -= 1
+            waiting.remove(project)
+        elif project.shown == len(project.lines):
+            waiting.remove(project)
+
+
+def _shaped(project: _Project, name: str, calendar: Calendar, width: int) -> ProjectOverview:
+    """Return a project with the lines that are shown, their texts cut to `width` characters."""
+    first, last = (calendar.day_of(at) for at in (min(cut.start for cut in project.cuts)[0], project.last[0]))
+    parts: dict[Part, list[OverviewLine]] = {part: [] for part in Part}
+    for line in project.lines[: project.shown]:
+        why = line.label if line.part is Part.OPEN else ""
+        parts[line.part].append(OverviewLine(text=shorten(line.said.text, width), grip=line.said.grip_id, why=why))
+    return ProjectOverview(
+        project=name,
+        when=first if first == last else f"{first}/{last}",
+        sessions=len({cut.session_id for cut in project.cuts if not is_notes(cut.session_id)}),
+        asked=tuple(parts[Part.ASKED]),
+        done=tuple(parts[Part.DONE]),
+        decided=tuple(parts[Part.DECIDED]),
+        open=tuple(parts[Part.OPEN]),
+    )
+
+
+def _short_names(names: Iterable[str]) -> Mapping[str, str]:
+    """Return each project's shortest last parts that no other of them ends in."""
+    wanted = dict.fromkeys(names)
+    short: dict[str, str] = {}
+    for name in wanted:
+        parts = re.split(r"[\\/]", name)
+        tails = ("/".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        short[name] = (
+            next((tail for tail in tails if sum(_ends_in(other, tail) for other in wanted) == 1 and tail), name) or NO_NAME
+        )
+    return short
+
+
+def _ends_in(name: str, tail: str) -> bool:
+    return f"/{name}".replace("\\", "/").endswith(f"/{tail}")
