@@ -16,7 +16,7 @@ from memory_mcp.model.orders import flag_of
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.requests.excerpts import Excerpt, width_in
 from memory_mcp.requests.plain import fullest, size_of
-from memory_mcp.requests.results import Brief, Result, Style, bare_results, brief, repeats
+from memory_mcp.requests.results import Brief, Result, Style, bare_results, brief, node_shown, repeats
 from memory_mcp.text import placed_terms
 
 #: Letters of such a quotation (66 words), of a line (33 words), and fewest that are worth showing.
@@ -72,11 +72,10 @@ class LeanHits:
 
     def __init__(self, selection: Selection, weights: Mapping[str, float], style: Style) -> None:
         """Prepare the results and lines of a selection; `weights` are those of the question's terms."""
-        shown = selection.results
+        shown, self._weights = selection.results, weights
         repeated = [repeats(hit, shown[:at]) for at, hit in enumerate(shown)]
-        bare = bare_results(shown, style)
         #: Positions of the hits that are shown: not of one that repeats a quotation and names no node of its own.
-        self.positions = [at for at, again in enumerate(repeated) if not again or bare[at].node]
+        self.positions = [at for at, again in enumerate(repeated) if not again or node_shown(shown[at], style)]
         results = [shown[at] for at in self.positions]
         self._ends = [*self.positions[1:], selection.hits]
         self._excerpts = [Excerpt("" if repeated[at] else shown[at].quote, weights) for at in self.positions]
@@ -87,13 +86,10 @@ class LeanHits:
         lines = [
             hit for at, hit in enumerate(further) if hit.grip_ids and hit.quote and not repeats(hit, [*shown, *further[:at]])
         ]
-        whole = bare_results([*results, *lines], style)
+        bare = bare_results([*results, *lines], style)
         # Only words that are shown are marked.
-        self._bare = [replace(whole[at], flag="") if not excerpt.text else whole[at] for at, excerpt in enumerate(self._excerpts)]
-        self._lines = [
-            (hit.event_id, brief(one, _cut(Excerpt(hit.quote, weights), LINE)))
-            for one, hit in zip(whole[len(results) :], lines, strict=True)
-        ]
+        self._bare = [replace(one, flag=flag_of(excerpt.text)) for one, excerpt in zip(bare, self._excerpts, strict=False)]
+        self._lines = list(zip(lines, bare[len(results) :], strict=True))
 
     def page(self, room: int, aim: int) -> LeanPage:
         """Return what fits into so many bytes of compact JSON.
@@ -114,9 +110,10 @@ class LeanHits:
         frames, events = self._with_beside(frames, room - _size(results))
         results = tuple(replace(result, also=frame.also) for result, frame in zip(results, frames, strict=True))
         lines, left = list[Brief](), room - _size(results) - len(_ALSO)
-        for event_id, line in self._lines:
-            if event_id in events:
+        for hit, bare in self._lines:
+            if hit.event_id in events:
                 continue
+            line = brief(replace(bare, flag=flag_of(hit.quote)), _cut(Excerpt(hit.quote, self._weights), LINE))
             left -= size_of(line) + 1
             if left < 0:
                 break

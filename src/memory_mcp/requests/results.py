@@ -165,7 +165,7 @@ class Style:
 
 
 def bare_results(hits: Sequence[Hit], style: Style) -> list[Result]:
-    """Return the lean results of hits, their quotations and own lines still empty."""
+    """Return the lean results of hits, their quotations, own lines and flags still empty."""
     made: list[Result] = []
     titled: set[str] = set()
     above = style.project or ""
@@ -216,24 +216,26 @@ def _title(hit: Hit) -> str:
     return title if not terms or len(terms - term_set(hit.quote)) >= _ADDED * len(terms) else ""
 
 
-def _bare(hit: Hit, style: Style) -> Result:
-    """Return the lean result of a hit without quotation, title and project.
+def node_shown(hit: Hit, style: Style) -> str:
+    """Return the node that a lean result names: of a period, without any grip, or by the style without its own; else ""."""
+    is_period = bool(hit.node_id) and hit.level != TocLevel.SEGMENT and not hit.grip_id
+    named = is_period or not (hit.grip_id or hit.grip_ids) or (style.with_nodes and not hit.grip_id)
+    return hit.node_id if named else ""
 
-    It names its node only for a period, where there is no grip, or by the style where the hit has no grip of its own.
-    """
-    period = bool(hit.node_id) and hit.level != TocLevel.SEGMENT and not hit.grip_id
+
+def _bare(hit: Hit, style: Style) -> Result:
+    """Return the lean result of a hit without quotation, title, project and flag."""
     grip = hit.grip_id or (hit.grip_ids[0] if hit.grip_ids else "")
     return Result(
         when=style.calendar.iso(hit.timestamp)[:16],
         who=hit.speaker or hit.role,
         grip=grip if style.for_page else short_grip(grip),
-        node=hit.node_id if period or not grip or (style.with_nodes and not hit.grip_id) else "",
+        node=node_shown(hit, style),
         fit=hit.fit if hit.fit != _USUAL_FIT else "",
         times=hit.times if hit.times > 1 else 0,
         last=_last(hit, style.calendar),
         outside=hit.outside,
         superseded_by=hit.superseded_by if style.for_page else short_grip(hit.superseded_by),
-        flag=flag_of(hit.quote),
         why_superseded=hit.why_superseded,
     )
 
