@@ -31,7 +31,7 @@ def test_an_alias_of_the_command_line_is_in_force_for_a_client_until_it_is_undon
     assert "2 events in 2 sessions" in place.ok("agents")
     told = place.ok("project", "alias", "billing", "shop")
     assert f"memory-mcp project undo {BILLING}" in told
-    question = ("intelligent_search", {"query": "parrot invoice"})
+    question = ("intelligent_search", {"query": "parrot invoice", "detail": "full"})
     listed, found = call(place, ("serve", "--project", BILLING), {}, ("list_projects", {}), question)
     assert (listed["yours"], listed["total"]) == (SHOP, 1)
     assert found["explanation"]["scope"] == SHOP

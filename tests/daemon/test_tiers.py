@@ -74,7 +74,7 @@ async def until(client: Client, wanted: tuple[int, bool]) -> None:
 
 async def answered(client: Client) -> dict[str, Any]:
     """The answer to one question, which is right whatever answers it."""
-    told = await call(client, "intelligent_search", query=QUERY, scope="all", limit=3)
+    told = await call(client, "intelligent_search", query=QUERY, scope="all", limit=3, detail="full")
     assert told["results"]
     assert "idempotency" in told["results"][0]["quote"]
     return told

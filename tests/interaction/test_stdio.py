@@ -110,7 +110,8 @@ def test_a_client_is_served_from_first_word_to_last_and_another_told_who_holds_t
     made = first.call("remember", text="Release notes are written in the imperative.")["structuredContent"]
     found = first.call("intelligent_search", query="release notes imperative")["structuredContent"]
     assert found["results"][0]["quote"] == "Release notes are written in the imperative."
-    assert found["explanation"]["tier_used"] == 5
+    why = first.call("intelligent_search", query="release notes imperative", detail="full")["structuredContent"]["explanation"]
+    assert why["tier_used"] == 5
     assert first.call("expand_grip", grip_id=made["grip_id"])["structuredContent"]["verified"] is True
     second = start(pipes, data_dir)
     assert "memory-mcp is long-term memory" in second.begin(other)["instructions"]
