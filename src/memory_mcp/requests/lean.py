@@ -157,13 +157,7 @@ def _beside(
 ) -> tuple[tuple[str, ...], tuple[Brief, ...]]:
     """Return the ids and lines of messages beside a hit that are no results, tell something, and hold a term of the question."""
     results = {other.event_id for other in shown}
-    told = [
-        aside
-        for aside in hit.beside
-        if aside.event_id not in results
-        and len(aside.quote) >= LEAST_BESIDE
-        and any(term in weights for _, _, term in placed_terms(aside.quote))
-    ]
+    told = [aside for aside in hit.beside if aside.event_id not in results and (aside.speaker or _tells(aside.quote, weights))]
     lines = (
         Brief(
             who=aside.speaker or aside.role,
@@ -174,6 +168,11 @@ def _beside(
         for aside in told
     )
     return tuple(aside.event_id for aside in told), tuple(lines)
+
+
+def _tells(prompt: str, weights: Mapping[str, float]) -> bool:
+    """Return whether a user's message to an assistant says something about the question; an answer between people always does."""
+    return len(prompt) >= LEAST_BESIDE and any(term in weights for _, _, term in placed_terms(prompt))
 
 
 def _longest(make: Callable[[int], tuple[Result, ...]], room: int, least: int, most: int) -> tuple[Result, ...] | None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from memory_mcp.app import App
 from memory_mcp.layers.base import Hit
+from memory_mcp.layers.beside import with_beside
 from memory_mcp.layers.budget import SINCE
 from memory_mcp.model.ids import GripId, NodeId, find_period, parse_span_grip
 from memory_mcp.model.project import short_names
@@ -198,6 +199,8 @@ class _Shaping:
             if for_page
             else select(found.hits, found.further, found.confidence)
         )
+        if not for_page:
+            chosen = replace(chosen, results=tuple(with_beside(app.storage, chosen.results, weights.keys())))
         lean, room, aim = LeanHits(chosen, weights, style), room_in(self._budget, self._factor), room_in(self._aim, self._factor)
         for hits in (chosen.hits, 0):
             # What a response says apart from its results, at most: with a cursor, and where results are left out.
