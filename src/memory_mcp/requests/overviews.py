@@ -128,7 +128,8 @@ def _projects_in(app: App, asked: Asked) -> list[_Project]:
         if not cut.thread:
             by_name.setdefault(cut.project, []).append(cut)
     projects = [_Project(name, cuts) for name, cuts in by_name.items() if not all(is_notes(cut.session_id) for cut in cuts)]
-    return sorted(projects, key=lambda project: project.last, reverse=True)[:_PROJECTS]
+    # What belongs to no project comes last: often it was dated by its import.
+    return sorted(projects, key=lambda project: (bool(project.name), project.last), reverse=True)[:_PROJECTS]
 
 
 def _cuts_to_read(cuts: Sequence[Segment]) -> list[Segment]:
