@@ -2,14 +2,14 @@
 
 import itertools
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import EVERY_DAY, Calendar, TimeWindow
 from memory_mcp.model.ids import NodeId, day_id
+from memory_mcp.model.project import short_names
 from memory_mcp.model.segment import Segment
 from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.shapes import NO_NAME
@@ -93,7 +93,7 @@ def overview_of(
     () where nothing happened, or not even one fits.
     """
     projects = _projects_in(app, asked)
-    names = _short_names(project.name for project in projects)
+    names = short_names(app.tree.tally().projects)
     latest = {activity.name: activity.end_ms for activity in app.storage.projects.activity()}
     cuts = [cut for project in projects for cut in _cuts_to_read(project.cuts)]
     project_names = {cut.node_id: cut.project for cut in cuts}
@@ -106,7 +106,7 @@ def overview_of(
         project.lines = account_lines(by_project.get(project.name, []), with_open=is_latest)
 
     def shaped(width: int) -> tuple[ProjectOverview, ...]:
-        return tuple(_shaped(project, names[project.name], calendar, width) for project in projects)
+        return tuple(_shaped(project, names.get(project.name, project.name) or NO_NAME, calendar, width) for project in projects)
 
     while projects and not fits(shaped(_LEAST)):
         projects.pop()
@@ -177,20 +177,3 @@ def _shaped(project: _Project, name: str, calendar: Calendar, width: int) -> Pro
         decided=tuple(parts[Part.DECIDED]),
         open=tuple(parts[Part.OPEN]),
     )
-
-
-def _short_names(names: Iterable[str]) -> Mapping[str, str]:
-    """Return each project's shortest last parts that no other of them ends in."""
-    wanted = dict.fromkeys(names)
-    short: dict[str, str] = {}
-    for name in wanted:
-        parts = re.split(r"[\\/]", name)
-        tails = ("/".join(parts[-count:]) for count in range(1, len(parts) + 1))
-        short[name] = (
-            next((tail for tail in tails if sum(_ends_in(other, tail) for other in wanted) == 1 and tail), name) or NO_NAME
-        )
-    return short
-
-
-def _ends_in(name: str, tail: str) -> bool:
-    return f"/{name}".replace("\\", "/").endswith(f"/{tail}")
