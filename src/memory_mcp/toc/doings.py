@@ -163,7 +163,7 @@ def _closing(events: Sequence[Event]) -> Words | None:
         for span in spans(text):
             telling = span.shape not in (Shape.LEAD, Shape.HEADING) and not is_chatter(text, span.start, span.end, narrates=True)
             if telling and len(text[span.start : span.end].split()) >= _WORDS:
-                return Words(clean(text[span.start : span.end]), "agent", event, span.start, span.end)
+                return Words(clean(text[span.start : span.end]), event.speaker or "agent", event, span.start, span.end)
     return None
 
 
