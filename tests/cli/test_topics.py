@@ -153,9 +153,9 @@ def test_too_few_segments_and_a_layer_that_is_off_are_told_with_what_to_do(
 
 
 def test_a_question_that_explores_tells_its_themes_before_its_results(memory: Cli) -> None:
-    said = memory("ask", "what have I been working on?", "--all").out
+    said = memory("ask", "what are the recurring themes?", "--all").out
     shown = [line for line in said.splitlines() if line.startswith("* ")]
     assert shown
     assert all("segment" in line and "topic:" in line for line in shown)
     assert said.index("* ") < said.index("1. ")
-    assert memory("ask", "what have I been working on?", "--all", "--json").data["themes"][0]["theme"] in shown[0]
+    assert memory("ask", "what are the recurring themes?", "--all", "--json").data["themes"][0]["theme"] in shown[0]

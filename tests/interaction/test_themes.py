@@ -27,7 +27,7 @@ from tests.requirements import requirement
 from tests.topics_material import PROJECTS, THEMES, themed
 from tests.waiting import until
 
-OVERVIEW = "What have I been working on?"
+OVERVIEW = "What are the recurring themes?"
 BY_TERMS = TeleportSettings(vector=VectorSettings(enabled=False))
 #: Of every intent, browsing and not, with and without a time, answered by themes or by none.
 QUESTIONS: tuple[dict[str, Any], ...] = (
@@ -36,6 +36,7 @@ QUESTIONS: tuple[dict[str, Any], ...] = (
     {"query": "What were the recurring themes?", "since": "2026-01-07", "until": "2026-01-09"},
     {"query": "What topics came up about photosynthesis in orchids?"},
     {"query": "What themes came up about the passkey enrolment in January?", "project": BILLING},
+    {"query": "What have I been working on?"},
     {"query": "What have I been working on?", "role": "user"},
     {"query": "What have I been working on?", "agent": "codex"},
     {"query": "How did we fix the stock deduction?"},

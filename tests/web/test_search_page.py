@@ -162,9 +162,17 @@ def test_what_lies_outside_the_time_that_is_asked_about_says_so(visitor: Visitor
 
 
 def test_a_period_leads_to_the_tree(visitor: Visitor) -> None:
-    page = visitor.page("search", q="what happened")
+    page = visitor.page("search", q="what happened", role="user")
     assert opens(page)
     assert all(one.startswith("tree/toc:") for one in opens(page))
+
+
+def test_what_was_worked_on_is_told_by_project_and_each_sentence_leads_to_its_words(visitor: Visitor) -> None:
+    page = visitor.page("search", q="what have I been working on")
+    assert "Asked" in plain(page)
+    assert "Nothing was found" not in page
+    leads = re.findall(r'<li data-item>(?:<span[^>]*>[^<]*</span> )?<a href="[^"]*grip/grip:', page)
+    assert leads
 
 
 def test_nothing_asked_and_nothing_found_say_what_to_try(visitor: Visitor) -> None:

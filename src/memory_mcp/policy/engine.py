@@ -47,7 +47,7 @@ class Answer:
     themes: tuple[Theme, ...] = ()
     #: Whether nothing in particular was asked for.
     overview: bool = False
-    #: Whether that is told by project: an overview that does not ask for themes, or finds none.
+    #: Whether that is told by project: an overview that does not ask for themes.
     by_project: bool = False
 
 
@@ -143,8 +143,7 @@ class Engine:
 
 def _as_overview(answer: Answer, plan: Plan, query: Query) -> Answer:
     """Return an answer with whether it is an overview, and whether that is told by project; who spoke is told by messages."""
-    has_themes = bool(answer.themes) and asks_themes(query.text)
-    by_project = plan.is_overview and not has_themes and not (query.role or query.speaker)
+    by_project = plan.is_overview and not asks_themes(query.text) and not (query.role or query.speaker)
     return replace(answer, overview=plan.is_overview, by_project=by_project)
 
 

@@ -2,14 +2,14 @@
 
 import itertools
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import EVERY_DAY, Calendar, TimeWindow
-from memory_mcp.model.ids import NodeId, day_id
+from memory_mcp.model.ids import NodeId, day_id, short_grip
+from memory_mcp.model.project import short_names
 from memory_mcp.model.segment import Segment
 from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.shapes import NO_NAME
@@ -23,12 +23,12 @@ from memory_mcp.toc.told import TAIL, stretches
 OVERVIEW_TOKENS = 700
 #: Days that hold anything which "lately" reaches back, as for `get_today`.
 _DAYS = 14
-#: Projects, and the sessions of each that are read: the newest and the largest others.
-_PROJECTS, _SESSIONS = 8, 8
+#: Projects, and sessions that are read of all together, of each at least the newest and its largest other one, and at most.
+_PROJECTS, _SESSIONS, _FEWEST, _MOST = 8, 24, 2, 12
 #: Notes of a project that are read for decisions.
 _NOTES = 4
-#: Characters of a statement, and the fewest that are worth showing.
-_WIDTH, _LEAST = 150, 80
+#: Characters of a statement, and the fewest that it is cut to: half sentences that could be more in number say less.
+_WIDTH, _LEAST = 160, 110
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +83,8 @@ class Asked:
     project: str | None
     agent: str | None = None
     window: TimeWindow | None = None
+    #: Whether grips have their time, as pages want them; an agent's answer is shorter without.
+    for_page: bool = False
 
 
 def overview_of(
@@ -90,12 +92,13 @@ def overview_of(
 ) -> tuple[ProjectOverview, ...]:
     """Return the projects worked on, newest first, with as many lines as fit: the more happened in one, the more lines.
 
-    () where nothing happened, or not even one fits.
+    () where no agent was asked anything, or not even one fits.
     """
     projects = _projects_in(app, asked)
-    names = _short_names(project.name for project in projects)
+    names = short_names(app.tree.tally().projects)
     latest = {activity.name: activity.end_ms for activity in app.storage.projects.activity()}
-    cuts = [cut for project in projects for cut in _cuts_to_read(project.cuts)]
+    sessions = min(max(_SESSIONS // max(len(projects), 1), _FEWEST), _MOST)
+    cuts = [cut for project in projects for cut in _cuts_to_read(project.cuts, sessions)]
     project_names = {cut.node_id: cut.project for cut in cuts}
     by_project: dict[str, list[Stretch]] = {}
     for stretch in stretches(app.storage, cuts, len(cuts), len(cuts)):
@@ -104,9 +107,13 @@ def overview_of(
         # What was open then may be done by now.
         is_latest = latest.get(project.name, 0) <= project.last[0]
         project.lines = account_lines(by_project.get(project.name, []), with_open=is_latest)
+    projects = [project for project in projects if project.lines]
+    cite = str if asked.for_page else short_grip
 
     def shaped(width: int) -> tuple[ProjectOverview, ...]:
-        return tuple(_shaped(project, names[project.name], calendar, width) for project in projects)
+        return tuple(
+            _shaped(project, names.get(project.name, project.name) or NO_NAME, calendar, width, cite) for project in projects
+        )
 
     while projects and not fits(shaped(_LEAST)):
         projects.pop()
@@ -128,13 +135,14 @@ def _projects_in(app: App, asked: Asked) -> list[_Project]:
         if not cut.thread:
             by_name.setdefault(cut.project, []).append(cut)
     projects = [_Project(name, cuts) for name, cuts in by_name.items() if not all(is_notes(cut.session_id) for cut in cuts)]
-    return sorted(projects, key=lambda project: project.last, reverse=True)[:_PROJECTS]
+    # What belongs to no project comes last: often it was dated by its import.
+    return sorted(projects, key=lambda project: (bool(project.name), project.last), reverse=True)[:_PROJECTS]
 
 
-def _cuts_to_read(cuts: Sequence[Segment]) -> list[Segment]:
+def _cuts_to_read(cuts: Sequence[Segment], most: int) -> list[Segment]:
     """Return the segments of a project that its account is made of, newest first.
 
-    Of its newest session, its largest others and its latest notes: where each session begins and ends.
+    Of its newest session, its largest others, `most` in all, and its latest notes: where each session begins and ends.
     """
     sessions: dict[str, list[Segment]] = {}
     for cut in sorted(cuts, key=lambda cut: cut.start, reverse=True):
@@ -142,7 +150,7 @@ def _cuts_to_read(cuts: Sequence[Segment]) -> list[Segment]:
     notes = [several for session_id, several in sessions.items() if is_notes(session_id)]
     work = [several for session_id, several in sessions.items() if not is_notes(session_id)]
     work[1:] = sorted(work[1:], key=lambda several: sum(cut.events for cut in several), reverse=True)
-    chosen = [cut for several in work[:_SESSIONS] for cut in dict.fromkeys((*several[:TAIL], several[-1]))]
+    chosen = [cut for several in work[:most] for cut in dict.fromkeys((*several[:TAIL], several[-1]))]
     chosen += itertools.islice((cut for several in notes for cut in several), _NOTES)
     return sorted(chosen, key=lambda cut: cut.start, reverse=True)
 
@@ -160,13 +168,13 @@ def _share_lines(projects: Sequence[_Project], fits: Callable[[], bool]) -> None
             waiting.remove(project)
 
 
-def _shaped(project: _Project, name: str, calendar: Calendar, width: int) -> ProjectOverview:
-    """Return a project with the lines that are shown, their texts cut to `width` characters."""
+def _shaped(project: _Project, name: str, calendar: Calendar, width: int, cite: Callable[[str], str]) -> ProjectOverview:
+    """Return a project with the lines that are shown, their texts cut to `width` characters, and grips as `cite` writes them."""
     first, last = (calendar.day_of(at) for at in (min(cut.start for cut in project.cuts)[0], project.last[0]))
     parts: dict[Part, list[OverviewLine]] = {part: [] for part in Part}
     for line in project.lines[: project.shown]:
         why = line.label if line.part is Part.OPEN else ""
-        parts[line.part].append(OverviewLine(text=shorten(line.said.text, width), grip=line.said.grip_id, why=why))
+        parts[line.part].append(OverviewLine(text=shorten(line.said.text, width), grip=cite(line.said.grip_id), why=why))
     return ProjectOverview(
         project=name,
         when=first if first == last else f"{first}/{last}",
@@ -176,20 +184,3 @@ def _shaped(project: _Project, name: str, calendar: Calendar, width: int) -> Pro
         decided=tuple(parts[Part.DECIDED]),
         open=tuple(parts[Part.OPEN]),
     )
-
-
-def _short_names(names: Iterable[str]) -> Mapping[str, str]:
-    """Return each project's shortest last parts that no other of them ends in."""
-    wanted = dict.fromkeys(names)
-    short: dict[str, str] = {}
-    for name in wanted:
-        parts = re.split(r"[\\/]", name)
-        tails = ("/".join(parts[-count:]) for count in range(1, len(parts) + 1))
-        short[name] = (
-            next((tail for tail in tails if sum(_ends_in(other, tail) for other in wanted) == 1 and tail), name) or NO_NAME
-        )
-    return short
-
-
-def _ends_in(name: str, tail: str) -> bool:
-    return f"/{name}".replace("\\", "/").endswith(f"/{tail}")

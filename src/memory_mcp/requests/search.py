@@ -44,6 +44,8 @@ _KEYWORDS_OFF = "BM25 search is not enabled: used {}; enable with {}"
 _INSTEAD = {"agentic": "TOC navigation", "scan": "a scan"}
 #: Stands for a result while the size of everything else is measured.
 _ANY = Result(when="")
+#: How an overview is described to those who read the schema.
+_BY_PROJECT = "An overview, in place of results, newest first: asked, done, decided, open, each a list of text and grip"
 #: With full detail: results of which further quotations are shown, how many of each, and characters of one.
 _QUOTED, _FURTHER, _WIDTH = 3, 2, 300
 #: They are read only where so much of the time is left (ms).
@@ -88,7 +90,7 @@ class SearchRequest:
 class SearchResponse(Recalled):
     """What was found, how sure that is, and how it was searched."""
 
-    projects: Annotated[tuple[ProjectOverview, ...], "What was worked on, newest first: in place of results"] = ()
+    projects: Annotated[tuple[ProjectOverview, ...], _BY_PROJECT] = ()
     #: The most important first: of a question that explores.
     themes: Annotated[tuple[Theme, ...], "What it is all about"] = ()
     results: tuple[Result, ...] | tuple[FullResult, ...]
@@ -137,16 +139,15 @@ def _by_project(app: App, response: SearchResponse, found: Answer, asked: Parsed
 
     In a lean one nothing else is told: a period's title or a list of themes beside it would say the same again.
     """
-    if not asked.full:
-        response = replace(response, results=(), themes=(), also=(), next_cursor="")
+    bare = response if asked.full else replace(response, results=(), themes=(), also=(), next_cursor="")
     budget = min(found.why.limits[_TOKEN_BOUND], OVERVIEW_TOKENS)
     factor = app.settings.retrieval.token_factor
-    wanted = Asked(asked.query.project, asked.query.agent, found.why.window)
-    base = size_of(response) if not asked.full else 0
+    wanted = Asked(asked.query.project, asked.query.agent, found.why.window, for_page=asked.with_agents)
+    base = 0 if asked.full else size_of(bare)
     projects = overview_of(
         app, wanted, asked.calendar, lambda several: tokens_in(base + _listed("projects", several), factor) <= budget
     )
-    return replace(response, projects=projects)
+    return replace(bare, projects=projects) if projects else response
 
 
 def _shown(app: App, asked: ParsedSearch) -> list[set[str]]:

@@ -136,12 +136,14 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
         )
     days = app.storage.toc.days_with(scoped.project, *EVERY_DAY)[-_DAYS:]
     held = [one for one in app.storage.projects.activity() if scoped.project is None or one.name == scoped.project]
-    recent = (one for one in held if days and app.calendar.day_of(one.end_ms) >= days[0])
+    recent = newest_first(one for one in held if days and app.calendar.day_of(one.end_ms) >= days[0])
+    # What belongs to no project comes last: often it was dated by its import.
+    recent.sort(key=lambda one: not one.name)
     return Today(
         now=app.calendar.iso(now),
         timezone=app.calendar.zone_name,
         scope=scoped.words,
-        projects=[_project(app, one) for one in newest_first(recent)[:limit]],
+        projects=[_project(app, one) for one in recent[:limit]],
         clients=sorted(found, key=lambda one: one.last, reverse=True),
     )
 

@@ -43,6 +43,7 @@ _NAMES = {
 #: Types that are published without their fields.
 _CLOSED: Mapping[str, dict[str, Any]] = {
     "Brief": {"type": "object"},
+    "ProjectOverview": {"type": "object"},
     "Theme": {"type": "object"},
     "TopicNode": {"type": "object"},
 }

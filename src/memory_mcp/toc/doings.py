@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.model.event import RECAP, Event, EventType, Role, Trust
 from memory_mcp.summarize.kinds import is_chatter, is_errand
-from memory_mcp.summarize.sentences import Shape, clean, spans
+from memory_mcp.summarize.sentences import Shape, clean, shorten, spans
 
 #: Files named.
 _FILES = 12
@@ -125,7 +125,7 @@ def together(parts: Sequence[Doings]) -> Doings:
 
 
 def request_of(event: Event) -> Words | None:
-    """Return what a person asks for in a message, from its first prose of three words on, up to 300 characters.
+    """Return what a person asks for in a message, from its first prose of three words on, up to 300 characters cut at a word.
 
     None if no person wrote it, for recaps, client records and interruptions, and if it is only chatter.
     """
@@ -141,7 +141,8 @@ def request_of(event: Event) -> Words | None:
     first = next((s for s in own if len(text[s.start : s.end].split()) >= _WORDS), own[0])
     # A plan goes on with its parts: what it is called is enough.
     after = next((s.start for s in found if s.start > first.start and s.shape is Shape.HEADING), len(text))
-    words = clean(text[first.start : min(after, first.start + _SHOWN)]).rstrip(" #*")
+    # Cleaning shortens: twice as much is enough to fill what is shown.
+    words = shorten(clean(text[first.start : min(after, first.start + 2 * _SHOWN)]), _SHOWN).rstrip(" #*")
     return Words(words, event.speaker or "user", event, first.start, first.end) if words else None
 
 
@@ -162,7 +163,7 @@ def _closing(events: Sequence[Event]) -> Words | None:
         for span in spans(text):
             telling = span.shape not in (Shape.LEAD, Shape.HEADING) and not is_chatter(text, span.start, span.end, narrates=True)
             if telling and len(text[span.start : span.end].split()) >= _WORDS:
-                return Words(clean(text[span.start : span.end]), "agent", event, span.start, span.end)
+                return Words(clean(text[span.start : span.end]), event.speaker or "agent", event, span.start, span.end)
     return None
 
 
