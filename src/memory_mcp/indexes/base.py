@@ -90,6 +90,8 @@ class Match:
     parts: tuple[tuple[str, float], ...] = ()
     #: Cosine similarity; 0 if not computed.
     similarity: float = 0.0
+    #: Whether it is a message that only asks.
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,8 @@ class Hit:
     last: int = 0
     #: Messages that are shown with it.
     beside: tuple[Aside, ...] = ()
+    #: Whether it only asks: it is no evidence, and listed after what is.
+    asks: bool = False
 
 
 def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:

@@ -111,6 +111,7 @@ class Showing:
             similarity=match.similarity,
             keywords=node.keywords,
             kind=kind,
+            asks=match.asks,
         )
 
     def unfiled(self, found: Iterable[Unfiled], wanted: frozenset[str]) -> list[Hit]:
