@@ -43,6 +43,8 @@ class Filters:
     kind: MemoryKind | None = None
     #: Role of the speaker (user, assistant, system, tool); excludes nodes.
     role: str | None = None
+    #: Names of sessions that are left out (see `keys.session_name`), each from a moment on, UTC milliseconds.
+    excluded: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def wants_nodes(self) -> bool:

@@ -13,7 +13,7 @@ from memory_mcp.indexes.base import DocType, Visible
 from memory_mcp.indexes.keys import grip_doc, message_name, node_doc, session_name
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event
-from memory_mcp.model.exchange import LAST, Turn, is_said, share_asked, turns_in
+from memory_mcp.model.exchange import Turn, only_requests, share_asked, turns_in
 from memory_mcp.model.grip import Grip, Said, quote_of
 from memory_mcp.model.ids import EventId, node_key
 from memory_mcp.model.segment import Segment
@@ -58,7 +58,7 @@ class IndexDocument:
     role: str = ""
     #: For a grip: share of its characters in questions, 0..255.
     asks: int = 0
-    #: For a grip: the turn of its message; for a segment of nothing but requests: UNANSWERED.
+    #: For a grip: the turn of its message; for a segment or period of nothing but requests: UNANSWERED.
     turn: Turn = Turn.PLAIN
     #: What a hit shows; None if another document of its unit has it.
     copy: TocNode | Said | None = None
@@ -142,8 +142,7 @@ def _segment(
         if grip.event_id_start == grip.event_id_end:
             spans.setdefault(grip.event_id_start, []).append((grip.span_start, grip.span_end))
     heard = [e for e in source.events if not turns.get(e.event_id, Turn.PLAIN) & Turn.TO_MEMORY]
-    spoken = [turns.get(e.event_id, Turn.PLAIN) for e in source.events if is_said(e)]
-    requests = bool(spoken) and all(turn & (LAST | Turn.TO_MEMORY) for turn in spoken)
+    requests = only_requests(source.events)
     said = () if requests else _said(node)
     speakers = tuple(sorted({e.speaker for e in source.events if e.speaker}))
     texts = (text for e in heard for text in _cut(e, spans.get(e.event_id, ()))) if with_words else ()
@@ -205,6 +204,7 @@ def _of_period(node: TocNode, project: str, visible: Visible, said: Sequence[str
         kind=node.kind.value,
         words=words,
         gist=" \n".join(said),
+        turn=Turn.UNANSWERED if node.holds_requests else Turn.PLAIN,
         copy=None if scoped else node,
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.columns import NAMES, SEGMENT, UNIT_NAMES, Columns, Names, Units
+from memory_mcp.indexes.columns import NAMES, SEGMENT, UNIT_NAMES, Columns, Names, Units, ranges
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.files import Array, Checked, Contents, seal, write_arrays
 from memory_mcp.indexes.messages import Messages, exchanges_of, voices_of
@@ -191,6 +191,16 @@ class LivePart(Generic[B]):
     def alive_rows(self, table: DocType) -> Array | None:
         """Return which rows of a table are alive, `(rows,)` bool; None for all."""
         return self._alive_rows[table]
+
+    def rows_outside(self, table: DocType, session: int, since_ms: int) -> Array:
+        """Return which rows of a table are of other sessions or begin before a moment (UTC milliseconds), `(rows,)` bool."""
+        outside: Array = np.ones(len(self.part.table(table)), dtype=bool)
+        units = self.part.units
+        first, count = (units.node_first, units.node_count) if table is DocType.NODE else (units.grip_first, units.grip_count)
+        of_session = np.flatnonzero(units.session == np.uint64(session))
+        rows = ranges(first[of_session], count[of_session])
+        outside[rows[self.part.table(table).start[rows] >= since_ms]] = False
+        return outside
 
     def segments(self) -> Array:
         """Return which rows of the table of nodes are living segments, `(nodes,)` bool."""

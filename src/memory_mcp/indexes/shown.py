@@ -13,6 +13,7 @@ from memory_mcp.errors import IndexUnreadable
 from memory_mcp.indexes.base import DocType, Health, Searcher
 from memory_mcp.indexes.keys import grip_doc
 from memory_mcp.indexes.snapshot import Snapshot, segment_of
+from memory_mcp.model.exchange import LAST
 from memory_mcp.model.grip import Said
 from memory_mcp.model.ids import GripId, NodeId, node_key
 from memory_mcp.model.toc import TocNode
@@ -98,6 +99,23 @@ class Shown:
                 held = live.part.body.copies.said(row, int(live.part.table(DocType.GRIP).start[row]))
                 if held is not None:
                     found[left[place]] = held
+        return found
+
+    def requests(self, ids: Iterable[GripId]) -> set[GripId]:
+        """Return those of some grips whose messages only ask; unknown ones count as statements."""
+        searcher, names = self._index(), list(dict.fromkeys(ids))
+        found: set[GripId] = set()
+        if searcher is None or not names:
+            return found
+        try:
+            snapshot: Snapshot[Any] = searcher.keeper.index.snapshot
+        except IndexUnreadable:
+            return found
+        high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, names), strict=True))
+        for live in snapshot:
+            rows = live.rows_of_grips(high, low)
+            asks = (rows >= 0) & ((live.part.grips.turn[np.maximum(rows, 0)] & LAST) != 0) if len(live.part.grips) else rows > 0
+            found |= {names[place] for place in np.flatnonzero(asks).tolist()}
         return found
 
     def _now(self) -> "tuple[Snapshot[Body], frozenset[str]] | None":

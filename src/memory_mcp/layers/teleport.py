@@ -16,6 +16,7 @@ from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Searcher, Unfiled
 from memory_mcp.indexes.candidates import NONE, Candidates, lone
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.keys import left_out
 from memory_mcp.indexes.shown import MOST_WAITING, Shown
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
@@ -40,6 +41,8 @@ PARTS = ("own", "near", "segment", "best", "similarity", "segment_similarity")
 #: Types of events without words of their own.
 _MARKS = frozenset({EventType.SESSION_START, EventType.SESSION_END})
 
+#: A time after every event, UTC milliseconds.
+_NEVER = 1 << 62
 #: Newest events not indexed yet that are compared by meaning: each has to be embedded. Words are compared in all of them.
 EMBEDDED = 64
 #: When more than `MOST_WAITING` events wait, an import is running: so many of its newest events are searched. A question
@@ -175,7 +178,7 @@ class TeleportLayer:
         """Return at most `query.limit` hits of what was found, best first, without events not indexed yet that a hit shows."""
         with span("collect_results"):
             wanted = frozenset(query_terms(query.text))
-            hits = self._showing.hits(found.matches, query.filters, wanted)
+            hits = sorted(self._showing.hits(found.matches, query.filters, wanted), key=lambda h: h.asks)
             known = {h.event_id for h in hits}
             # During an import hundreds may match, and finding the words to quote costs more than comparing.
             fresh = (u for u in found.unfiled if u.event.event_id not in known)
@@ -212,12 +215,15 @@ class TeleportLayer:
             return [], []
         first = done if last - done <= MOST_WAITING else last - BROUGHT
         scope = Scope(filters.project, filters.agent, filters.window)
+        excluded = dict(filters.excluded)
         probes = list(map(probe, query_terms(query.text))) if self.name is LayerName.BM25 else ()
         # Live events are not lost among those of a running import.
         live = self._storage.events.arrived(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
         spoken = []
         for event in (*live, *self._storage.events.arrived(first, last, scope, probes)):
             by_speaker = filters.speaker is None or event.speaker.casefold() == filters.speaker.casefold()
+            if excluded and event.timestamp >= excluded.get(keys.session_name(event.session_id), _NEVER):
+                continue
             if event.type not in _MARKS and by_speaker and filters.role in (None, event.role.value):
                 spoken.append(event)
         with self._explaining():
@@ -355,7 +361,9 @@ def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
         return LayerAnswer((), window=query.window, notices=("a time and no word to look for",))
     if not budget.call():
         return LayerAnswer((), window=query.window)
-    filters = Filters(DocType.GRIP, None, query.window, query.project, query.agent, query.speaker, None, query.role)
+    filters = Filters(
+        DocType.GRIP, None, query.window, query.project, query.agent, query.speaker, None, query.role, left_out(query.excluded)
+    )
     found = jump(IndexQuery(query.text, filters, query.limit, literal=query.literal))
     hits = found.hits[: budget.visit_named([h.event_id or h.node_id for h in found.hits])]
     return LayerAnswer(hits, window=query.window, notices=found.notices)

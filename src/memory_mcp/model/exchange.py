@@ -122,6 +122,13 @@ def without_questions(events: Sequence[Event]) -> Sequence[Event]:
     return kept if len(kept) < len(events) and any(is_said(e) for e in kept) else events
 
 
+def only_requests(events: Sequence[Event]) -> bool:
+    """Return whether requests are all that was said in some events: nothing came of them, or the memory was asked."""
+    turns = turns_in(events)
+    said = [turns.get(e.event_id, Turn.PLAIN) for e in events if is_said(e)]
+    return bool(said) and all(turn & (LAST | Turn.TO_MEMORY) for turn in said)
+
+
 def _exchanges(events: Sequence[Event]) -> Iterator[_Exchange]:
     """Yield the exchanges of some events in order; the first has no prompt where the events begin within one."""
     current = _Exchange(None, [])

@@ -84,7 +84,7 @@ def rank(
 
     Requests come last. Superseded hits come after their successors and retracted ones last, all with lower scores than what
     holds. Those that say the same are shown once, if the settings say so. Recency (`now_ms`: UTC milliseconds) does not
-    count where the query names a time or is `exact`, i.e. names an identifier, nor usage where none of the hits' grips was opened.
+    count where the query names a time or is `exact`, i.e. names an identifier, nor usage where no grip of a hit was opened.
     """
     weights = settings.weights
     if names_time or exact:

@@ -70,6 +70,8 @@ class SearchRequest:
     scope: str = ""
     detail: str = Detail.LEAN
     cursor: str = ""
+    #: Whether the session that the caller runs in is searched too.
+    include_current: bool = False
     #: The id of something that is missing.
     why_not: str = ""
     bounds: Bounds | None = None
@@ -113,7 +115,8 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
         """Return the scope of a call of this caller. Raises InvalidQuery for a project or scope that is unknown or refused."""
         return scope_of(app, project, scope, caller)
 
-    asked = parse_search(app, bind, given)
+    excluded = caller.excluded(app, request.include_current)
+    asked = parse_search(app, bind, given, excluded)
     found = app.ask(asked.query, asked.how)
     response, _ = _Shaping(app, found, asked).shaped()
     if found.by_project and not asked.how.offset:
@@ -125,7 +128,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
         find_period(request.why_not) or request.why_not,
         caller.bound(app),
         given,
-        Trying(app, bind, functools.partial(_shown, app), began),
+        Trying(app, bind, functools.partial(_shown, app), began, excluded),
     )
     why = WhyNot(missing.id, missing.reason, dict(missing.change))
     return replace(response, explanation=replace(response.explanation, why_not=why))

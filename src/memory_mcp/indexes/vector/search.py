@@ -142,8 +142,8 @@ def _similar(live: LivePart[Body], table: DocType, shown: Array | None, asked: _
     They are found by a graph if there is one that can tell, as many as the limit pass, and no filter but the type is set.
     """
     held = live.part.body.table(table)
-    # With any filter but the type too few of the graph's rows may pass.
-    if held.graph is not None and asked.filters == Filters(doc_type=asked.filters.doc_type):
+    # With any filter but the type and an excluded session too few of the graph's rows may pass.
+    if held.graph is not None and replace(asked.filters, excluded=frozenset()) == Filters(doc_type=asked.filters.doc_type):
         near = held.graph.near(asked.query.codes)
         if near is not None and shown is not None:
             near = near[shown[near]]

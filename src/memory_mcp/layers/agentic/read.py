@@ -232,11 +232,16 @@ def best_messages(found: Sequence[Found], limit: int) -> list[tuple[Found, Messa
 
 def scope_of(query: Query, window: TimeWindow | None) -> Scope:
     """Return the project, agent, role and speaker of a query as a scope, with `window` in place of the query's own."""
-    return Scope(query.project, query.agent, window, query.role, query.speaker)
+    return Scope(query.project, query.agent, window, query.role, query.speaker, query.excluded)
 
 
 def may_show(event: Event, scope: Scope) -> bool:
-    """Return whether an event is within the time, role and speaker of a scope; project and agent are not compared."""
+    """Return whether an event is within the time, role and speaker of a scope, and not excluded.
+
+    Project and agent are not compared.
+    """
+    if any(event.session_id == one.session_id and event.timestamp >= one.since_ms for one in scope.excluded):
+        return False
     if scope.window is not None and not scope.window.contains(event.timestamp):
         return False
     if scope.role is not None and event.role.value != scope.role:
