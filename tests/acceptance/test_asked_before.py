@@ -136,7 +136,7 @@ def test_a_call_leaves_out_the_session_that_it_comes_from_and_no_other(
     # The agent forgets what came before a compaction, and knows what came after it.
     mine.hook("mine", "PostCompact", compact_summary="The crimson pier was looked at; its file lock for bookings is a summary.")
     mine.hook("mine", "UserPromptSubmit", prompt="The bookings file lock of the crimson pier was moved to the annex.")
-    until(lambda: any("annex" in quote for quote in mine.ask(question, include_current=True)))
-    found = mine.ask(question)
-    assert both(found) == {"crimson", "indigo"}
-    assert not any("annex" in quote for quote in found)
+    moved = "was the pier moved to the annex"
+    until(lambda: any("annex" in quote for quote in mine.ask(moved, include_current=True)))
+    assert not any("annex" in quote for quote in mine.ask(moved))
+    assert both(mine.ask(question)) == {"crimson", "indigo"}

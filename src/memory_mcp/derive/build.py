@@ -83,7 +83,7 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
         keywords=summary.keywords,
         version=work.before.version + 1 if work.before else 1,
         kind=kind,
-        salience=REQUESTS_SALIENCE if only_requests(events) else salience_of(bullets),
+        salience=REQUESTS_SALIENCE if only_requests(events, segment.is_begin) else salience_of(bullets),
         session_count=1,
         event_count=len(events),
         agents=tuple(sorted({e.agent for e in events if e.agent})),

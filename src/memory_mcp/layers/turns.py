@@ -22,5 +22,5 @@ def turns_of(storage: Storage, events: Iterable[Event]) -> dict[EventId, Turn]:
             turns[event.event_id] = Turn.TO_MEMORY
         elif is_prompt(event) and not event.speaker:
             before, after = storage.events.around(event, _BEFORE, _AFTER)
-            turns[event.event_id] = turns_in([*before, event, *after]).get(event.event_id, Turn.PLAIN)
+            turns[event.event_id] = turns_in([*before, event, *after], len(before) < _BEFORE).get(event.event_id, Turn.PLAIN)
     return turns

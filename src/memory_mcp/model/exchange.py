@@ -96,11 +96,14 @@ def asks_memory(event: Event) -> bool:
     return event.type is EventType.TOOL_CALL and _COMMAND.search(event.metadata.get("command", "")) is not None
 
 
-def turns_in(events: Sequence[Event]) -> dict[EventId, Turn]:
-    """Return the turns of the events of one stretch of a stream, in order; plain ones are left out."""
+def turns_in(events: Sequence[Event], is_begin: bool = False) -> dict[EventId, Turn]:
+    """Return the turns of the events of one stretch of a stream, in order; plain ones are left out.
+
+    `is_begin`: nothing was said in the stream before, so that a prompt of a client without any reply is a request.
+    """
     turns: dict[EventId, Turn] = {}
     ours: set[str] = set()
-    replied = any(_is_reply(e) for e in events)
+    unheard = is_begin and not any(_is_reply(e) for e in events)
     for exchange in _exchanges(events):
         to_memory = False
         for event in exchange.rest:
@@ -110,7 +113,7 @@ def turns_in(events: Sequence[Event]) -> dict[EventId, Turn]:
                 turns[event.event_id], to_memory = Turn.TO_MEMORY, True
             elif _is_reply(event):
                 turns[event.event_id] = Turn.REPLY
-        if exchange.prompt is not None and (turn := _of_prompt(exchange, exchange.prompt, to_memory, replied)):
+        if exchange.prompt is not None and (turn := _of_prompt(exchange, exchange.prompt, to_memory, unheard)):
             turns[exchange.prompt.event_id] = turn
     return turns
 
@@ -122,9 +125,9 @@ def without_questions(events: Sequence[Event]) -> Sequence[Event]:
     return kept if len(kept) < len(events) and any(is_said(e) for e in kept) else events
 
 
-def only_requests(events: Sequence[Event]) -> bool:
-    """Return whether requests are all that was said in some events: nothing came of them, or the memory was asked."""
-    turns = turns_in(events)
+def only_requests(events: Sequence[Event], is_begin: bool = False) -> bool:
+    """Return whether requests are all that was said in some events (see `turns_in`), to the memory or without a reply."""
+    turns = turns_in(events, is_begin)
     said = [turns.get(e.event_id, Turn.PLAIN) for e in events if is_said(e)]
     return bool(said) and all(turn & (LAST | Turn.TO_MEMORY) for turn in said)
 
@@ -141,8 +144,8 @@ def _exchanges(events: Sequence[Event]) -> Iterator[_Exchange]:
     yield current
 
 
-def _of_prompt(exchange: _Exchange, prompt: Event, to_memory: bool, replied: bool) -> Turn:
-    """Return the turn of a prompt; `to_memory`: the memory was asked after it, `replied`: the stretch has any reply."""
+def _of_prompt(exchange: _Exchange, prompt: Event, to_memory: bool, unheard: bool) -> Turn:
+    """Return the turn of a prompt; `to_memory`: the memory was asked after it, `unheard`: its session has no reply at all."""
     if prompt.speaker:
         return Turn.PLAIN
     if to_memory and not any(_changes_files(e) for e in exchange.rest):
@@ -150,7 +153,7 @@ def _of_prompt(exchange: _Exchange, prompt: Event, to_memory: bool, replied: boo
     asks = Turn.ASKS if only_asks(prompt.text) else Turn.PLAIN
     if any(_is_reply(e) for e in exchange.rest):
         return asks
-    alone = not replied and _is_by_client(prompt) and len(prompt.text) <= _LONG
+    alone = unheard and _is_by_client(prompt) and len(prompt.text) <= _LONG
     return asks | Turn.UNANSWERED if asks or alone else Turn.PLAIN
 
 

@@ -263,7 +263,7 @@ def _found(
     scores 1.
     """
     counts = [count_terms(query, text) if query.may_be_in(text := searchable(e)) else Counter[str]() for e in events]
-    turns = turns_in(events) if any(counts) else {}
+    turns = turns_in(events, segment.is_begin) if any(counts) else {}
     for at, event in enumerate(events):
         if turns.get(event.event_id, Turn.PLAIN) & Turn.TO_MEMORY:
             counts[at] = Counter[str]()
