@@ -57,9 +57,11 @@ class Candidates:
         grips, nodes, units = live.part.grips, live.part.nodes, live.part.units
         node = units.node_first[unit]
         name = np.where(grips.message[rows] != 0, grips.message[rows], grips.lo[rows])
+        begin = live.messages.first[live.exchanges[live.messages.of_row[rows]]]
+        exchange = np.where(grips.message[begin] != 0, grips.message[begin], grips.lo[begin])
         return cls(
             name, units.session[unit], grips.hi[rows], grips.lo[rows], nodes.hi[node], nodes.lo[node], units.key[unit],
-            grips.start[rows], grips.role[rows], grips.turn[rows], live.exchanges[live.messages.of_row[rows]], raw,
+            grips.start[rows], grips.role[rows], grips.turn[rows], exchange, raw,
             np.zeros((len(rows), 4)) if words is None else words,
             np.zeros((len(rows), 2)) if meaning is None else meaning,
         )  # fmt: skip

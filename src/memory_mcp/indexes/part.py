@@ -226,7 +226,7 @@ class LivePart(Generic[B]):
 
     @property
     def exchanges(self) -> Array:
-        """The exchange of each message, see `exchanges_of`; computed once."""
+        """The message that begins each message's exchange, see `exchanges_of`; computed once."""
         if self._exchanges is None:
             self._exchanges = exchanges_of(self.part.grips, self.messages)
         return self._exchanges

@@ -11,9 +11,10 @@ from memory_mcp.events.evidence import quotes_in, said_of
 from memory_mcp.indexes.base import DocType, Filters, Match, Unfiled
 from memory_mcp.indexes.keys import session_name
 from memory_mcp.indexes.shown import Shown
-from memory_mcp.layers.base import Hit, unfiled_hit
+from memory_mcp.layers.base import Aside, Hit, unfiled_hit
 from memory_mcp.layers.standing import with_standing
 from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.model.grip import Said
 from memory_mcp.model.ids import GripId, NodeId, span_grip_id
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -56,7 +57,22 @@ class Showing:
             # The index filters by project already, but is not trusted to.
             if hit and (filters.project is None or not hit.event_id or hit.project == filters.project):
                 seen.append(hit)
-        return with_standing(seen, nodes, self._storage)
+        return with_standing(self._with_asides(seen, wanted), nodes, self._storage)
+
+    def _with_asides(self, hits: Sequence[Hit], wanted: frozenset[str]) -> list[Hit]:
+        """Return the hits with what tells more beside them: what a reply replies to, what a person's question got in return."""
+        quoted = [GripId(h.grip_id) for h in hits if h.grip_id and (not h.speaker or h.quote.rstrip().endswith(QUESTION_MARKS))]
+        asides = self._shown.beside(quoted)
+        shown = []
+        for hit in hits:
+            pieces = asides.get(GripId(hit.grip_id), [])
+            if pieces and all(bool(said.speaker) == bool(hit.speaker) for _, said in pieces):
+                grip, said = max(pieces, key=lambda piece: len(wanted & term_set(piece[1].quote)))
+                aside = Aside(said.quote, grip, said.role, said.speaker, said.event_id)
+                shown.append(replace(hit, beside=(aside,)))
+            else:
+                shown.append(hit)
+        return shown
 
     def _bullets(
         self, nodes: Mapping[NodeId, TocNode], excluded: frozenset[tuple[int, int]], wanted: frozenset[str]

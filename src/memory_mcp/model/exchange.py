@@ -15,7 +15,8 @@ from memory_mcp.model.ids import EventId
 
 #: A sentence with its end. Consecutive matches cover a text.
 _SENTENCE = re.compile(r"[^.!?。！？؟\n]*(?:[.!?。！？؟\n]|\Z)")
-_MARKS = ("?", "？", "؟")
+#: What ends a question, in any language that marks it.
+QUESTION_MARKS = ("?", "？", "؟")
 #: Share of a message's characters in questions from which it only asks: a greeting or a closing word is no statement.
 _ONLY = 0.9
 #: Longest prompt without any reply that is taken for a request, characters: a longer one tells something.
@@ -74,7 +75,7 @@ class _Exchange:
 
 def share_asked(text: str) -> float:
     """Return the share of a text's characters in sentences that end with a question mark, 0..1; 0 for no text."""
-    asking = sum(len(sentence) for sentence in _SENTENCE.findall(text) if sentence.endswith(_MARKS))
+    asking = sum(len(sentence) for sentence in _SENTENCE.findall(text) if sentence.endswith(QUESTION_MARKS))
     return asking / len(text) if text else 0.0
 
 
@@ -111,7 +112,7 @@ def turns_in(events: Sequence[Event], is_begin: bool = False) -> dict[EventId, T
             if asks_memory(event) or (use and use in ours):
                 ours.add(use)
                 turns[event.event_id], to_memory = Turn.TO_MEMORY, True
-            elif _is_reply(event):
+            elif _is_reply(event) and not (exchange.prompt or event).speaker:
                 turns[event.event_id] = Turn.REPLY
         if exchange.prompt is not None and (turn := _of_prompt(exchange, exchange.prompt, to_memory, unheard)):
             turns[exchange.prompt.event_id] = turn
