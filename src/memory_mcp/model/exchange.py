@@ -40,7 +40,8 @@ _TOOL = re.compile(
 #: A tool call without metadata begins with the tool's name.
 _NAME = re.compile(r"[\w.:/-]+")
 _COMMAND = re.compile(
-    r"(?<![\w.-])memory-mcp(?:\.exe)?[\"']?\s(?:[^|;&\n]*?\s)?(?:ask|search|navigate|teleport|topics|query|timeline)\b"
+    r"(?:\A|[;&|(\n`]|\b(?:uvx|run|exec|time|env)\s)\s*(?:\w+=\S+\s+)*[\"']?(?:\S*/)?memory-mcp(?:\.exe)?[\"']?\s"
+    r"(?:[^|;&\n]*?\s)?(?:ask|search|navigate|teleport|topics|query|timeline)\b"
 )
 #: Tools that change files, in lower case: the request was a task, whatever the agent looked up for it.
 _EDITS = frozenset("edit multiedit write notebookedit apply_patch patch write_file replace edit_file create_file".split())
