@@ -95,6 +95,7 @@ class App:
         """Open the directory of `settings`, whose `lock` the caller may hold, or take an open `storage`; `in_memory`: none."""
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
+        from memory_mcp.events.running import RunningSessions
         from memory_mcp.ingest.gate import Gate
         from memory_mcp.ingest.pipeline import Pipeline
         from memory_mcp.layers.agentic.navigate import AgenticLayer
@@ -110,7 +111,9 @@ class App:
         self.calendar, self.summarizer = Calendar(self.storage.timezone), SUMMARIZERS["extractive"]()
         self.backups = BackupKeeper(self.storage, settings.backup, directory, self.clock, callbacks.give_way)
         self.tree = Tree(self.storage, self.calendar, self.summarizer, lambda: _LAG if callbacks.importing() else 0.0)
-        self.evidence, self.log = Evidence(self.storage), EventLog(self.storage.events, self.clock, callbacks.before_write)
+        self.running = RunningSessions(self.storage.events, self.clock)
+        self.evidence = Evidence(self.storage)
+        self.log = EventLog(self.storage.events, self.clock, callbacks.before_write, self.running.observe)
         self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones)
         self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
         self.derivation, self.improver = self._derivation()

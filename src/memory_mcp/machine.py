@@ -141,6 +141,18 @@ def size_of(path: str | os.PathLike[str]) -> int:
     return sum(found.st_size for _, found in iter_files(path)) if stat.S_ISDIR(state.st_mode) else state.st_size
 
 
+def ancestors(most: int = 6) -> list[int]:
+    """Return the ids of the processes above this one, the nearest first, at most `most`; only the parent's off Linux."""
+    found = [os.getppid()]
+    try:
+        while len(found) < most and found[-1] > 1:
+            with open(f"/proc/{found[-1]}/stat", "rb") as stream:
+                found.append(int(stream.read().rpartition(b")")[2].split()[1]))
+    except (OSError, ValueError, IndexError):
+        return found
+    return [pid for pid in found if pid > 1]
+
+
 def lower(steps: int) -> None:
     """Lower this process's priority for good: by `steps` of niceness, on Windows to below normal, from 10 on to idle."""
     if sys.platform == "win32":

@@ -37,6 +37,11 @@ SHARE_KEY = PREFIX + "SHARE_KEY"
 #: Variables that name the project (`scope.caller_project`), or give a command an argument.
 ASKED = (PROJECT, *DECLARED, WINDOW_FOLDERS, "HOME", "USERPROFILE", SHARE_KEY)
 
+#: Where clients tell what they start in which session it runs.
+SESSIONS = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_SESSION_ID", "CODEX_SESSION_ID", "OPENCODE_SESSION_ID", "GEMINI_SESSION_ID")
+#: Set in the commands that a client's model runs.
+BY_MODEL = ("CLAUDECODE", "CODEX_SANDBOX", "OPENCODE", "GEMINI_CLI")
+
 #: Socket addresses are 104 bytes on the smallest platform, with their end mark.
 _LONGEST_SOCKET = 103
 #: What only a data directory of ours holds; one of these is enough.

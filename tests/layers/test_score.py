@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from memory_mcp.indexes.candidates import NONE, OWN, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.layers.score import BOTH, KEYWORDS, MEANING, Ranking, Weights, joined, ranked
+from memory_mcp.model.exchange import Turn
 from tests.examples import examples
 
 WEIGHTS = (KEYWORDS, MEANING, BOTH)
@@ -25,6 +26,8 @@ def candidates(
     roles: Sequence[str] = (),
     messages: Sequence[int] = (),
     grips: Sequence[int] = (),
+    turns: Sequence[Turn] = (),
+    exchanges: Sequence[int] = (),
 ) -> Candidates:
     """Messages numbered from 1, each of its own session, said by the user, with the grip of its number."""
     n = max(len(words), len(meaning))
@@ -41,6 +44,8 @@ def candidates(
         unit=numbers,
         start=numbers.astype(np.int64),
         role=np.array([ROLES.index(r) for r in roles or ["user"] * n], dtype=np.uint8),
+        turn=np.array(turns or [Turn.PLAIN] * n, dtype=np.uint8),
+        exchange=np.array(exchanges or [0] * n, dtype=np.uint64),
         raw=own[:, OWN],
         words=own.reshape(n, 4),
         meaning=near.reshape(n, 2),

@@ -36,7 +36,7 @@ def execute(
         anyio.from_thread.run_sync(stop, "what is open no longer fits the store")
 
     terminal = render.TERMINAL.set(render.Terminal(cast("TextIO", out), cast("TextIO", err), *look))
-    session = SESSION.set(Session(app, talk.cwd, talk.environ, reopen))
+    session = SESSION.set(Session(app, talk.cwd, talk.environ, reopen, talk.connection))
     try:
         return perform(argv)
     finally:

@@ -31,7 +31,7 @@ _CHUNK, _LONGEST_ANSWER = 1 << 16, 1 << 20
 def hand(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
     """Hand a payload to the running daemon; return whether that has written it under this name, without secrets, into the spool.
 
-    `told`: "project_dir" and "cwd" of the sender. False also for more than `LONGEST` bytes, for no daemon, for any error, and
+    `told`: "project_dir", "cwd", "pids". False also for more than `LONGEST` bytes, for no daemon, for any error, and
     when `PATIENCE` seconds are over; nothing is started or raised.
     """
     if len(payload) > LONGEST:

@@ -66,7 +66,7 @@ def _run(argv: "list[str]") -> None:
     if not payload or payload.isspace():
         _complain("nothing on standard input")
         return
-    from memory_mcp import paths
+    from memory_mcp import machine, paths
 
     if os.environ.get(paths.SUMMARIZING):
         # The session is our own summarizer's: nobody's work, and told of nothing.
@@ -75,6 +75,7 @@ def _run(argv: "list[str]") -> None:
         _complain(f"unknown variable {name}; the nearest name: memory-mcp doctor")
     directory = paths.data_dir(named, file=config)
     told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
+    told["pids"] = " ".join(map(str, machine.ancestors()))
     failed, kept = "", True
     try:
         if not _is_paused(payload, directory, config):
@@ -142,8 +143,8 @@ def _read() -> bytes:
 def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]") -> str:
     """Keep one payload without its secrets, by the daemon or else in this process; return what to complain of, "" for nothing.
 
-    `told`: "project_dir" and "cwd" of the sender. Of more than `MAX_PAYLOAD` bytes the first `CUT_KEPT` are kept. Where secrets
-    cannot be taken out it is kept as it came, and the result says so. Raises OSError where it is not kept.
+    `told`: "project_dir", "cwd", "pids" of the sender. Of more than `MAX_PAYLOAD` bytes the first `CUT_KEPT` are kept. Where
+    secrets cannot be taken out it is kept as it came, and the result says so. Raises OSError where it is not kept.
     """
     from memory_mcp import paths
     from memory_mcp.client import handing, spoolfile

@@ -160,6 +160,9 @@ def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = STAR
             "kind": kind,
             "pid": os.getpid(),
             "cwd": paths.here(),
+            # Whoever types a command is in nobody's session, whatever started their terminal.
+            "above": machine.ancestors() if kind == "mcp" or any(os.environ.get(name) for name in paths.BY_MODEL) else [],
+            "sessions": [os.environ[name] for name in paths.SESSIONS if os.environ.get(name)],
             "environ": told,
             "settings": wanted.settings,
             # Whatever the daemon was started with, a caller that wants to be bound is.

@@ -45,7 +45,7 @@ def client_of(name: str) -> str:
 def header(name: str, told: "Mapping[str, str]", cut: bool = False, raw: bool = False) -> bytes:
     """Return the first line of a spool file, JSON with what the payload does not say: client, time, `told`, `cut` and `raw`.
 
-    `told`: "project_dir" and "cwd" of the sender, left out where empty; `cut`: the payload is only the beginning of what came;
+    `told`: "project_dir", "cwd", "pids", left out where empty; `cut`: the payload is only the beginning of what came;
     `raw`: secrets could not be taken out of it. Raises ValueError for a `name` that `name_of` did not make.
     """
     words = "".join(f',"{key}":{quoted(value)}' for key, value in told.items() if value)

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from memory_mcp.events.running import Connection
+
 
 @dataclass(slots=True)
 class Client:
@@ -21,6 +23,9 @@ class Client:
     #: Protocol revision it speaks.
     era: str = ""
     cwd: str = ""
+    #: The processes above it, the nearest first, and the ids of sessions that its environment names.
+    above: tuple[int, ...] = ()
+    sessions: frozenset[str] = frozenset()
     since: float = field(default_factory=time.monotonic)
 
     @property
@@ -28,10 +33,16 @@ class Client:
         """Seconds since it connected, with one decimal."""
         return round(time.monotonic() - self.since, 1)
 
+    @property
+    def connection(self) -> Connection:
+        """The connection as searches take it, under the name that the client has told by now."""
+        return Connection(self.name, self.cwd, self.above, self.sessions, is_server=self.kind == "mcp")
+
     def shape(self) -> dict[str, Any]:
         """Return the connection as JSON values: kind, name, version, pid, era, cwd, and connected_s (seconds until now)."""
         told = asdict(self)
-        del told["since"]
+        for name in ("since", "above", "sessions"):
+            del told[name]
         return told | {"connected_s": self.connected_s}
 
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 #: Payloads that are cleaned at once. Threads of their own: those for all else may all be at work for long.
 _AT_ONCE = 2
 #: What a caller may tell beside the payload.
-_TOLD = ("project_dir", "cwd")
+_TOLD = ("project_dir", "cwd", "pids")
 #: Behind the names of files that this process is writing: a hook that no longer waits writes under the name itself.
 _OURS = ".daemon"
 
@@ -53,8 +53,8 @@ class Intake:
     async def keep(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Write a hook's payload, without its secrets, into the spool and return {"kept": True}; it is on disk then.
 
-        Parameters are the `name` of its file, the `payload` in base 64, and `told` as in `spoolfile.header`, only project_dir
-        and cwd of it. Raises InvalidQuery for an unreadable name or payload, StorageError when it cannot be written.
+        Parameters are the `name` of its file, the `payload` in base 64, and `told` as in `spoolfile.header`, only project_dir,
+        cwd and pids of it. Raises InvalidQuery for an unreadable name or payload, StorageError when it cannot be written.
         """
         try:
             name, payload = str(params["name"]), binascii.a2b_base64(str(params["payload"]))

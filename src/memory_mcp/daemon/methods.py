@@ -176,7 +176,7 @@ class Methods:
         request = reading(str(params.get("name", "")), params.get("arguments") or {})
         configured = self._host.settings.server.project
         project = await anyio.to_thread.run_sync(caller_project, talk.environ, talk.cwd, "", configured)
-        caller = Caller(project, self._host.deriver_error())
+        caller = Caller(project, self._host.deriver_error(), connection=talk.connection)
         return await self._host.read(lambda app: answer(app, request, caller))
 
     async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ import anyio.from_thread
 
 from memory_mcp.client import lines
 from memory_mcp.errors import InvalidQuery, MemoryMcpError
+from memory_mcp.events.running import Connection
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -39,6 +40,7 @@ class Conversation:
     lines: Lines
     cwd: str
     environ: Mapping[str, str]
+    connection: Connection = field(default_factory=Connection)
     #: Called when the caller has disconnected.
     at_end: list[Callable[[], None]] = field(default_factory=list)
 

@@ -94,12 +94,16 @@ class SocketDoor:
         environ = {str(k): str(v) for k, v in dict(hello.get("environ") or {}).items()}
         cwd = str(hello.get("cwd", ""))
         kind = "rpc" if hello.get("kind") == "rpc" else "mcp"
-        with self._clients.connected(Client(kind, pid=int(hello.get("pid", 0)), cwd=cwd)) as client:
+        above = tuple(pid for pid in hello.get("above") or () if isinstance(pid, int))
+        sessions = frozenset(map(str, hello.get("sessions") or ()))
+        with self._clients.connected(
+            Client(kind, pid=int(hello.get("pid", 0)), cwd=cwd, above=above, sessions=sessions)
+        ) as client:
             if kind == "rpc":
-                await self._private(Conversation(stream, given, cwd, environ))
+                await self._private(Conversation(stream, given, cwd, environ, client.connection))
                 return
             project = caller_project(environ, cwd, configured=self._project)
-            CALLER.set(Caller(project, relayed=True, locked=hello.get("locked") is True))
+            CALLER.set(Caller(project, relayed=True, locked=hello.get("locked") is True, connection=lambda: client.connection))
             await self._speak(stream, given, client)
 
 

@@ -9,12 +9,14 @@ import numpy as np
 from memory_mcp.derive.grips import covering, cut_grips, span_grip
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import Event, EventType
+from memory_mcp.model.exchange import only_requests, without_questions
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, digest, encode
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import (
     EXTRACTIVE,
     KIND_SALIENCE,
+    REQUESTS_SALIENCE,
     MemoryKind,
     TocBullet,
     TocNode,
@@ -65,7 +67,7 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
     """
     segment, events = work.segment, work.events
     grips = grips_of(events, segment.key)
-    summary = summarizer.summarize(events, work.recap)
+    summary = summarizer.summarize(without_questions(events), work.recap)
     by_id = {e.event_id: e for e in events}
     elsewhere = [work.recap] if work.recap and work.recap.event_id not in by_id else []
     bullets = tuple(_bullet(b, by_id, grips, segment, elsewhere) for b in summary.bullets)
@@ -81,7 +83,7 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
         keywords=summary.keywords,
         version=work.before.version + 1 if work.before else 1,
         kind=kind,
-        salience=salience_of(bullets),
+        salience=REQUESTS_SALIENCE if only_requests(events, segment.is_begin) else salience_of(bullets),
         session_count=1,
         event_count=len(events),
         agents=tuple(sorted({e.agent for e in events if e.agent})),

@@ -16,7 +16,7 @@ from memory_mcp.derive.terms import children_of
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import PERIODS, Calendar, TocLevel, level_of, rollup_targets, span_of
 from memory_mcp.model.ids import NodeId, day_id
-from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode, written_from
+from memory_mcp.model.toc import KIND_SALIENCE, REQUESTS_SALIENCE, MemoryKind, TocNode, written_from
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build, Freshness, Tally
 from memory_mcp.summarize.base import Summarizer
@@ -159,8 +159,12 @@ def _says_the_same(before: TocNode | None, now: TocNode) -> bool:
 
 
 def roll_up(node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar: Calendar, summarizer: Summarizer) -> TocNode:
-    """Return the node of a period from its children, as the summarizer writes it, with at most 10 bullets. Pure."""
-    gist = summarizer.roll_up(children, BULLETS)
+    """Return the node of a period from its children, as the summarizer writes it, with at most 10 bullets. Pure.
+
+    Children that hold nothing but requests tell nothing of it, unless there are no others.
+    """
+    telling = [child for child in children if not child.holds_requests]
+    gist = summarizer.roll_up(telling or children, BULLETS)
     window = calendar.window(node_id)
     kind = max((b.kind for b in gist.bullets), key=lambda k: KIND_SALIENCE[k], default=MemoryKind.OBSERVATION)
     return TocNode(
@@ -173,7 +177,7 @@ def roll_up(node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar
         bullets=gist.bullets,
         keywords=gist.keywords,
         kind=kind,
-        salience=salience_of(gist.bullets),
+        salience=salience_of(gist.bullets) if telling else REQUESTS_SALIENCE,
         session_count=tally.sessions,
         event_count=tally.events,
         agents=tally.agents,

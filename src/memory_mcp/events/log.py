@@ -37,9 +37,18 @@ class Write:
 class EventLog:
     """The writing side of layer 0."""
 
-    def __init__(self, store: EventStore, clock: Clock, before: Callable[[Sequence[EventDraft]], None] = lambda _: None) -> None:
-        """Store into `store`; call `before` with the drafts of each write: its errors pass on, and then nothing is stored."""
-        self._store, self._clock, self._before = store, clock, before
+    def __init__(
+        self,
+        store: EventStore,
+        clock: Clock,
+        before: Callable[[Sequence[EventDraft]], None] = lambda _: None,
+        after: Callable[[Sequence[Event]], None] = lambda _: None,
+    ) -> None:
+        """Store into `store`; call `before` with the drafts of each write: its errors pass on, and then nothing is stored.
+
+        `after` is called with the events once they are stored.
+        """
+        self._store, self._clock, self._before, self._after = store, clock, before, after
 
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
@@ -51,7 +60,9 @@ class EventLog:
         result.
         """
         self._before(drafts)
-        stored = self._store.append(self.as_events(drafts, source, trust), request)
+        events = self.as_events(drafts, source, trust)
+        stored = self._store.append(events, request)
+        self._after(events)
         metrics.count("ingest_events_total", len(stored.new), source=source)
         return stored
 
@@ -63,6 +74,7 @@ class EventLog:
         self._before([draft for write in writes for draft in write.drafts])
         batches = [Batch(self.as_events(write.drafts, write.source), write.request) for write in writes]
         stored = self._store.append_each(batches)
+        self._after([event for batch in batches for event in batch.events])
         for write, appended in zip(writes, stored, strict=True):
             metrics.count("ingest_events_total", len(appended.new), source=write.source)
         return stored

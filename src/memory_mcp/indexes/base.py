@@ -43,6 +43,8 @@ class Filters:
     kind: MemoryKind | None = None
     #: Role of the speaker (user, assistant, system, tool); excludes nodes.
     role: str | None = None
+    #: Names of sessions that are left out (see `keys.session_name`), each from a moment on, UTC milliseconds.
+    excluded: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def wants_nodes(self) -> bool:
@@ -90,6 +92,8 @@ class Match:
     parts: tuple[tuple[str, float], ...] = ()
     #: Cosine similarity; 0 if not computed.
     similarity: float = 0.0
+    #: Whether it is a message that only asks.
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

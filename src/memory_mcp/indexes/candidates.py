@@ -9,6 +9,7 @@ import numpy as np
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import LivePart
+from memory_mcp.model.exchange import Turn
 
 #: Columns of `words`: BM25 scores of the message, its neighbours, its segment and the best message in that, as shares of the
 #: query's highest possible score; columns of `meaning`: cosine similarity of the message and of its segment.
@@ -32,6 +33,9 @@ class Candidates:
     #: Time, UTC milliseconds, int64; index of its role in `columns.ROLES`.
     start: Array
     role: Array
+    #: Its `Turn`, uint8, and the name of the message that begins its exchange, uint64; 0 if unknown.
+    turn: Array
+    exchange: Array
     #: The engine's score.
     raw: Array
     words: Array
@@ -53,9 +57,11 @@ class Candidates:
         grips, nodes, units = live.part.grips, live.part.nodes, live.part.units
         node = units.node_first[unit]
         name = np.where(grips.message[rows] != 0, grips.message[rows], grips.lo[rows])
+        begin = live.messages.first[live.exchanges[live.messages.of_row[rows]]]
+        exchange = np.where(grips.message[begin] != 0, grips.message[begin], grips.lo[begin])
         return cls(
             name, units.session[unit], grips.hi[rows], grips.lo[rows], nodes.hi[node], nodes.lo[node], units.key[unit],
-            grips.start[rows], grips.role[rows], raw,
+            grips.start[rows], grips.role[rows], grips.turn[rows], exchange, raw,
             np.zeros((len(rows), 4)) if words is None else words,
             np.zeros((len(rows), 2)) if meaning is None else meaning,
         )  # fmt: skip
@@ -79,7 +85,9 @@ class Candidates:
         return self.taken(order[kept])
 
 
-def lone(name: int, session: int, start_ms: int, role: str, share: float, similarity: float) -> Candidates:
+def lone(
+    name: int, session: int, start_ms: int, role: str, share: float, similarity: float, turn: Turn = Turn.PLAIN
+) -> Candidates:
     """Return one message that is not indexed yet, as if it were the only one of its segment; keys are 0.
 
     `share` is its BM25 score as a share of the highest possible one, `similarity` its cosine similarity. Its
@@ -88,13 +96,14 @@ def lone(name: int, session: int, start_ms: int, role: str, share: float, simila
     zero = np.zeros(1, dtype=np.uint64)
     return Candidates(
         np.array([name], dtype=np.uint64), np.array([session], dtype=np.uint64), zero, zero, zero, zero, zero,
-        np.array([start_ms], dtype=np.int64), np.array([ROLES.index(role)], dtype=np.uint8), np.array([share + similarity]),
+        np.array([start_ms], dtype=np.int64), np.array([ROLES.index(role)], dtype=np.uint8),
+        np.array([turn], dtype=np.uint8), zero, np.array([share + similarity]),
         np.array([[share, 0.0, share, share]]), np.array([[similarity, similarity]]),
     )  # fmt: skip
 
 
 _U8 = np.zeros(0, dtype=np.uint64)
 NONE = Candidates(
-    _U8, _U8, _U8, _U8, _U8, _U8, _U8, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint8), np.zeros(0),
-    np.zeros((0, 4)), np.zeros((0, 2)),
+    _U8, _U8, _U8, _U8, _U8, _U8, _U8, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.uint8), _U8,
+    np.zeros(0), np.zeros((0, 4)), np.zeros((0, 2)),
 )  # fmt: skip

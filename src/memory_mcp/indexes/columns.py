@@ -21,6 +21,7 @@ _AND = "\x1f"
 _TYPES = {
     "hi": "<u8", "lo": "<u8", "start": "<i8", "end": "<i8", "level": "u1", "kind": "u1", "seen": "u1",
     "project": "<i4", "agents": "<i4", "speakers": "<i4", "unit": "<i4", "message": "<u8", "role": "u1", "asks": "u1",
+    "turn": "u1",
 }  # fmt: skip
 NAMES = tuple(_TYPES)
 #: Columns of units on disk, in the order of `Units.counted`.
@@ -73,6 +74,8 @@ class Columns:
     role: Array
     #: For grips: share of questions in the text, in steps of 1/255.
     asks: Array
+    #: The `Turn` of a grip's message, or of a segment (see `document`).
+    turn: Array
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -86,7 +89,8 @@ class Columns:
         """
         rows = [
             (*d.key, d.start_ms, d.end_ms, LEVELS.index(d.level), _KINDS.index(d.kind), int(d.visible), names.code(d.project),
-             names.code(_AND.join(d.agents)), names.code(_AND.join(d.speakers)), unit, d.message, ROLES.index(d.role), d.asks)
+             names.code(_AND.join(d.agents)), names.code(_AND.join(d.speakers)), unit, d.message, ROLES.index(d.role), d.asks,
+             int(d.turn))
             for d, unit in zip(documents, units, strict=True)
         ]  # fmt: skip
         columns = zip(*rows, strict=True) if rows else ([] for _ in NAMES)

@@ -4,8 +4,7 @@ A *unit* is replaced as a whole: a segment with its grips, or a period. All docu
 grip's neighbours do not depend on when it was indexed.
 """
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.derive.build import pieces
@@ -14,15 +13,14 @@ from memory_mcp.indexes.base import DocType, Visible
 from memory_mcp.indexes.keys import grip_doc, message_name, node_doc, session_name
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event
+from memory_mcp.model.exchange import Turn, only_requests, share_asked, turns_in
 from memory_mcp.model.grip import Grip, Said, quote_of
 from memory_mcp.model.ids import EventId, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 
 #: Version of what is indexed of a node or grip; part of every index's fingerprint.
-DOCUMENT_VERSION = 3
-#: A sentence with its end. Consecutive matches cover a text.
-_SENTENCE = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？\n]|\Z)")
+DOCUMENT_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +58,8 @@ class IndexDocument:
     role: str = ""
     #: For a grip: share of its characters in questions, 0..255.
     asks: int = 0
+    #: For a grip: the turn of its message; for a segment or period of nothing but requests: UNANSWERED.
+    turn: Turn = Turn.PLAIN
     #: What a hit shows; None if another document of its unit has it.
     copy: TocNode | Said | None = None
 
@@ -85,8 +85,9 @@ class Unit:
 def unit_of(source: Source, with_words: bool = True) -> Unit:
     """Return the documents of one unit; a period has nodes alone: the whole, then one for each project (sorted) of its bullets.
 
-    The grips of a segment are by time. Without `with_words` the segment's document lacks the texts of its
-    events, which are slow to split. Raises KeyError when an event that begins a grip is missing.
+    The grips of a segment are by time; questions to the memory have none, and their words are no part of the segment's. Without
+    `with_words` the segment's document lacks the texts of its events, which are slow to split. Raises KeyError
+    when an event that begins a grip is missing.
     """
     node = source.node
     if source.segment is None:
@@ -97,11 +98,15 @@ def unit_of(source: Source, with_words: bool = True) -> Unit:
             nodes.append(_of_period(node, project, Visible.SCOPED, own, own))
         return Unit(node_key(node.node_id), node.level, node.end_ms, tuple(nodes), ())
     texts = {e.event_id: e for e in source.events}
-    grips = sorted(source.grips, key=lambda g: (g.timestamp, texts[g.event_id_start].order, g.span_start, g.grip_id))
+    turns = turns_in(source.events, source.segment.is_begin)
+    quotable = (g for g in source.grips if not turns.get(g.event_id_start, Turn.PLAIN) & Turn.TO_MEMORY)
+    grips = sorted(quotable, key=lambda g: (g.timestamp, texts[g.event_id_start].order, g.span_start, g.grip_id))
     kinds = {g: b.kind.value for b in reversed(node.bullets) for g in b.grip_ids}
-    documents = tuple(_grip(g, texts, source.segment, kinds.get(g.grip_id, "")) for g in grips)
+    documents = tuple(_grip(g, texts, source.segment, kinds.get(g.grip_id, ""), turns) for g in grips)
     session = session_name(source.segment.session_id)
-    return Unit(source.segment.key, node.level, node.end_ms, (_segment(node, source, grips, with_words),), documents, session)
+    return Unit(
+        source.segment.key, node.level, node.end_ms, (_segment(node, source, grips, turns, with_words),), documents, session
+    )
 
 
 def subject(node: TocNode) -> str:
@@ -124,16 +129,23 @@ def _words(said: Sequence[str], node: TocNode) -> tuple[str, ...]:
     return (*said, " ".join(node.keywords)) if node.keywords else tuple(said)
 
 
-def _segment(node: TocNode, source: Source, grips: Sequence[Grip], with_words: bool) -> IndexDocument:
-    """Return the document of a segment; without `with_words` its words have none of its events' texts."""
+def _segment(
+    node: TocNode, source: Source, grips: Sequence[Grip], turns: Mapping[EventId, Turn], with_words: bool
+) -> IndexDocument:
+    """Return the document of a segment; without `with_words` its words have none of its events' texts.
+
+    Questions to the memory do not count. A segment of nothing but requests is one itself, and only its events' words count.
+    """
     assert source.segment is not None
     spans: dict[EventId, list[tuple[int, int]]] = {}
     for grip in grips:
         if grip.event_id_start == grip.event_id_end:
             spans.setdefault(grip.event_id_start, []).append((grip.span_start, grip.span_end))
-    said = _said(node)
+    heard = [e for e in source.events if not turns.get(e.event_id, Turn.PLAIN) & Turn.TO_MEMORY]
+    requests = only_requests(source.events, source.segment.is_begin)
+    said = () if requests else _said(node)
     speakers = tuple(sorted({e.speaker for e in source.events if e.speaker}))
-    texts = (text for e in source.events for text in _cut(e, spans.get(e.event_id, ()))) if with_words else ()
+    texts = (text for e in heard for text in _cut(e, spans.get(e.event_id, ()))) if with_words else ()
     return IndexDocument(
         key=node_doc(node.node_id),
         doc_type=DocType.NODE,
@@ -145,8 +157,9 @@ def _segment(node: TocNode, source: Source, grips: Sequence[Grip], with_words: b
         agents=node.agents,
         speakers=speakers,
         kind=node.kind.value,
-        words=(*_words(said, node), *texts),
-        gist=gist_of(node),
+        words=(*(_words(said, node) if said else ()), *texts),
+        gist=" \n".join(said),
+        turn=Turn.UNANSWERED if requests else Turn.PLAIN,
         copy=node,
     )
 
@@ -191,16 +204,18 @@ def _of_period(node: TocNode, project: str, visible: Visible, said: Sequence[str
         kind=node.kind.value,
         words=words,
         gist=" \n".join(said),
+        turn=Turn.UNANSWERED if node.holds_requests else Turn.PLAIN,
         copy=None if scoped else node,
     )
 
 
-def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str) -> IndexDocument:
+def _grip(
+    grip: Grip, events: Mapping[EventId, Event], segment: Segment, kind: str, turns: Mapping[EventId, Turn]
+) -> IndexDocument:
     """Return the document of a grip; `kind` is of the bullet that cites it, or "". Raises KeyError without its first event."""
     first = events[grip.event_id_start]
     last = events.get(grip.event_id_end) if grip.event_id_end != grip.event_id_start else None
     quote = quote_of(first.text, last.text if last else None, grip.span_start, grip.span_end)
-    asking = sum(len(sentence) for sentence in _SENTENCE.findall(quote) if sentence.endswith(("?", "？")))
     return IndexDocument(
         key=grip_doc(grip.grip_id),
         doc_type=DocType.GRIP,
@@ -216,6 +231,7 @@ def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str)
         gist=f"{first.speaker}: {quote}" if first.speaker else quote,
         message=message_name(first.event_id),
         role=first.role.value,
-        asks=round(255 * asking / len(quote)) if quote else 0,
+        asks=round(255 * share_asked(quote)),
+        turn=turns.get(first.event_id, Turn.PLAIN),
         copy=said_of(grip, first, quote),
     )

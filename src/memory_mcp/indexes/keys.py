@@ -5,10 +5,12 @@ level, 28 bits of date, 32 bits for a project's share of a period (0: the whole)
 """
 
 import datetime as dt
+from collections.abc import Iterable
 
 from memory_mcp.model import ids
 from memory_mcp.model.calendar import LEVELS, TocLevel, level_of, span_of
 from memory_mcp.model.ids import EventId, GripId, NodeId, digest
+from memory_mcp.storage.values import Excluded
 
 _NODE = 1 << 63
 _LEVEL_AT, _PLACE_AT = 60, 32
@@ -56,6 +58,11 @@ def grip_of(high: int, low: int) -> GripId:
 def message_name(event_id: EventId) -> int:
     """Return the 64-bit name of a message: the low half of its event's key."""
     return ids.event_key(event_id) & _LOW
+
+
+def left_out(excluded: Iterable[Excluded]) -> frozenset[tuple[int, int]]:
+    """Return excluded sessions as `Filters` have them: the name of each, and the moment from which it is left out."""
+    return frozenset((session_name(one.session_id), one.since_ms) for one in excluded)
 
 
 def session_name(session_id: str) -> int:

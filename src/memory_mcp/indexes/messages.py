@@ -4,12 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memory_mcp.indexes.columns import Columns
+from memory_mcp.indexes.columns import ROLES, Columns
 from memory_mcp.indexes.files import Array
+from memory_mcp.model.event import Role
+from memory_mcp.model.exchange import LAST, Turn
 
 #: Share of its score that a message of questions alone loses: it holds the words of a question, not of its answer. A larger
 #: one gains on dialogue and loses on personal records (`bench.quality`).
 ASKING = 0.15
+#: Share of its score that a request keeps to which nothing was said in return: it is listed after everything else.
+UNANSWERED = 0.05
+#: Factor on the calibrated score of a message that only asks: a question is not its answer.
+REQUESTED = 0.01
+_USER = ROLES.index(Role.USER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,36 @@ class Messages:
         begins[1:] = ~(same & (grips.message[1:] != 0))
         first = np.flatnonzero(begins)
         return cls((np.cumsum(begins) - 1).astype(np.int32), first, grips.unit[first])
+
+
+def voices_of(grips: Columns) -> Array:
+    """Return the factor on the score of each grip for what its message asks, `(grips,)` float64."""
+    factor: Array = 1 - ASKING / 255 * grips.asks
+    factor[(grips.turn & Turn.UNANSWERED) != 0] = UNANSWERED
+    return factor
+
+
+def exchanges_of(grips: Columns, messages: Messages) -> Array:
+    """Return the index of the message that begins each message's exchange in its unit, `(messages,)` int32."""
+    begins = grips.role[messages.first] == _USER
+    begins[:1] = True
+    begins[1:] |= messages.unit[1:] != messages.unit[:-1]
+    found: Array = np.maximum.accumulate(np.where(begins, np.arange(len(begins), dtype=np.int32), 0))
+    return found
+
+
+def beside_of(grips: Columns, messages: Messages, exchanges: Array, row: int) -> int:
+    """Return the index of the message that tells what a grip's does not, -1 for none.
+
+    Of a reply it is the statement of a person that it replies to, in a dialogue between people what was said next.
+    """
+    own = int(messages.of_row[row])
+    if grips.turn[row] & Turn.REPLY:
+        prompt = int(exchanges[own])
+        first = int(messages.first[prompt])
+        return prompt if prompt != own and grips.role[first] == _USER and not grips.turn[first] & LAST else -1
+    after = own + 1
+    return after if after < len(messages) and messages.unit[after] == messages.unit[own] else -1
 
 
 def by_message(messages: Messages, rows: Array, value: Array) -> tuple[Array, Array, Array]:

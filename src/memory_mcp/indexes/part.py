@@ -13,10 +13,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.columns import NAMES, SEGMENT, UNIT_NAMES, Columns, Names, Units
+from memory_mcp.indexes.columns import NAMES, SEGMENT, UNIT_NAMES, Columns, Names, Units, ranges
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.files import Array, Checked, Contents, seal, write_arrays
-from memory_mcp.indexes.messages import Messages
+from memory_mcp.indexes.messages import Messages, exchanges_of, voices_of
 from memory_mcp.model.calendar import LEVELS
 
 B = TypeVar("B")
@@ -150,7 +150,20 @@ def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch
 class LivePart(Generic[B]):
     """A part and which of its units are alive. Immutable; `without` returns another."""
 
-    __slots__ = ("_alive_rows", "_by_grip", "_by_message", "_messages", "_order", "_segments", "alive", "counts", "masks", "part")
+    __slots__ = (
+        "_alive_rows",
+        "_by_grip",
+        "_by_message",
+        "_exchanges",
+        "_messages",
+        "_order",
+        "_segments",
+        "_voices",
+        "alive",
+        "counts",
+        "masks",
+        "part",
+    )
 
     def __init__(self, part: Part[B], alive: Array | None = None, order: Array | None = None) -> None:
         """Create it; `alive` is `(units,)` bool, None for all; `order` are the indices of units by key, None to compute them."""
@@ -163,6 +176,8 @@ class LivePart(Generic[B]):
         #: Names of the messages, sorted, and the index of each.
         self._by_message: tuple[Array, Array] | None = None
         self._by_grip: Array | None = None
+        self._voices: Array | None = None
+        self._exchanges: Array | None = None
         self._alive_rows: dict[DocType, Array | None] = dict.fromkeys(TABLES)
         #: Number of living documents by table.
         self.counts = {t: len(part.table(t)) for t in TABLES}
@@ -176,6 +191,16 @@ class LivePart(Generic[B]):
     def alive_rows(self, table: DocType) -> Array | None:
         """Return which rows of a table are alive, `(rows,)` bool; None for all."""
         return self._alive_rows[table]
+
+    def rows_outside(self, table: DocType, session: int, since_ms: int) -> Array:
+        """Return which rows of a table are of other sessions or begin before a moment (UTC milliseconds), `(rows,)` bool."""
+        outside: Array = np.ones(len(self.part.table(table)), dtype=bool)
+        units = self.part.units
+        first, count = (units.node_first, units.node_count) if table is DocType.NODE else (units.grip_first, units.grip_count)
+        of_session = np.flatnonzero(units.session == np.uint64(session))
+        rows = ranges(first[of_session], count[of_session])
+        outside[rows[self.part.table(table).start[rows] >= since_ms]] = False
+        return outside
 
     def segments(self) -> Array:
         """Return which rows of the table of nodes are living segments, `(nodes,)` bool."""
@@ -191,6 +216,20 @@ class LivePart(Generic[B]):
         if self._messages is None:
             self._messages = Messages.of(self.part.grips)
         return self._messages
+
+    @property
+    def voices(self) -> Array:
+        """The factor on the score of each grip, see `voices_of`; computed once."""
+        if self._voices is None:
+            self._voices = voices_of(self.part.grips)
+        return self._voices
+
+    @property
+    def exchanges(self) -> Array:
+        """The message that begins each message's exchange, see `exchanges_of`; computed once."""
+        if self._exchanges is None:
+            self._exchanges = exchanges_of(self.part.grips, self.messages)
+        return self._exchanges
 
     def messages_named(self, names: Array) -> Array:
         """Return the indices of the living messages with these names, `(n,)` uint64; ascending. Unknown names are left out."""
@@ -251,6 +290,7 @@ class LivePart(Generic[B]):
         alive[places] = False
         rest = LivePart(self.part, alive, self._order)
         rest._messages, rest._by_message, rest._by_grip = self._messages, self._by_message, self._by_grip
+        rest._voices, rest._exchanges = self._voices, self._exchanges
         return rest
 
     def lost_in(self, later: "LivePart[B]") -> Array:

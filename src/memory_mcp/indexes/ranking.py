@@ -11,8 +11,10 @@ from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Match
 from memory_mcp.indexes.calibrate import Table, calibrated
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.messages import REQUESTED
 from memory_mcp.indexes.part import LivePart
 from memory_mcp.indexes.snapshot import segment_of
+from memory_mcp.model.exchange import LAST
 from memory_mcp.model.ids import GripId
 
 
@@ -62,6 +64,7 @@ class Ranked(Generic[S]):
             raw=raw,
             best_grip=best_grip,
             parts=parts,
+            asks=_is_request(self.best, self.at),
         )
 
 
@@ -69,6 +72,8 @@ def ranked(
     best: Iterable[S], table: DocType, limit: int, normalize: Callable[[Array], Array], calibration: Table
 ) -> list[Ranked[S]]:
     """Return the best documents of one table over all parts, best first, ties by key, at most `limit`.
+
+    The calibrated scores of requests are a hundredth: a question is not its answer.
 
     `normalize` takes their raw scores in that order, `(n,)` float64, and returns the normalized ones, `(n,)`, which
     `calibration` maps to calibrated scores.
@@ -83,9 +88,14 @@ def ranked(
     normalized = normalize(np.array([-f[0] for f in found]))
     values = calibrated(calibration, normalized).tolist()
     return [
-        Ranked(value, share, -raw, high, low, some, at)
+        Ranked(value * REQUESTED if _is_request(some, at) else value, share, -raw, high, low, some, at)
         for value, share, (raw, high, low, some, at) in zip(values, normalized.tolist(), found, strict=True)
     ]
+
+
+def _is_request(best: Best, at: int) -> bool:
+    """Return whether a document only asks: a grip of a request, or a segment of nothing else."""
+    return bool(best.live.part.table(best.table).turn[best.rows[at]] & LAST)
 
 
 def merged(tables: Iterable[Sequence[Ranked[S]]]) -> list[Ranked[S]]:

@@ -11,8 +11,10 @@ import numpy as np
 
 from memory_mcp.errors import IndexUnreadable
 from memory_mcp.indexes.base import DocType, Health, Searcher
-from memory_mcp.indexes.keys import grip_doc
+from memory_mcp.indexes.keys import grip_doc, grip_of
+from memory_mcp.indexes.messages import beside_of
 from memory_mcp.indexes.snapshot import Snapshot, segment_of
+from memory_mcp.model.exchange import LAST, Turn
 from memory_mcp.model.grip import Said
 from memory_mcp.model.ids import GripId, NodeId, node_key
 from memory_mcp.model.toc import TocNode
@@ -25,6 +27,8 @@ if TYPE_CHECKING:  # the engine behind it may be missing
 
 #: Most events not indexed yet that are searched one by one; during an import the oldest beyond these wait.
 MOST_WAITING = 2000
+#: Quotations of one message that are looked at.
+_PIECES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,49 @@ class Shown:
                 held = live.part.body.copies.said(row, int(live.part.table(DocType.GRIP).start[row]))
                 if held is not None:
                     found[left[place]] = held
+        return found
+
+    def beside(self, ids: Iterable[GripId]) -> dict[GripId, list[tuple[GripId, Said]]]:
+        """Return by grip the quotations of the message that tells what the grip's does not (see `beside_of`), at most four.
+
+        Left out are grips without one, and those of segments that changed since they were indexed.
+        """
+        now, names = self._now(), list(dict.fromkeys(ids))
+        found: dict[GripId, list[tuple[GripId, Said]]] = {}
+        if now is None or not names:
+            return found
+        snapshot, changed = now
+        high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, names), strict=True))
+        for live in snapshot:
+            rows, grips = live.rows_of_grips(high, low), live.part.grips
+            for place in np.flatnonzero(rows >= 0).tolist():
+                row = int(rows[place])
+                if not (grips.turn[row] & Turn.REPLY or live.part.strings[int(grips.speakers[row])]):
+                    continue
+                other = beside_of(grips, live.messages, live.exchanges, row)
+                if other < 0 or (changed and segment_of(live.part, row) in changed):
+                    continue
+                first, count = (int(n[0]) for n in live.messages.rows_of(np.array([other])))
+                pieces = range(first, first + min(count, _PIECES))
+                said = ((r, live.part.body.copies.said(r, int(grips.start[r]))) for r in pieces)
+                found[names[place]] = [(grip_of(int(grips.hi[r]), int(grips.lo[r])), s) for r, s in said if s is not None]
+        return found
+
+    def requests(self, ids: Iterable[GripId]) -> set[GripId]:
+        """Return those of some grips whose messages only ask; unknown ones count as statements."""
+        searcher, names = self._index(), list(dict.fromkeys(ids))
+        found: set[GripId] = set()
+        if searcher is None or not names:
+            return found
+        try:
+            snapshot: Snapshot[Any] = searcher.keeper.index.snapshot
+        except IndexUnreadable:
+            return found
+        high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, names), strict=True))
+        for live in snapshot:
+            rows = live.rows_of_grips(high, low)
+            asks = (rows >= 0) & ((live.part.grips.turn[np.maximum(rows, 0)] & LAST) != 0) if len(live.part.grips) else rows > 0
+            found |= {names[place] for place in np.flatnonzero(asks).tolist()}
         return found
 
     def _now(self) -> "tuple[Snapshot[Body], frozenset[str]] | None":

@@ -49,6 +49,8 @@ def findable(live: LivePart[B], table: DocType, filters: Filters) -> Array | Non
     found = live.masks.get(key)
     if found is None:
         found = live.part.table(table).mask(filters, live.part.strings)
+        for session, since_ms in filters.excluded:
+            found &= live.rows_outside(table, session, since_ms)
         alive = live.alive_rows(table)
         if alive is not None:
             found = found & alive

@@ -16,12 +16,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from memory_mcp import machine
 from memory_mcp.events.log import EventLog
+from memory_mcp.events.running import PIDS
 from memory_mcp.failpoints import failpoint
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate, shorten
@@ -205,7 +206,8 @@ class Spool:
             report.skipped[heard.skipped] += 1
         report.lines += 1
         report.lines_used += bool(heard.drafts)
-        kept = [draft for one in heard.drafts if (draft := self._gate.clean(one, report)) is not None]
+        drafts = [_from_process(draft, envelope.pids) for draft in heard.drafts]
+        kept = [draft for one in drafts if (draft := self._gate.clean(one, report)) is not None]
         return _Payload(file, client, tuple(kept), heard.ends, envelope.received_ms)
 
     def _set_aside(self, file: Path, reason: str, raw: bytes, report: DrainReport) -> None:
@@ -255,6 +257,12 @@ class Spool:
                 failpoint("drain.file_removed")
 
 
+def _from_process(draft: EventDraft, pids: str) -> EventDraft:
+    """Return a prompt, or the start of a session, with the processes above its hook as metadata; others unchanged."""
+    named = draft.type in (EventType.USER_MESSAGE, EventType.SESSION_START) and pids
+    return replace(draft, metadata={**draft.metadata, PIDS: pids}) if named else draft
+
+
 def _opened(name: str, raw: bytes) -> tuple[str, Envelope, str]:
     """Return (client, envelope, payload) of a file, a line of JSON and the payload; Malformed for another form or a cut one."""
     line, feed, payload = raw.partition(b"\n")
@@ -268,5 +276,6 @@ def _opened(name: str, raw: bytes) -> tuple[str, Envelope, str]:
         raise Malformed(f"an envelope of form {version}")
     if head.get("cut"):
         raise Malformed("longer than a hook keeps")
-    envelope = Envelope(name, at_ns // 1_000_000, str(head.get("project_dir", "")), str(head.get("cwd", "")))
+    project_dir, cwd, pids = (str(head.get(key, "")) for key in ("project_dir", "cwd", "pids"))
+    envelope = Envelope(name, at_ns // 1_000_000, project_dir, cwd, pids)
     return client, envelope, payload.decode("utf-8-sig", "replace")

@@ -9,6 +9,7 @@ from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId
+from memory_mcp.storage.values import Excluded
 
 
 class LayerName(StrEnum):
@@ -79,6 +80,13 @@ class Query:
     looked_up: bool = False
     #: The question as typed: a message that only repeats it is not an answer. "" for none.
     question: str = ""
+    #: What is left out: the session that the caller runs in.
+    excluded: frozenset[Excluded] = frozenset()
+
+    @property
+    def excluded_sessions(self) -> frozenset[str]:
+        """The ids of the sessions that are left out, some of them from a moment on."""
+        return frozenset(one.session_id for one in self.excluded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +147,8 @@ class Hit:
     last: int = 0
     #: Messages that are shown with it.
     beside: tuple[Aside, ...] = ()
+    #: Whether it only asks: it is no evidence, and listed after what is.
+    asks: bool = False
 
 
 def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:

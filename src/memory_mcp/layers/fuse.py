@@ -12,6 +12,7 @@ import numpy as np
 
 from memory_mcp.indexes.base import DocType, Match, Unfiled
 from memory_mcp.indexes.calibrate import BM25, HYBRID, VECTOR, Table, calibrated
+from memory_mcp.indexes.messages import REQUESTED
 
 #: Highest score that counts for a side.
 _SUREST = 0.999
@@ -43,7 +44,8 @@ def fuse(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None =
     scores: dict[str, float] = {}
     for doc_type, table in HYBRID.items():
         ids = [i for i, m in found.items() if m.doc_type is doc_type]
-        scores.update(zip(ids, calibrated(table, np.array([raw[i] for i in ids])).tolist(), strict=True))
+        values = calibrated(table, np.array([raw[i] for i in ids])).tolist()
+        scores.update({i: v * REQUESTED if found[i].asks else v for i, v in zip(ids, values, strict=True)})
     fused = []
     for i in sorted(found, key=lambda i: (-scores[i], -raw[i], i))[:limit]:
         total = sum(value * _SHARES[name] for name, value in given[i].items())

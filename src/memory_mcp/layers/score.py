@@ -13,6 +13,8 @@ import numpy as np
 from memory_mcp.indexes.candidates import OWN, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.messages import REQUESTED
+from memory_mcp.model.exchange import LAST, Turn
 
 #: Weight of its session's likelihood in a message's log odds; penalty for each message of the same session ranked before it,
 #: and the number of first places the penalty applies to.
@@ -20,6 +22,8 @@ _SESSION, _AGAIN, _SPREAD = 0.35, 2.0, 5
 #: Penalty on tool output, unless the question is literal.
 _TOOL = 1.0
 _TOOL_ROLE = ROLES.index("tool")
+#: Share of what a request's log odds exceed its best reply's by that goes over to that reply: the exchange is the evidence.
+_TAKEN = 0.5
 #: Least difference of log odds between neighbouring places, so that scores keep the order.
 _STEP = 1e-3
 
@@ -63,7 +67,7 @@ def joined(keyword: Candidates, similar: Candidates) -> Candidates:
     raw = _log_odds(words, meaning, BOTH) if len(keyword) and len(similar) else chosen.raw
     return Candidates(
         chosen.message, chosen.session, chosen.hi, chosen.lo, chosen.node_hi, chosen.node_lo, chosen.unit, chosen.start,
-        chosen.role, raw, words, meaning,
+        chosen.role, chosen.turn, chosen.exchange, raw, words, meaning,
     )  # fmt: skip
 
 
@@ -71,7 +75,8 @@ def ranked(found: Candidates, weights: Weights, literal: bool, limit: int) -> Ra
     """Return at most `limit` candidates, best first, with scores 0..1 that never rise.
 
     Those with neither a query term nor any similarity are left out. Messages of one session are spread over
-    the first five places; tool output is lowered unless `literal`.
+    the first five places; tool output is lowered unless `literal`. Requests come last; of those with a reply it takes over
+    what they would be worth.
     """
     counts = (found.words[:, OWN] > 0) | (found.meaning[:, SIMILARITY] > 0)
     places = np.flatnonzero(counts)
@@ -80,12 +85,36 @@ def ranked(found: Candidates, weights: Weights, literal: bool, limit: int) -> Ra
     odds = _log_odds(found.words[places], found.meaning[places], weights)
     if not literal:
         odds = odds - _TOOL * (found.role[places] == _TOOL_ROLE)
+    odds = _taken_over(odds, found.turn[places], found.exchange[places])
+    requests = (found.turn[places] & LAST) != 0
+    evidence = _ordered(found, places[~requests], odds[~requests])
+    asking = _ordered(found, places[requests], odds[requests])
+    least = float(evidence.score[-1]) if len(evidence.score) else 1.0
+    score = np.concatenate([evidence.score, np.minimum(asking.score, least) * REQUESTED])
+    return Ranking(np.concatenate([evidence.places, asking.places])[:limit], score[:limit])
+
+
+def _taken_over(odds: Array, turn: Array, exchange: Array) -> Array:
+    """Return log odds in which the best reply of each request's exchange has a share of what the request has more; all `(n,)`."""
+    joined_odds = odds.copy()
+    for request in np.flatnonzero(turn & Turn.ASKS).tolist():
+        replies = np.flatnonzero((exchange == exchange[request]) & ((turn & Turn.REPLY) != 0))
+        if len(replies):
+            best = replies[np.argmax(odds[replies])]
+            joined_odds[best] += _TAKEN * max(0.0, float(odds[request] - joined_odds[best]))
+    return joined_odds
+
+
+def _ordered(found: Candidates, places: Array, odds: Array) -> Ranking:
+    """Return the candidates at `places`, best first, by log odds, both `(n,)`, spread over sessions."""
+    if not len(places):
+        return Ranking(places, odds)
     whole = _mass(odds, np.zeros(len(places), dtype=np.int64))[0]
     session = np.unique(found.session[places], return_inverse=True)[1]
     odds = odds + _SESSION * (_mass(odds, session)[session] - odds)
     order, values = _spread(odds, session, np.lexsort((found.lo[places], found.hi[places], -odds)))
     values = values - _STEP * np.arange(len(values))
-    return Ranking(places[order][:limit], np.exp(np.minimum(values - whole, 0.0))[:limit])
+    return Ranking(places[order], np.exp(np.minimum(values - whole, 0.0)))
 
 
 def _log_odds(words: Array, meaning: Array, weights: Weights) -> Array:

@@ -4,15 +4,17 @@ The words are read from the copies beside the index where those are current, oth
 holds, or that the caller may not see, are left out.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.events.evidence import quotes_in, said_of
 from memory_mcp.indexes.base import DocType, Filters, Match, Unfiled
+from memory_mcp.indexes.keys import session_name
 from memory_mcp.indexes.shown import Shown
-from memory_mcp.layers.base import Hit, unfiled_hit
+from memory_mcp.layers.base import Aside, Hit, unfiled_hit
 from memory_mcp.layers.standing import with_standing
 from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.model.grip import Said
 from memory_mcp.model.ids import GripId, NodeId, span_grip_id
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -35,28 +37,59 @@ class Showing:
     def hits(self, matches: Sequence[Match], filters: Filters, wanted: frozenset[str]) -> list[Hit]:
         """Return a hit, in order, for each match the store still holds for this caller; `wanted` are the query's terms.
 
-        A node shows its best grip, else the bullet with most of the terms. Quotations of other projects than
-        the filter's are left out.
+        A node shows its best grip, else the bullet with most of the terms, a statement's if it has any. Quotations of
+        other projects than the filter's are left out.
         """
         nodes = self._nodes(matches, filters.project)
-        bullets: dict[NodeId, TocBullet] = {}
-        for node_id, node in nodes.items():
-            if node.bullets:
-                bullets[node_id] = max(node.bullets, key=lambda b: len(wanted & term_set(b.text)))
+        bullets = self._bullets(nodes, filters.excluded, wanted)
         named: list[GripId | None] = []
         for match in matches:
             bullet = bullets.get(match.node_id)
             first = bullet.grip_ids[0] if bullet and bullet.grip_ids else None
             named.append(match.grip_id or match.best_grip or first)
         said = self.said([g for g in named if g])
+        requests = self._shown.requests(g for m, g in zip(matches, named, strict=True) if g and m.doc_type is DocType.NODE)
         seen: list[Hit] = []
         for match, grip in zip(matches, named, strict=True):
             found = said.get(grip) if grip else None
-            hit = self._hit(match, grip, nodes.get(match.node_id), found, bullets.get(match.node_id))
+            judged = replace(match, asks=match.asks or grip in requests)
+            hit = self._hit(judged, grip, nodes.get(match.node_id), found, bullets.get(match.node_id))
             # The index filters by project already, but is not trusted to.
             if hit and (filters.project is None or not hit.event_id or hit.project == filters.project):
                 seen.append(hit)
-        return with_standing(seen, nodes, self._storage)
+        return with_standing(self._with_asides(seen, wanted), nodes, self._storage)
+
+    def _with_asides(self, hits: Sequence[Hit], wanted: frozenset[str]) -> list[Hit]:
+        """Return the hits with what tells more beside them: what a reply replies to, what a person's question got in return."""
+        quoted = [GripId(h.grip_id) for h in hits if h.grip_id and (not h.speaker or h.quote.rstrip().endswith(QUESTION_MARKS))]
+        asides = self._shown.beside(quoted)
+        shown = []
+        for hit in hits:
+            pieces = asides.get(GripId(hit.grip_id), [])
+            if pieces and all(bool(said.speaker) == bool(hit.speaker) for _, said in pieces):
+                grip, said = max(pieces, key=lambda piece: len(wanted & term_set(piece[1].quote)))
+                aside = Aside(said.quote, grip, said.role, said.speaker, said.event_id)
+                shown.append(replace(hit, beside=(aside,)))
+            else:
+                shown.append(hit)
+        return shown
+
+    def _bullets(
+        self, nodes: Mapping[NodeId, TocNode], excluded: frozenset[tuple[int, int]], wanted: frozenset[str]
+    ) -> dict[NodeId, TocBullet]:
+        """Return by node the bullet with most of the terms `wanted`, a statement's if it has any, of no excluded session."""
+        cited = {g for node in nodes.values() for b in node.bullets for g in b.grip_ids[:1]}
+        left_out = dict(excluded)
+        said = self.said(cited) if left_out else {}
+        silent = {g for g, s in said.items() if s.timestamp >= left_out.get(session_name(s.session_id), s.timestamp + 1)}
+        requests = self._shown.requests(cited - silent)
+        bullets: dict[NodeId, TocBullet] = {}
+        for node_id, node in nodes.items():
+            heard = [b for b in node.bullets if silent.isdisjoint(b.grip_ids[:1])]
+            told = [b for b in heard if requests.isdisjoint(b.grip_ids[:1])] or heard
+            if told:
+                bullets[node_id] = max(told, key=lambda b: len(wanted & term_set(b.text)))
+        return bullets
 
     def _nodes(self, matches: Sequence[Match], project: str | None) -> dict[NodeId, TocNode]:
         """Return the nodes of matches, with bullets only where one is shown; with a project, that project's share of periods."""
@@ -111,6 +144,7 @@ class Showing:
             similarity=match.similarity,
             keywords=node.keywords,
             kind=kind,
+            asks=match.asks,
         )
 
     def unfiled(self, found: Iterable[Unfiled], wanted: frozenset[str]) -> list[Hit]:

@@ -16,13 +16,16 @@ from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Searcher, Unfiled
 from memory_mcp.indexes.candidates import NONE, Candidates, lone
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.keys import left_out
 from memory_mcp.indexes.shown import MOST_WAITING, Shown
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, joined, ranked
 from memory_mcp.layers.showing import Showing
+from memory_mcp.layers.turns import turns_of
 from memory_mcp.metrics import span
 from memory_mcp.model.event import EventType
+from memory_mcp.model.exchange import LAST, Turn
 from memory_mcp.model.ids import EventId, NodeId
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
@@ -38,6 +41,8 @@ PARTS = ("own", "near", "segment", "best", "similarity", "segment_similarity")
 #: Types of events without words of their own.
 _MARKS = frozenset({EventType.SESSION_START, EventType.SESSION_END})
 
+#: A time after every event, UTC milliseconds.
+_NEVER = 1 << 62
 #: Newest events not indexed yet that are compared by meaning: each has to be embedded. Words are compared in all of them.
 EMBEDDED = 64
 #: When more than `MOST_WAITING` events wait, an import is running: so many of its newest events are searched. A question
@@ -173,14 +178,21 @@ class TeleportLayer:
         """Return at most `query.limit` hits of what was found, best first, without events not indexed yet that a hit shows."""
         with span("collect_results"):
             wanted = frozenset(query_terms(query.text))
-            hits = self._showing.hits(found.matches, query.filters, wanted)
+            hits = sorted(self._showing.hits(found.matches, query.filters, wanted), key=lambda h: h.asks)
             known = {h.event_id for h in hits}
             # During an import hundreds may match, and finding the words to quote costs more than comparing.
             fresh = (u for u in found.unfiled if u.event.event_id not in known)
-            beside = self._showing.unfiled(heapq.nlargest(query.limit, fresh, key=lambda u: u.score), wanted)
+            beside = self._unfiled(heapq.nlargest(query.limit, fresh, key=lambda u: u.score), wanted)
             if beside:
-                hits = sorted([*hits, *beside], key=lambda h: -h.score)[: query.limit]
+                hits = sorted([*hits, *beside], key=lambda h: (h.asks, -h.score))[: query.limit]
         return Teleported(tuple(hits), found.total, found.took_ms, found.notices)
+
+    def _unfiled(self, found: Sequence[Unfiled], wanted: frozenset[str]) -> list[Hit]:
+        """Return hits of events not indexed yet, without questions to the memory; those that only ask are marked."""
+        turns = turns_of(self._storage, (u.event for u in found))
+        evidence = [u for u in found if not turns.get(u.event.event_id, Turn.PLAIN) & Turn.TO_MEMORY]
+        hits = self._showing.unfiled(evidence, wanted)
+        return [replace(h, asks=bool(turns.get(EventId(h.event_id), Turn.PLAIN) & LAST)) for h in hits]
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
@@ -203,12 +215,15 @@ class TeleportLayer:
             return [], []
         first = done if last - done <= MOST_WAITING else last - BROUGHT
         scope = Scope(filters.project, filters.agent, filters.window)
+        excluded = dict(filters.excluded)
         probes = list(map(probe, query_terms(query.text))) if self.name is LayerName.BM25 else ()
         # Live events are not lost among those of a running import.
         live = self._storage.events.arrived(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
         spoken = []
         for event in (*live, *self._storage.events.arrived(first, last, scope, probes)):
             by_speaker = filters.speaker is None or event.speaker.casefold() == filters.speaker.casefold()
+            if excluded and event.timestamp >= excluded.get(keys.session_name(event.session_id), _NEVER):
+                continue
             if event.type not in _MARKS and by_speaker and filters.role in (None, event.role.value):
                 spoken.append(event)
         with self._explaining():
@@ -251,13 +266,18 @@ class TeleportLayer:
         found = joined(*(sides[n].found if n in sides else NONE for n in (LayerName.BM25, LayerName.VECTOR)))
         names = {keys.message_name(u.event.event_id): u for side in sides.values() for u in side.unfiled}
         known = set(found.message.tolist())
+        names = {name: one for name, one in names.items() if name not in known}
+        # Each prompt costs a read: those that cannot be shown are not looked up.
+        likely = heapq.nlargest(query.limit, names.values(), key=lambda u: u.score)
+        turns = turns_of(self._storage, (u.event for u in likely))
         waiting: list[Candidates] = []
         for name, one in names.items():
-            if name not in known:
-                event = one.event
+            event, turn = one.event, turns.get(one.event.event_id, Turn.PLAIN)
+            if not turn & Turn.TO_MEMORY:
                 share = {n: side.shares.get(event.event_id, 0.0) for n, side in sides.items()}
                 own, near = share.get(LayerName.BM25, 0.0), share.get(LayerName.VECTOR, 0.0)
-                waiting.append(lone(name, keys.session_name(event.session_id), event.timestamp, event.role.value, own, near))
+                session = keys.session_name(event.session_id)
+                waiting.append(lone(name, session, event.timestamp, event.role.value, own, near, turn))
         everything = Candidates.joined([found, *waiting])
         ranking = ranked(everything, weights, query.literal, query.limit)
         matches = matches_of(everything.taken(ranking.places), ranking.score)
@@ -270,7 +290,7 @@ class TeleportLayer:
                 hits += [by_grip[match.grip_id]] if match.grip_id in by_grip else []
             else:
                 one = replace(names[int(everything.message[place])], score=match.score)
-                hits += self._showing.unfiled([one], wanted)
+                hits += [replace(hit, asks=match.asks) for hit in self._showing.unfiled([one], wanted)]
         notices = tuple(dict.fromkeys(n for s in sides.values() for n in s.notices))
         return Teleported(tuple(hits), len(everything), 0.0, notices)
 
@@ -305,7 +325,8 @@ def matches_of(found: Candidates, score: Array) -> list[Match]:
     """
     rows = zip(
         found.hi.tolist(), found.lo.tolist(), found.node_hi.tolist(), found.node_lo.tolist(), found.unit.tolist(),
-        found.start.tolist(), found.raw.tolist(), found.words.tolist(), found.meaning.tolist(), score.tolist(), strict=True,
+        found.start.tolist(), ((found.turn & LAST) != 0).tolist(), found.raw.tolist(), found.words.tolist(),
+        found.meaning.tolist(), score.tolist(), strict=True,
     )  # fmt: skip
     return [
         Match(
@@ -318,8 +339,9 @@ def matches_of(found: Candidates, score: Array) -> list[Match]:
             raw=raw,
             similarity=meaning[0],
             parts=tuple((name, round(x, 4)) for name, x in zip(PARTS, (*words, *meaning), strict=True) if x),
+            asks=asks,
         )
-        for hi, lo, node_hi, node_lo, unit, start, raw, words, meaning, value in rows
+        for hi, lo, node_hi, node_lo, unit, start, asks, raw, words, meaning, value in rows
     ]
 
 
@@ -339,7 +361,9 @@ def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
         return LayerAnswer((), window=query.window, notices=("a time and no word to look for",))
     if not budget.call():
         return LayerAnswer((), window=query.window)
-    filters = Filters(DocType.GRIP, None, query.window, query.project, query.agent, query.speaker, None, query.role)
+    filters = Filters(
+        DocType.GRIP, None, query.window, query.project, query.agent, query.speaker, None, query.role, left_out(query.excluded)
+    )
     found = jump(IndexQuery(query.text, filters, query.limit, literal=query.literal))
     hits = found.hits[: budget.visit_named([h.event_id or h.node_id for h in found.hits])]
     return LayerAnswer(hits, window=query.window, notices=found.notices)

@@ -36,6 +36,11 @@ class Segment:
         return segment_key("segment", str(self.stream), str(self.cut_no))
 
     @property
+    def is_begin(self) -> bool:
+        """Whether it is the first of its stream."""
+        return self.cut_no == 0
+
+    @property
     def node_id(self) -> NodeId:
         """The id of this segment's TOC node, from its day and key; the node need not exist."""
         return segment_id(self.day, self.key)

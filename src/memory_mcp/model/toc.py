@@ -27,7 +27,9 @@ KIND_SALIENCE = {
     MemoryKind.PREFERENCE: 0.7,
     MemoryKind.OBSERVATION: 0.5,
 }
-
+#: Salience of a segment in which nothing but requests was said, and of a period of such: they tell nothing of other periods.
+#: Below every other; 0 is that of a node without one. On disk.
+REQUESTS_SALIENCE = 0.001
 
 #: Authors of texts: the default summarizer, an agent, and the prefix of the name of a language model.
 EXTRACTIVE, AGENT, LLM = "extractive", "agent", "llm:"
@@ -98,6 +100,11 @@ class TocNode:
     author: str = EXTRACTIVE
     #: Number of the build that published this version; a parent's is never below its children's.
     built: int = 0
+
+    @property
+    def holds_requests(self) -> bool:
+        """Whether nothing but requests was said here (see `REQUESTS_SALIENCE`)."""
+        return 0.0 < self.salience <= 1.5 * REQUESTS_SALIENCE
 
     @property
     def own_bullets(self) -> tuple[TocBullet, ...]:

@@ -162,7 +162,7 @@ def escalate(
         raise error
     if error is not None and not isinstance(error, DeadlineExceeded):
         log.warning("the scan ended early", exc_info=error)
-    listed = [h for place in sorted(read) for h in read[place].hits][: query.limit]
+    listed = sorted((h for place in sorted(read) for h in read[place].hits), key=lambda hit: hit.asks)[: query.limit]
     # The newest first: of events that hold every word nothing else tells them apart.
     hits = tuple(replace(h, score=round(h.score - _LATER * place, 4)) for place, h in enumerate(listed))
     ms = round((budget.clock.monotonic() - began) * 1000, 1)

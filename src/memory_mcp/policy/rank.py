@@ -82,9 +82,9 @@ def rank(
 ) -> list[Hit]:
     """Return hits by final value, best first, ties by id, each with its signals and that value ("rank") in `parts`.
 
-    Superseded hits come after their successors and retracted ones last, all with lower scores than what holds. Those that say
-    the same are shown once, if the settings say so. Recency (`now_ms`: UTC milliseconds) does not count where the query names a
-    time or is `exact`, i.e. names an identifier, nor usage where none of the hits' grips was opened.
+    Requests come last. Superseded hits come after their successors and retracted ones last, all with lower scores than what
+    holds. Those that say the same are shown once, if the settings say so. Recency (`now_ms`: UTC milliseconds) does not
+    count where the query names a time or is `exact`, i.e. names an identifier, nor usage where no grip of a hit was opened.
     """
     weights = settings.weights
     if names_time or exact:
@@ -103,7 +103,7 @@ def rank(
         value = sum(weights[name] * signals[name] for name in SIGNALS) / sum(weights.values())
         shown = tuple((name, round(v, 4)) for name, v in signals.items() if weights[name])
         valued.append((value, replace(hit, parts=(*hit.parts, *shown, ("rank", round(value, 4))))))
-    ordered = [hit for _, hit in sorted(valued, key=lambda pair: (-pair[0], identity(pair[1])))]
+    ordered = [hit for _, hit in sorted(valued, key=lambda pair: (pair[1].asks, -pair[0], identity(pair[1])))]
     ordered = _worth_less(_behind_their_successors(ordered))
     return _collapsed(ordered) if settings.collapse else ordered
 

@@ -185,9 +185,9 @@ class Search:
     def _judge(self, layer: LayerName, hits: Sequence[Hit]) -> Verdict:
         """Return whether one layer's hits are enough, and note how sure the surest layer is.
 
-        Records of the question itself do not count. Without words, or with a least score given, any hit is enough.
+        Records of the question itself and of others do not count. Without words, or with a least score given, any hit is enough.
         """
-        hits = [h for h in hits if not self._repeats_the_question(h)]
+        hits = [h for h in hits if not (h.asks or self._repeats_the_question(h))]
         if not hits:
             return Verdict(False, 0.0, "found nothing")
         if not self._plan.text or self._plan.floor is not None:

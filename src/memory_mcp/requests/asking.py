@@ -18,6 +18,7 @@ from memory_mcp.requests.limits import BOUNDS, SEARCHED, Bounds, Detail, choice,
 from memory_mcp.requests.people import role_of, speaker_of
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.times import Times, times_of
+from memory_mcp.storage.values import Excluded
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,12 @@ class ParsedSearch:
 ScopeOf = Callable[[str, str], Scoped]
 
 
-def parse_search(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> ParsedSearch:
+def parse_search(
+    app: App, scope_of: ScopeOf, given: Mapping[str, Any], excluded: frozenset[Excluded] = frozenset()
+) -> ParsedSearch:
     """Return the parsed arguments of a call; what is missing has its default, and only `query` must be there.
+
+    `excluded` are the sessions that it leaves out.
 
     Raises InvalidQuery for any invalid argument: a time, an unknown name, a number out of range, an unknown
     speaker, or a cursor of another question; and what `scope_of` raises.
@@ -58,6 +63,7 @@ def parse_search(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> Parse
             window,
             role_of(given.get("role", "")),
             speaker_of(app, given.get("speaker", ""), scoped),
+            excluded=excluded,
         ),
         how=search_options(
             times,
@@ -115,7 +121,12 @@ class Trying:
     """
 
     def __init__(
-        self, app: App, scope_of: ScopeOf, shown: Callable[[ParsedSearch], Sequence[Collection[str]]], began: float
+        self,
+        app: App,
+        scope_of: ScopeOf,
+        shown: Callable[[ParsedSearch], Sequence[Collection[str]]],
+        began: float,
+        excluded: frozenset[Excluded] = frozenset(),
     ) -> None:
         """Prepare trying out changes of one call.
 
@@ -124,12 +135,14 @@ class Trying:
             scope_of: Finds the project for a call's `project` and `scope`.
             shown: Runs a parsed call and returns for each of its results the ids that it names.
             began: When the call itself began, by `time.monotonic`.
+            excluded: The sessions that every call leaves out.
 
         """
         self._app = app
         self._scope_of = scope_of
         self._shown = shown
         self._began = began
+        self._excluded = excluded
         self._asked = time.monotonic()
         self._first: Plan | None = None
 
@@ -139,7 +152,7 @@ class Trying:
         The first call also fixes the time limit for all later `ask`. Raises InvalidQuery for an invalid
         argument.
         """
-        asked = parse_search(self._app, self._scope_of, arguments)
+        asked = parse_search(self._app, self._scope_of, arguments, self._excluded)
         plan = self._app.plan(asked.query, asked.how)
         self._first = self._first or plan
         return Seen(
@@ -163,7 +176,7 @@ class Trying:
         the default one counts from the start of the trying. Raises DeadlineExceeded when it is over or the
         caller has gone, InvalidQuery for an invalid argument.
         """
-        asked = parse_search(self._app, self._scope_of, arguments)
+        asked = parse_search(self._app, self._scope_of, arguments, self._excluded)
         first, gone = self._first, GONE.get()
         if first is None:
             left = float(self._app.settings.retrieval.bounds.timeout_ms)

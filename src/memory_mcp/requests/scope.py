@@ -8,9 +8,10 @@ from enum import StrEnum
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.events.evidence import Expanded, unknown_grip
+from memory_mcp.events.running import Connection
 from memory_mcp.requests.limits import choice
 from memory_mcp.scope import is_place
-from memory_mcp.storage.values import Scope
+from memory_mcp.storage.values import Excluded, Scope
 
 ALL_PROJECTS = "all projects"
 _LOCKED = "It is bound to its project (server.scope_lock); the person may use the memory-mcp command."
@@ -35,6 +36,12 @@ class Caller:
     deriver_error: str = ""
     #: Whether the caller may see that project alone (`server.scope_lock`).
     locked: bool = False
+    #: The process that it runs in, where that is known.
+    connection: Connection | None = None
+
+    def excluded(self, app: App, include_current: bool) -> frozenset[Excluded]:
+        """Return the sessions that a search of this caller leaves out: the one it runs in, unless that is wanted."""
+        return frozenset() if include_current or self.connection is None else app.running.of(self.connection)
 
     def bound(self, app: App) -> str | None:
         """Return the only project that the caller may see, None for all. Raises InvalidQuery if that project is unknown."""

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from memory_mcp.app import App
 from memory_mcp.layers.base import Hit
-from memory_mcp.layers.beside import with_beside
 from memory_mcp.layers.budget import SINCE
 from memory_mcp.model.ids import GripId, NodeId, find_period, parse_span_grip
 from memory_mcp.model.project import short_names
@@ -73,6 +72,8 @@ class SearchRequest:
     scope: str = ""
     detail: str = Detail.LEAN
     cursor: str = ""
+    #: Whether the session that the caller runs in is searched too.
+    include_current: bool = False
     #: The id of something that is missing.
     why_not: str = ""
     bounds: Bounds | None = None
@@ -116,7 +117,8 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
         """Return the scope of a call of this caller. Raises InvalidQuery for a project or scope that is unknown or refused."""
         return scope_of(app, project, scope, caller)
 
-    asked = parse_search(app, bind, given)
+    excluded = caller.excluded(app, request.include_current)
+    asked = parse_search(app, bind, given, excluded)
     found = app.ask(asked.query, asked.how)
     response, _ = _Shaping(app, found, asked).shaped()
     if found.by_project and not asked.how.offset:
@@ -128,7 +130,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
         find_period(request.why_not) or request.why_not,
         caller.bound(app),
         given,
-        Trying(app, bind, functools.partial(_shown, app), began),
+        Trying(app, bind, functools.partial(_shown, app), began, excluded),
     )
     why = WhyNot(missing.id, missing.reason, dict(missing.change))
     return replace(response, explanation=replace(response.explanation, why_not=why))
@@ -200,8 +202,6 @@ class _Shaping:
             if for_page
             else select(found.hits, found.further, found.confidence)
         )
-        if not for_page:
-            chosen = replace(chosen, results=tuple(with_beside(app.storage, chosen.results, weights.keys())))
         lean, room, aim = LeanHits(chosen, weights, style), room_in(self._budget, self._factor), room_in(self._aim, self._factor)
         for hits in (chosen.hits, 0):
             # What a response says apart from its results, at most: with a cursor, and where results are left out.

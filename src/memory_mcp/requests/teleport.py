@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery
+from memory_mcp.indexes.keys import left_out
 from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.model.calendar import LEVELS
 from memory_mcp.model.project import short_names
@@ -50,6 +51,8 @@ class Jump:
     role: str = ""
     kind: str = ""
     detail: str = Detail.LEAN
+    #: Whether the session that the caller runs in is searched too.
+    include_current: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +106,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
         speaker=speaker_of(app, request.speaker, scoped),
         role=role_of(request.role),
         kind=choice(MemoryKind, "kind", request.kind),
+        excluded=left_out(caller.excluded(app, request.include_current)),
     )
     found = _found(app, request, filters)
     made = TeleportResponse(

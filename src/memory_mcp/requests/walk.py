@@ -36,6 +36,8 @@ class Navigate:
     speaker: str = ""
     scope: str = ""
     bounds: Bounds = field(default_factory=Bounds)
+    #: Whether the session that the caller runs in is searched too.
+    include_current: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,7 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
     budget = Budget(retrieval.bounds.with_(**request.bounds.stops()), app.clock, retrieval.token_factor)
     role, speaker = role_of(request.role), speaker_of(app, request.speaker, scoped)
     asked = Query(query, limit, scoped.project, None, times.window(request.since, request.until), role, speaker)
+    asked = replace(asked, excluded=caller.excluded(app, request.include_current))
     start = times.node_id(request.node_id)
     if start != ROOT:
         app.tree.node(start, scoped.project)

@@ -38,6 +38,7 @@ Intent = Annotated[Literal["", "explore", "answer", "locate", "time_boxed"], Fie
 Mode = Annotated[Literal["", "sequential", "parallel", "hybrid"], Field(description="How layers run; default sequential")]
 Timeout = Annotated[int | None, Field(description="Hard limit; makes it time_boxed", ge=0, le=600_000)]
 AsOf = Annotated[str, Field(description="Now, for time words", max_length=60, coerce_numbers_to_str=True)]
+Current = Annotated[bool, Field(description="Also this running session, left out by default")]
 Zone = Annotated[str, Field(description="Zone of times, e.g. Europe/Berlin", max_length=60)]
 
 _Bound = Annotated[int | None, Field(ge=1, le=1_000_000)]

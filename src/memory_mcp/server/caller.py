@@ -1,9 +1,12 @@
 """The calling client: its name, its project, and the idempotency key of a call."""
 
 import re
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from memory_mcp.events.running import Connection
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
@@ -25,6 +28,8 @@ class Caller:
     relayed: bool = False
     #: Whether its own settings bind it to that project, whatever those of the memory say.
     locked: bool = False
+    #: Returns the client's process, where that is known: a client names itself only with its first request.
+    connection: Callable[[], Connection] | None = None
 
 
 _NOBODY = Caller()

@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.layers.base import Query
 from memory_mcp.model.fencing import fence
+from memory_mcp.storage.values import Excluded
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
 
 #: Memories told at most, and characters of each.
 MOST, _WIDTH = 3, 400
-#: Hits looked at: those of the session itself, and those that fit less well, fall away.
+#: Hits looked at: those that fit less well fall away.
 _LOOKED_AT = 12
 #: Longest part of a prompt that is searched for: pasted output says nothing about what is wanted.
 _PROMPT = 1000
@@ -47,13 +48,14 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     if not (project or everywhere) or len(query_terms(asked)) < _LEAST_TERMS:
         return ""
     how = How(Intent.ANSWER, bounds={"timeout_ms": timeout_ms})
-    found = app.ask(Query(asked, _LOOKED_AT, None if everywhere else project), how)
+    excluded = frozenset({Excluded(session_id, app.running.known_from(session_id))} if session_id else ())
+    found = app.ask(Query(asked, _LOOKED_AT, None if everywhere else project, excluded=excluded), how)
     # That nothing fits may be due to what is missing.
     missing = [f"{loss.line}."] if (loss := app.storage.loss) else []
     if found.confidence is not Confidence.STRONG or not found.hits:
         return fence("\n".join(missing)) if missing else ""
     least = found.hits[0].score * _BESIDE
-    fitting = [h for h in found.hits if h.score >= least and h.session_id != session_id and h.grip_ids]
+    fitting = [h for h in found.hits if h.score >= least and h.grip_ids]
     lines: dict[str, None] = {}
     for hit in fitting:
         who, flag = named(hit.speaker) or hit.role, flag_of(hit.quote)

@@ -14,6 +14,14 @@ from memory_mcp.model.toc import TocNode
 
 
 @dataclass(frozen=True, slots=True)
+class Excluded:
+    """A session that a search leaves out, from a moment on (UTC milliseconds)."""
+
+    session_id: str
+    since_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """Which events and derived texts a reader may see; None means no restriction."""
 
@@ -23,6 +31,8 @@ class Scope:
     #: Of events alone: who said it, by role and by name (whatever its case).
     role: str | None = None
     speaker: str | None = None
+    #: Of events alone: what is left out of it.
+    excluded: frozenset[Excluded] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

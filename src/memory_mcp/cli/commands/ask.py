@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, add_scope, add_times, add_who, as_json, ask, leaf, words_of
+from memory_mcp.cli.commands.base import Subparsers, add_current, add_scope, add_times, add_who, as_json, ask, leaf, words_of
 from memory_mcp.cli.commands.navigate import BOUNDS, add_bounds
 from memory_mcp.requests.limits import SEARCHED
 
@@ -33,6 +33,7 @@ def add(parsers: Subparsers, about: str) -> None:
     add_how(parser)
     add_times(parser)
     add_scope(parser)
+    add_current(parser)
 
 
 def add_how(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     texts = ("intent", "mode", "since", "until", "as_of", "tz", "agent", "role", "speaker", "why_not", "cursor")
     given: dict[str, Any] = {name: getattr(args, name) or "" for name in texts}
     given |= {"limit": args.limit, "token_budget": args.token_budget, "detail": "full" if args.explain else args.detail}
+    given["include_current"] = args.include_current
     request = SearchRequest(query=words_of(args), **given, bounds=Bounds(**bounds_of(args)))
     data = ask(args, request, hint=True)
     if as_json(args):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from memory_mcp.cli.bulk import Memory
     from memory_mcp.client import link
     from memory_mcp.config import Settings
+    from memory_mcp.events.running import Connection
 
 
 class Session(NamedTuple):
@@ -28,6 +29,7 @@ class Session(NamedTuple):
     environ: Mapping[str, str]
     #: Called when the daemon must open the store again.
     reopen: Callable[[], None]
+    connection: "Connection | None" = None
 
 
 #: Set while a command runs in the daemon.
@@ -229,6 +231,11 @@ def add_scope(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--all", action="store_true", help="all projects")
 
 
+def add_current(parser: argparse.ArgumentParser) -> None:
+    """Add --include-current, which matters where an agent runs the command."""
+    parser.add_argument("--include-current", action="store_true", help="also the session that runs this command")
+
+
 def add_who(parser: argparse.ArgumentParser) -> None:
     """Add --role and --speaker, texts that are "" where they are not given."""
     parser.add_argument("--role", metavar="R", default="", help="only what this role said: user, assistant or tool")
@@ -284,7 +291,8 @@ def answered(app: "App", request: Any) -> dict[str, Any]:
     from memory_mcp.requests.registry import answer
     from memory_mcp.requests.scope import Caller
 
-    return answer(app, request, Caller(project_here(app)))
+    session = SESSION.get()
+    return answer(app, request, Caller(project_here(app), connection=session.connection if session else None))
 
 
 def caller_directory() -> "Path":

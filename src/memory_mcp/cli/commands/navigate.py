@@ -5,7 +5,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, add_scope, add_times, add_who, ask, leaf, note_lines, print_result, words_of
+from memory_mcp.cli.commands.base import (
+    Subparsers,
+    add_current,
+    add_scope,
+    add_times,
+    add_who,
+    ask,
+    leaf,
+    note_lines,
+    print_result,
+    words_of,
+)
 from memory_mcp.requests.limits import EVIDENCE
 
 #: The six bounds (agent-retrieval-policy-prd.md, section 5.5), by their names in the settings.
@@ -28,6 +39,7 @@ def add(parsers: Subparsers, about: str) -> None:
     add_who(parser)
     add_times(parser)
     add_scope(parser)
+    add_current(parser)
 
 
 def add_bounds(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
         role=args.role,
         speaker=args.speaker,
         bounds=Bounds(**{bound: getattr(args, bound) for bound in BOUNDS}),
+        include_current=args.include_current,
     )
     data = ask(args, request, hint=True)
     return print_result(args, data, path_lines(data, args.verbose), recalled=True)

@@ -9,6 +9,7 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     SESSION,
     Subparsers,
+    add_current,
     add_scope,
     add_times,
     add_who,
@@ -53,6 +54,7 @@ def add(parsers: Subparsers, about: str) -> None:
         parser.add_argument("--limit", type=int, default=RESULTS.default, metavar="N", help=f"most results ({RESULTS.default})")
         add_times(parser)
         add_scope(parser)
+        add_current(parser)
         parser.add_argument("--agent", metavar="A", help="only this agent's sessions")
         add_who(parser)
         parser.add_argument("--detail", metavar="D", help="lean or full; JSON is lean, text full")
@@ -75,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
     narrowing = ("level", "since", "until", "agent", "speaker", "role", "kind")
     given: dict[str, Any] = {name: getattr(args, name) or "" for name in narrowing}
     given |= {"query": words_of(args), "doc_type": args.type or "", "limit": args.limit}
+    given["include_current"] = args.include_current
     given["detail"] = args.detail or ("lean" if as_json(args) else "full")
     request: HybridSearch | TeleportSearch | VectorTeleport = HybridSearch(**given)
     indexes = [_BM25, _VECTOR]

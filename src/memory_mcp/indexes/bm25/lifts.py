@@ -12,8 +12,9 @@ import numpy as np
 
 from memory_mcp.indexes.columns import Units
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.messages import ASKING, by_message
+from memory_mcp.indexes.messages import by_message
 from memory_mcp.indexes.part import LivePart
+from memory_mcp.model.exchange import LAST
 
 #: Shares of the messages one and two places away (fitted: see `layers.score`).
 NEIGHBOURS = (0.17, 0.12)
@@ -53,30 +54,34 @@ class Smoothed:
     #: Own score, and the shares of its neighbours'.
     own: Array
     near: Array
+    #: Whether it only asks.
+    asks: Array
     #: `(units,)`: highest score of a message with shares of its neighbours in each unit; 0 if none may be found.
     best: Array
 
     def best_row(self, unit: int) -> int:
         """Return the row of a unit's best grip by score with neighbours' shares, the first of equals; -1 for none.
 
-        None means that no message of the unit that holds a term may be found.
+        One that only asks is chosen where there is no other. None means that no message of the unit
+        that holds a term may be found.
         """
         start, end = np.searchsorted(self.unit, (unit, unit + 1)).tolist()
         if start == end or self.best[unit] <= 0:
             return -1
-        return int(self.rows[start + int(np.argmax(self.own[start:end] + self.near[start:end]))])
+        value = (self.own[start:end] + self.near[start:end]) * (1 - 0.99 * self.asks[start:end])
+        return int(self.rows[start + int(np.argmax(value))])
 
 
 def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None, also: Array | None = None) -> Smoothed:
     """Return the messages of some grips, ascending, with shares of their neighbours' scores.
 
-    Neighbours count even if they may not be found. Messages of questions lose up to 15% of their own score. `rows` are those of
+    Neighbours count even if they may not be found. Messages of questions lose a share of their own score. `rows` are those of
     the grips, `(n,)` int64, ascending; `dense` the scores of all grips, `(grips,)` float64; `shown` which may be found,
     `(grips,)` bool, None for all; `also` indices of messages that are returned whatever they hold, `(m,)` int64, distinct. The
     thread's array "messages" is used and left zero.
     """
     messages, units = live.messages, live.part.units
-    value = dense[rows] * (1 - ASKING / 255 * live.part.grips.asks[rows])
+    value = dense[rows] * live.voices[rows]
     place, own, best = by_message(messages, rows, value)
     scores = ZEROS.take("messages", len(messages))
     scores[place] = own
@@ -99,4 +104,5 @@ def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None
     if len(unit):
         starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
         highest[unit[starts]] = np.maximum.reduceat(np.where(own > 0, own + near, 0.0), starts)
-    return Smoothed(units, place, best, unit, own, near, highest)
+    asks = (live.part.grips.turn[best] & LAST) != 0
+    return Smoothed(units, place, best, unit, own, near, asks, highest)

@@ -13,12 +13,13 @@ from memory_mcp.indexes.calibrate import COMPARED, VECTOR, normalized_similarity
 from memory_mcp.indexes.candidates import NONE, Candidates
 from memory_mcp.indexes.columns import ranges
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.messages import ASKING, by_message
+from memory_mcp.indexes.messages import by_message
 from memory_mcp.indexes.part import TABLES, LivePart
 from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
 from memory_mcp.indexes.snapshot import Snapshot, findable
 from memory_mcp.indexes.vector.kind import Body
 from memory_mcp.indexes.vector.rows import Query
+from memory_mcp.model.exchange import LAST
 from memory_mcp.model.ids import GripId
 
 #: Least similarity of a result.
@@ -117,8 +118,7 @@ def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> 
     unit = live.messages.unit[places]
     units, back = np.unique(unit, return_inverse=True)
     segment = live.part.body.table(DocType.NODE).similarities(query, live.part.units.node_first[units])
-    asks = 1 - ASKING / 255 * live.part.grips.asks[best]
-    meaning = np.stack([similarity * np.sqrt(asks), segment[back]], axis=1)
+    meaning = np.stack([similarity * np.sqrt(live.voices[best]), segment[back]], axis=1)
     return Candidates.of(live, best, unit, similarity, meaning=np.maximum(meaning, 0.0))
 
 
@@ -142,8 +142,8 @@ def _similar(live: LivePart[Body], table: DocType, shown: Array | None, asked: _
     They are found by a graph if there is one that can tell, as many as the limit pass, and no filter but the type is set.
     """
     held = live.part.body.table(table)
-    # With any filter but the type too few of the graph's rows may pass.
-    if held.graph is not None and asked.filters == Filters(doc_type=asked.filters.doc_type):
+    # With any filter but the type and an excluded session too few of the graph's rows may pass.
+    if held.graph is not None and replace(asked.filters, excluded=frozenset()) == Filters(doc_type=asked.filters.doc_type):
         near = held.graph.near(asked.query.codes)
         if near is not None and shown is not None:
             near = near[shown[near]]
@@ -220,5 +220,6 @@ def _best_grip(live: LivePart[Body], unit: int, asked: _Asked) -> GripId | None:
     if not len(rows):
         return None
     raw = live.part.body.grips.similarities(asked.query, rows)
-    row = int(rows[np.argmax(raw)])
+    asks = (grips.turn[rows] & LAST) != 0
+    row = int(rows[np.argmax(np.where(asks, 0.01 * raw, raw))])
     return keys.grip_of(int(grips.hi[row]), int(grips.lo[row])) if raw.max() > 0 else None

@@ -25,6 +25,8 @@ class Envelope:
     project_dir: str = ""
     #: Where the hook was started.
     cwd: str = ""
+    #: The processes above the hook, the nearest first, separated by spaces.
+    pids: str = ""
 
 
 @dataclass(slots=True)

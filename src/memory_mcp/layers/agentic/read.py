@@ -5,6 +5,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from memory_mcp.derive.build import searchable
 from memory_mcp.events.evidence import Evidence, quotes_in
@@ -12,10 +13,12 @@ from memory_mcp.layers.agentic.calibrate import TERMS
 from memory_mcp.layers.agentic.match import Weighted, count_terms, text_score
 from memory_mcp.layers.base import Hit, Query, unfiled_hit
 from memory_mcp.layers.standing import with_standing
+from memory_mcp.layers.turns import turns_of
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventType
+from memory_mcp.model.exchange import LAST, Turn, is_prompt, turns_in
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import GripId, NodeId, span_grip_id
+from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
@@ -45,6 +48,8 @@ _WAITING = 5000
 _LIKELY = 150
 #: Segments whose events are cached, about 16 KB of text each.
 _KEPT = 128
+#: Share of what a request scores more than its best reply that goes over to that; what a request keeps of its score.
+_TAKEN, REQUESTED = 0.5, 0.01
 #: Weight of words of a segment's summary; words of the summary alone do not count.
 _SUMMARY_WEIGHT = 1
 
@@ -55,6 +60,8 @@ class Message:
 
     event: Event
     score: float
+    #: Whether it only asks.
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +171,7 @@ class Reader:
             grip_id=grip,
             keywords=found.node.keywords,
             kind=event.metadata.get("kind", ""),
+            asks=message.asks,
         )
 
     def waiting(self, after_seq: int, scope: Scope, stop: Callable[[], bool], probes: Sequence[str] = ()) -> Iterator[Event]:
@@ -192,10 +200,17 @@ class Reader:
                 break
         scored = ((_own_score(query, event, counts), event, counts) for event, counts in matched)
         best = heapq.nlargest(limit, scored, key=lambda found: (found[0], found[1].order))
+        turns = turns_of(self._storage, (event for _, event, _ in best))
         hits = []
-        for score, event, counts in best:
+        for own, event, counts in best:
+            turn = turns.get(event.event_id, Turn.PLAIN)
+            if turn & Turn.TO_MEMORY:
+                continue
+            score = own * REQUESTED if turn & LAST else own
             hit = _unfiled(event, *_quote(event, [], {}, query), score * (1 + SEGMENT) / _POSSIBLE, query.share(counts))
-            hits.append(replace(hit, parts=(*hit.parts, (TERMS, round(text_score(query, counts, 1, 1), 4)))))
+            parts = (*hit.parts, (TERMS, round(text_score(query, counts, 1, 1), 4)))
+            hits.append(replace(hit, parts=parts, asks=bool(turn & LAST)))
+        hits.sort(key=lambda hit: hit.asks)
         return with_standing(hits, {}, self._storage)
 
     def listed(self, event: Event) -> Hit:
@@ -217,11 +232,16 @@ def best_messages(found: Sequence[Found], limit: int) -> list[tuple[Found, Messa
 
 def scope_of(query: Query, window: TimeWindow | None) -> Scope:
     """Return the project, agent, role and speaker of a query as a scope, with `window` in place of the query's own."""
-    return Scope(query.project, query.agent, window, query.role, query.speaker)
+    return Scope(query.project, query.agent, window, query.role, query.speaker, query.excluded)
 
 
 def may_show(event: Event, scope: Scope) -> bool:
-    """Return whether an event is within the time, role and speaker of a scope; project and agent are not compared."""
+    """Return whether an event is within the time, role and speaker of a scope, and not excluded.
+
+    Project and agent are not compared.
+    """
+    if any(event.session_id == one.session_id and event.timestamp >= one.since_ms for one in scope.excluded):
+        return False
     if scope.window is not None and not scope.window.contains(event.timestamp):
         return False
     if scope.role is not None and event.role.value != scope.role:
@@ -243,6 +263,10 @@ def _found(
     scores 1.
     """
     counts = [count_terms(query, text) if query.may_be_in(text := searchable(e)) else Counter[str]() for e in events]
+    turns = turns_in(events, segment.is_begin) if any(counts) else {}
+    for at, event in enumerate(events):
+        if turns.get(event.event_id, Turn.PLAIN) & Turn.TO_MEMORY:
+            counts[at] = Counter[str]()
     shown = [at for at, event in enumerate(events) if counts[at] and may_show(event, scope)]
     if not shown:
         return None
@@ -255,8 +279,30 @@ def _found(
     phrase = folded(query.text)
     if len(phrase) >= _PHRASE:
         messages = [replace(m, score=1.0) if phrase in folded(m.event.text) else m for m in messages]
+    messages = _by_exchange(messages, events, turns)
     best = sorted(messages, key=lambda m: (-m.score, m.event.order))[:PER_SEGMENT]
     return Found(segment, node, tuple(best), frozenset(total), query.share(total), score)
+
+
+def _by_exchange(messages: Sequence[Message], events: Sequence[Event], turns: Mapping[EventId, Turn]) -> list[Message]:
+    """Return the messages with requests below all others; the best reply of each has a share of what the request has more."""
+    if not any(turns.get(m.event.event_id, Turn.PLAIN) & LAST for m in messages):
+        return list(messages)
+    begun = list(accumulate(is_prompt(e) for e in events))
+    exchange = {e.event_id: number for e, number in zip(events, begun, strict=True)}
+    scores = {m.event.event_id: m.score for m in messages}
+    for message in messages:
+        name = message.event.event_id
+        if turns.get(name, Turn.PLAIN) & Turn.ASKS:
+            replies = [i for i in scores if turns.get(i, Turn.PLAIN) & Turn.REPLY and exchange[i] == exchange[name]]
+            if best := max(replies, key=scores.__getitem__, default=None):
+                scores[best] += _TAKEN * max(0.0, message.score - scores[best])
+    asking = {i for i in scores if turns.get(i, Turn.PLAIN) & LAST}
+    return [
+        replace(m, score=scores[i] * (REQUESTED if i in asking else 1.0), asks=i in asking)
+        for m in messages
+        for i in [m.event.event_id]
+    ]
 
 
 def _own_score(query: Weighted, event: Event, counts: Mapping[str, int], literal: bool = False) -> float:

@@ -10,8 +10,10 @@ from dataclasses import replace
 from memory_mcp.indexes.shown import Holding
 from memory_mcp.layers.agentic.read import folded, scope_of
 from memory_mcp.layers.base import Hit, Query, Slice, unfiled_hit
+from memory_mcp.layers.turns import turns_of
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event
+from memory_mcp.model.exchange import LAST, Turn
 from memory_mcp.model.ids import span_grip_id
 from memory_mcp.storage.base import Storage
 from memory_mcp.text import terms
@@ -114,8 +116,12 @@ class Scan:
         segments = self._storage.toc.segments(keys)
         nodes = self._storage.toc.heads({s.node_id for s in segments.values()})
         hits: dict[str, Hit] = {}
+        turns = turns_of(self._storage, events)
         score = WHOLE if len(words) == 1 and len(words[0].split()) > 1 else SCORE
         for event in events:
+            turn = turns.get(event.event_id, Turn.PLAIN)
+            if turn & Turn.TO_MEMORY:
+                continue
             start = 0
             if len(event.text) > _SPAN:  # at white space up to 100 characters before the first of the words
                 lower = event.text.lower()
@@ -127,5 +133,5 @@ class Scan:
             node = nodes.get(own.node_id) if own is not None else None
             if node is not None:
                 hit = replace(hit, node_id=node.node_id, title=node.title, level=node.level, keywords=node.keywords)
-            hits.setdefault(hit.event_id, replace(hit, parts=(("scan", score),)))
-        return list(hits.values())
+            hits.setdefault(hit.event_id, replace(hit, parts=(("scan", score),), asks=bool(turn & LAST)))
+        return sorted(hits.values(), key=lambda hit: hit.asks)

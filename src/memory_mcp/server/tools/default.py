@@ -63,6 +63,7 @@ class Default(Group):
         detail: Annotated[arguments.Detail, Field(description="full: the whole explanation, score parts")] = "lean",
         cursor: arguments.Cursor = "",
         why_not: Annotated[str, Field(description="Id that is missing: tells a change that shows it", max_length=300)] = "",
+        include_current: arguments.Current = False,
         bounds: arguments.Bounds | None = None,
     ) -> Annotated[CallToolResult, SearchResponse]:
         """Recall what was said, decided or done in earlier sessions, by this or other agents.
@@ -73,6 +74,7 @@ class Default(Group):
         when: dict[str, Any] = {"since": since, "until": until, "as_of": as_of, "tz": tz}
         whose: dict[str, Any] = {"project": project, "agent": agent, "scope": scope, "role": role, "speaker": speaker}
         shape: dict[str, Any] = {"token_budget": token_budget, "detail": detail, "cursor": cursor}
+        shape["include_current"] = include_current
         stops = bounds.value() if bounds else None
         request = SearchRequest(query=query, **how, **when, **whose, **shape, bounds=stops)
         return await self._kit.ask(request)
@@ -140,10 +142,11 @@ class Default(Group):
         role: arguments.Role = "",
         kind: arguments.Kind = "",
         detail: arguments.Detail = "lean",
+        include_current: arguments.Current = False,
     ) -> Annotated[CallToolResult, TeleportResponse]:
         """Jump by exact keywords (BM25) to nodes and grips. Needs the keyword index; see get_retrieval_status."""
         what = (query, doc_type, level, limit, since, until, project, scope, agent, speaker, role, kind, detail)
-        return await self._kit.ask(TeleportSearch(*what))
+        return await self._kit.ask(TeleportSearch(*what, include_current=include_current))
 
     @offered("Semantic teleport")
     async def vector_teleport(
@@ -162,10 +165,11 @@ class Default(Group):
         kind: arguments.Kind = "",
         detail: arguments.Detail = "lean",
         min_similarity: Annotated[float, Field(ge=0, le=1)] = 0.0,
+        include_current: arguments.Current = False,
     ) -> Annotated[CallToolResult, TeleportResponse]:
         """Jump by meaning to nodes and grips. Needs the vector index; see get_retrieval_status."""
         what = (query, doc_type, level, limit, since, until, project, scope, agent, speaker, role, kind, detail)
-        return await self._kit.ask(VectorTeleport(*what, min_similarity=min_similarity))
+        return await self._kit.ask(VectorTeleport(*what, min_similarity=min_similarity, include_current=include_current))
 
     @offered("Topics")
     async def topics_by_query(

@@ -94,10 +94,11 @@ class Full(Group):
         speaker: arguments.Speaker = "",
         scope: arguments.Scope = "",
         bounds: arguments.Bounds | None = None,
+        include_current: arguments.Current = False,
     ) -> Annotated[CallToolResult, Navigated]:
         """Walk the time tree to the evidence for a question, and show every step with its reason."""
         given = bounds.value() if bounds else limits.Bounds()
-        request = Navigate(query, node_id, limit, as_of, since, until, project, role, speaker, scope, given)
+        request = Navigate(query, node_id, limit, as_of, since, until, project, role, speaker, scope, given, include_current)
         return await self._kit.ask(request)
 
     @offered("Plan a query")

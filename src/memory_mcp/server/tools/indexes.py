@@ -44,10 +44,11 @@ class Indexes(Group):
         role: arguments.Role = "",
         kind: arguments.Kind = "",
         detail: arguments.Detail = "lean",
+        include_current: arguments.Current = False,
     ) -> Annotated[CallToolResult, TeleportResponse]:
         """Jump by keywords and by meaning at once; with one of the two indexes missing the answer is marked partial."""
         what = (query, doc_type, level, limit, since, until, project, scope, agent, speaker, role, kind, detail)
-        return await self._kit.ask(HybridSearch(*what))
+        return await self._kit.ask(HybridSearch(*what, include_current=include_current))
 
     @offered("Teleport status")
     async def get_teleport_status(self) -> Annotated[CallToolResult, TeleportStatus]:

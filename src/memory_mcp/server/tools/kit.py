@@ -46,7 +46,8 @@ class Kit:
     def caller(self) -> Caller:
         """The calling client as requests take it: its project, the deriver's last error, whether it is bound to the project."""
         locked = CALLER.get().locked or self.host.settings.server.scope_lock
-        return Caller(self.project, self.host.deriver_error(), locked)
+        connection = CALLER.get().connection
+        return Caller(self.project, self.host.deriver_error(), locked, connection() if connection else None)
 
     async def ask(self, request: Any) -> CallToolResult:
         """Run a request that only reads and return its response as a tool result; raises what its handler or opening raises."""

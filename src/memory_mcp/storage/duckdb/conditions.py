@@ -42,6 +42,9 @@ def conditions_of(scope: Scope, session_id: str | None, names: Names) -> tuple[l
     if scope.window:
         where.append("ts >= ? AND ts < ?")
         parameters += [scope.window.start_ms, scope.window.end_ms]
+    for left_out in sorted(scope.excluded, key=lambda one: one.session_id):
+        where.append("NOT (session_id = ? AND ts >= ?)")
+        parameters += [left_out.session_id, left_out.since_ms]
     return where, parameters
 
 

@@ -65,6 +65,8 @@ def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
         found.add("e.speaker ~ {}", f"^{_in_either_case(scope.speaker)}$")
     if scope.window:
         found.add("e.ts >= {} AND e.ts < {}", scope.window.start_ms, scope.window.end_ms)
+    for left_out in sorted(scope.excluded, key=lambda one: one.session_id):
+        found.add("NOT (e.session_id = {} AND e.ts >= {})", left_out.session_id, left_out.since_ms)
     return found
 
 

@@ -1,0 +1,185 @@
+"""Tell of the messages of an exchange, a prompt with all that follows it, which ask, reply, or ask the memory. Pure.
+
+Invariants
+1. Only a person's message to an assistant asks: one with a speaker's name is a dialogue between people, and never does.
+2. It is decided by structure (who speaks, what follows, which tool was called, how sentences end), not by words.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntFlag
+
+from memory_mcp.model.event import HOOK, Event, EventType, Role
+from memory_mcp.model.ids import EventId
+
+#: A sentence with its end. Consecutive matches cover a text.
+_SENTENCE = re.compile(r"[^.!?。！？؟\n]*(?:[.!?。！？؟\n]|\Z)")
+#: What ends a question, in any language that marks it.
+QUESTION_MARKS = ("?", "？", "؟")
+#: Share of a message's characters in questions from which it only asks: a greeting or a closing word is no statement.
+_ONLY = 0.9
+#: Longest prompt without any reply that is taken for a request, characters: a longer one tells something.
+_LONG = 2000
+#: A hook written by hand: what it tells may be statements, as in any file of events.
+_PLAIN_HOOK = f"{HOOK}json"
+_REPLIES = frozenset({EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP})
+_OF_TOOLS = frozenset({EventType.TOOL_CALL, EventType.TOOL_RESULT})
+#: Our tools that ask the memory, by names that nobody else has.
+ASKING_TOOLS = frozenset(
+    "intelligent_search teleport_search vector_teleport hybrid_search search_children browse_toc topics_by_query expand_grip "
+    "get_toc_root get_toc_nodes_for_topic get_related_topics get_top_topics".split()
+)
+#: Our tools that ask, by names that other servers have too: they count with `_SERVER` before them.
+SHARED_NAMES = frozenset({"navigate", "get_node", "get_events", "search_node"})
+_SERVER = "memory"
+#: A client puts the server's name before a tool's: mcp__memory-mcp__navigate, memory-mcp_navigate, memory-mcp.navigate.
+_TOOL = re.compile(
+    rf"(?:\A|(?P<server>.*)[^a-z0-9])(?P<tool>{'|'.join(sorted({*ASKING_TOOLS, *SHARED_NAMES}, key=len, reverse=True))})\Z", re.S
+)
+#: A tool call without metadata begins with the tool's name.
+_NAME = re.compile(r"[\w.:/-]+")
+_COMMAND = re.compile(
+    r"(?:\A|[;&|(\n`]|\b(?:uvx|run|exec|time|env)\s)\s*(?:\w+=\S+\s+)*[\"']?(?:\S*/)?memory-mcp(?:\.exe)?[\"']?\s"
+    r"(?:[^|;&\n]*?\s)?(?:ask|search|navigate|teleport|topics|query|timeline)\b"
+)
+#: Tools that change files, in lower case: the request was a task, whatever the agent looked up for it.
+_EDITS = frozenset("edit multiedit write notebookedit apply_patch patch write_file replace edit_file create_file".split())
+
+
+class Turn(IntFlag):
+    """What a message is in its exchange. Stored by value in indexes: only append."""
+
+    #: A statement, or anything else.
+    PLAIN = 0
+    #: A person's message to an assistant that only asks.
+    ASKS = 1
+    #: A request to which nothing was said in return.
+    UNANSWERED = 2
+    #: A question to this memory, or a call of it with its result: no evidence.
+    TO_MEMORY = 4
+    #: What an assistant said in return.
+    REPLY = 8
+
+
+#: Turns that are listed after everything else.
+LAST = Turn.ASKS | Turn.UNANSWERED
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """A prompt, if there is one, and the events after it."""
+
+    prompt: Event | None
+    rest: list[Event]
+
+
+def share_asked(text: str) -> float:
+    """Return the share of a text's characters in sentences that end with a question mark, 0..1; 0 for no text."""
+    asking = sum(len(sentence) for sentence in _SENTENCE.findall(text) if sentence.endswith(QUESTION_MARKS))
+    return asking / len(text) if text else 0.0
+
+
+def only_asks(text: str) -> bool:
+    """Return whether a text consists of questions, a few words aside."""
+    return share_asked(text.strip()) >= _ONLY
+
+
+def asks_memory(event: Event) -> bool:
+    """Return whether an event is a call of one of our asking tools or commands, or its result."""
+    if event.type not in _OF_TOOLS:
+        return False
+    name = event.metadata.get("tool", "")
+    if not name and event.type is EventType.TOOL_CALL and (first := _NAME.match(event.text)):
+        name = first[0].rstrip(":")
+    found = _TOOL.match(name.lower())
+    if found:
+        return found["tool"] in ASKING_TOOLS or _SERVER in (found["server"] or "")
+    return event.type is EventType.TOOL_CALL and _COMMAND.search(event.metadata.get("command", "")) is not None
+
+
+def turns_in(events: Sequence[Event], is_begin: bool = False) -> dict[EventId, Turn]:
+    """Return the turns of the events of one stretch of a stream, in order; plain ones are left out.
+
+    `is_begin`: nothing was said in the stream before, so that a prompt of a client without any reply is a request.
+    """
+    turns: dict[EventId, Turn] = {}
+    ours: set[str] = set()
+    unheard = is_begin and not any(_is_reply(e) for e in events)
+    for exchange in _exchanges(events):
+        to_memory = False
+        for event in exchange.rest:
+            use = event.metadata.get("tool_use_id", "")
+            if asks_memory(event) or (use and use in ours):
+                ours.add(use)
+                turns[event.event_id], to_memory = Turn.TO_MEMORY, True
+            elif _is_reply(event) and not (exchange.prompt or event).speaker:
+                turns[event.event_id] = Turn.REPLY
+        if exchange.prompt is not None and (turn := _of_prompt(exchange, exchange.prompt, to_memory, unheard)):
+            turns[exchange.prompt.event_id] = turn
+    return turns
+
+
+def without_questions(events: Sequence[Event]) -> Sequence[Event]:
+    """Return the events without questions to the memory and its calls; all if nothing but those was said."""
+    turns = turns_in(events)
+    kept = [e for e in events if not turns.get(e.event_id, Turn.PLAIN) & Turn.TO_MEMORY]
+    return kept if len(kept) < len(events) and any(is_said(e) for e in kept) else events
+
+
+def only_requests(events: Sequence[Event], is_begin: bool = False) -> bool:
+    """Return whether requests are all that was said in some events (see `turns_in`), to the memory or without a reply."""
+    turns = turns_in(events, is_begin)
+    said = [turns.get(e.event_id, Turn.PLAIN) for e in events if is_said(e)]
+    return bool(said) and all(turn & (LAST | Turn.TO_MEMORY) for turn in said)
+
+
+def _exchanges(events: Sequence[Event]) -> Iterator[_Exchange]:
+    """Yield the exchanges of some events in order; the first has no prompt where the events begin within one."""
+    current = _Exchange(None, [])
+    for event in events:
+        if is_prompt(event):
+            yield current
+            current = _Exchange(event, [])
+        else:
+            current.rest.append(event)
+    yield current
+
+
+def _of_prompt(exchange: _Exchange, prompt: Event, to_memory: bool, unheard: bool) -> Turn:
+    """Return the turn of a prompt; `to_memory`: the memory was asked after it, `unheard`: its session has no reply at all."""
+    if prompt.speaker:
+        return Turn.PLAIN
+    if to_memory and not any(_changes_files(e) for e in exchange.rest):
+        return Turn.TO_MEMORY
+    asks = Turn.ASKS if only_asks(prompt.text) else Turn.PLAIN
+    if any(_is_reply(e) for e in exchange.rest):
+        return asks
+    alone = unheard and _is_by_client(prompt) and len(prompt.text) <= _LONG
+    return asks | Turn.UNANSWERED if asks or alone else Turn.PLAIN
+
+
+def is_prompt(event: Event) -> bool:
+    """Return whether a person wrote an event."""
+    return event.role is Role.USER and event.type is EventType.USER_MESSAGE
+
+
+def _is_by_client(event: Event) -> bool:
+    """Return whether a client recorded an event, by its hook or in its own transcript."""
+    by_hook = event.source.startswith(HOOK) and event.source != _PLAIN_HOOK
+    return by_hook or bool(event.agent and event.source == event.agent)
+
+
+def _is_reply(event: Event) -> bool:
+    """Return whether an event is an assistant's message with words in it: a call of a tool is none."""
+    return event.role is Role.ASSISTANT and event.type in _REPLIES and any(map(str.isalnum, event.text))
+
+
+def is_said(event: Event) -> bool:
+    """Return whether an event is a person's or an assistant's message."""
+    return is_prompt(event) or _is_reply(event)
+
+
+def _changes_files(event: Event) -> bool:
+    """Return whether an event is a call of a tool that changes files."""
+    return event.type is EventType.TOOL_CALL and event.metadata.get("tool", "").lower() in _EDITS

@@ -1,0 +1,159 @@
+"""Which messages of an exchange ask, reply, or ask the memory: by who speaks, what follows and which tool was called."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from memory_mcp.model.event import HOOK, Event, EventType, Role
+from memory_mcp.model.exchange import (
+    ASKING_TOOLS,
+    SHARED_NAMES,
+    Turn,
+    asks_memory,
+    only_asks,
+    only_requests,
+    share_asked,
+    turns_in,
+    without_questions,
+)
+from memory_mcp.requests.registry import WRITING
+from tests.factories import event
+
+HOOKED = f"{HOOK}claude-code"
+AT = 1_768_200_000_000
+
+
+def said(role: Role, text: str, source: str = "jsonl", speaker: str = "", **metadata: str) -> Event:
+    kind = None
+    if "tool" in metadata:
+        kind = EventType.TOOL_CALL if role is Role.ASSISTANT else EventType.TOOL_RESULT
+    return replace(event(text, role=role, kind=kind, metadata=metadata), source=source, speaker=speaker)
+
+
+def user(text: str, source: str = "jsonl", speaker: str = "") -> Event:
+    return said(Role.USER, text, source, speaker)
+
+
+def agent(text: str) -> Event:
+    return said(Role.ASSISTANT, text)
+
+
+def call(tool: str, command: str = "") -> Event:
+    return said(Role.ASSISTANT, f"{tool}: what", tool=tool, command=command)
+
+
+def turns(*events: Event, is_begin: bool = True) -> list[Turn]:
+    placed = [replace(e, event_id=event(f"{at}", at=AT + at).event_id, timestamp=AT + at) for at, e in enumerate(events)]
+    found = turns_in(placed, is_begin)
+    return [found.get(e.event_id, Turn.PLAIN) for e in placed]
+
+
+ASKED = "which lock did we choose?"
+
+
+def test_a_question_with_a_reply_asks_and_a_statement_does_not() -> None:
+    assert turns(user(ASKED), agent("An advisory lock.")) == [Turn.ASKS, Turn.REPLY]
+    assert turns(user("we keep the advisory lock"), agent("Noted.")) == [Turn.PLAIN, Turn.REPLY]
+    assert turns(user("Redis is gone. Which lock now?"), agent("Advisory.")) == [Turn.PLAIN, Turn.REPLY]
+
+
+def test_a_tool_s_result_is_no_reply() -> None:
+    result = said(Role.TOOL, "lock.py", tool="Grep")
+    assert turns(user(ASKED), call("Grep"), result)[0] == Turn.ASKS | Turn.UNANSWERED
+    assert turns(user(ASKED), call("Grep"), result, agent("Advisory."))[0] == Turn.ASKS
+
+
+def test_a_prompt_of_a_client_that_got_no_reply_at_all_is_a_request_whatever_its_punctuation() -> None:
+    told = "tell me which lock we chose"
+    assert turns(user(told, HOOKED)) == [Turn.UNANSWERED]
+    assert turns(user(told, HOOKED), user(told + " now", HOOKED)) == [Turn.UNANSWERED] * 2
+    # It may be a statement: of no client, in a session with replies, further on in one, or long.
+    assert turns(user(told)) == turns(user(told, f"{HOOK}json")) == [Turn.PLAIN]
+    assert turns(user("go", HOOKED), agent("Done."), user(told, HOOKED))[2] == Turn.PLAIN
+    assert turns(user(told, HOOKED), is_begin=False) == [Turn.PLAIN]
+    assert turns(user("the plan is this. " * 200, HOOKED)) == [Turn.PLAIN]
+
+
+def test_people_who_talk_to_each_other_ask_nobody_s_assistant() -> None:
+    assert turns(user(ASKED, speaker="Ann"), user("An advisory lock.", speaker="Ben")) == [Turn.PLAIN] * 2
+    reply = replace(agent("An advisory lock."), speaker="Ben")
+    assert turns(user(ASKED, speaker="Ann"), reply) == [Turn.PLAIN] * 2
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        "mcp__memory-mcp__intelligent_search",
+        "mcp__plugin_memory-mcp_memory-mcp__teleport_search",
+        "memory-mcp_vector_teleport",
+        "memory_mcp.hybrid_search",
+        "intelligent_search",
+        "mcp__memory__navigate",
+    ],
+)
+def test_a_prompt_after_which_the_memory_was_asked_is_a_question_to_it(tool: str) -> None:
+    told = turns(user("tell me about the lock"), call(tool), said(Role.TOOL, "[]", tool=tool), agent("I do not know."))
+    assert told == [Turn.TO_MEMORY, Turn.TO_MEMORY, Turn.TO_MEMORY, Turn.REPLY]
+    # Only the prompt that led to it is one, and none that led to a change of files.
+    assert turns(user("use advisory locks"), agent("Done."), user("and why?"), call(tool))[0] == Turn.PLAIN
+    assert turns(user("use advisory locks"), call(tool), call("Edit"), agent("Done."))[0] == Turn.PLAIN
+
+
+@pytest.mark.parametrize(
+    "tool", ["mcp__playwright__browser_navigate", "navigate", "WebSearch", "mcp__x__my_intelligent_searches"]
+)
+def test_another_server_s_tool_asks_something_else(tool: str) -> None:
+    assert turns(user("open the page"), call(tool), agent("Opened."))[:2] == [Turn.PLAIN, Turn.PLAIN]
+
+
+@pytest.mark.parametrize(
+    ("command", "asks"),
+    [
+        ("memory-mcp ask 'which lock'", True),
+        ("cd /x && /home/me/.venv/bin/memory-mcp --json teleport search --query lock", True),
+        ("memory-mcp import auto", False),
+        ("pytest tests/memory-mcp -k search", False),
+        ("memory-mcp doctor | grep search", False),
+    ],
+)
+def test_the_command_line_asks_the_memory_too(command: str, asks: bool) -> None:
+    assert asks_memory(call("Bash", command)) is asks
+
+
+def test_our_asking_tools_are_tools_of_ours_that_read() -> None:
+    names = {*ASKING_TOOLS, *SHARED_NAMES}
+    assert names <= set(_offered())
+    assert names.isdisjoint({*WRITING, "remember", "ingest_events"})
+
+
+def _offered() -> Sequence[str]:
+    from memory_mcp.server.tools import default, full, indexes, topics
+
+    groups = (default.Default, full, indexes.Indexes, topics)
+    classes = [g if isinstance(g, type) else next(c for c in vars(g).values() if _is_group(c)) for g in groups]
+    return [name for group in classes for name in vars(group)]
+
+
+def _is_group(value: object) -> bool:
+    from memory_mcp.server.tools.kit import Group
+
+    return isinstance(value, type) and issubclass(value, Group) and value is not Group
+
+
+def test_what_only_asks_is_measured_in_every_script() -> None:
+    assert only_asks("Which lock? And why?")
+    assert only_asks("どのロックを選びましたか？")
+    assert only_asks("أي قفل اخترنا؟")
+    assert not only_asks("We chose the advisory lock.")
+    assert share_asked("") == 0
+
+
+def test_a_stretch_of_requests_alone_tells_nothing_and_questions_to_the_memory_leave_the_rest() -> None:
+    asked = [user("tell me the lock", HOOKED)]
+    assert only_requests(asked, is_begin=True)
+    assert not only_requests([*asked, agent("Advisory.")], is_begin=True)
+    tool = call("mcp__memory-mcp__intelligent_search")
+    events = [user("tell me the lock"), tool, agent("It is the advisory lock.")]
+    assert list(without_questions(events)) == events[2:]
+    assert list(without_questions(events[:2])) == events[:2]
