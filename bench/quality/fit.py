@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ from bench.quality.corpora import CORPORA, Corpora, Half, Kind, Question, corpor
 from bench.quality.reduced import with_evidence_taken_out
 from bench.quality.stores import ROOMY, TIERS, Stores
 from memory_mcp.app import App
-from memory_mcp.layers.base import Query
+from memory_mcp.layers.base import Hit, Query
 from memory_mcp.policy import relevance, relevance_weights
 from memory_mcp.policy.plan import How
 
@@ -95,18 +94,17 @@ def _asked(app: App, sessions: dict[str, str], questions: Sequence[Question], ti
     """Ask questions of a store and yield a row for each that is judged."""
     sources = {s.event.event_id: s.event.source_id for batch in app.storage.events.iter_all() for s in batch}
     seen: list[relevance.Evidence] = []
-    shipped = relevance.evidence
+    shipped = relevance.Reader.evidence
 
-    def recorded(*args: Any) -> relevance.Evidence:
+    def recorded(reader: relevance.Reader, hits: Sequence[Hit], literal: Sequence[bool]) -> relevance.Evidence:
         """Return the evidence, and note it."""
-        seen.append(shipped(*args))
+        seen.append(shipped(reader, hits, literal))
         return seen[-1]
 
-    relevance.evidence = recorded
+    relevance.Reader.evidence = recorded  # type: ignore[method-assign]
     try:
         for question in questions:
             seen.clear()
-            # With a least score nothing is left out of an answer that is none.
             how = How(as_of=int(question.as_of.timestamp() * 1000))
             answer = app.ask(Query(question.text, limit=relevance.COMPARED), how)
             if seen and answer.hits:
@@ -130,7 +128,7 @@ def _asked(app: App, sessions: dict[str, str], questions: Sequence[Question], ti
                     hits=[(relevance.hit_values(h), held) for h, held in zip(seen[-1].hits, exact, strict=False)],
                 )
     finally:
-        relevance.evidence = shipped
+        relevance.Reader.evidence = shipped  # type: ignore[method-assign]
 
 
 def weights_of(rows: Sequence[Row]) -> Array:

@@ -16,9 +16,9 @@ from memory_mcp.policy.relevance import (
     Evidence,
     Fit,
     HitEvidence,
+    Reader,
     Signals,
     confidence,
-    evidence,
     fits,
     probability,
 )
@@ -66,7 +66,7 @@ def shown(name: str, quote: str, score: float, own: float = 0.3, node: str = "",
 def of(text: str, *hits: Hit, counts: Mapping[str, int] | None = None) -> Evidence:
     """Evidence of a question whose words are all its subject."""
     asked = weighed(text, counts)
-    return evidence(asked, set(asked.weights), hits, ())
+    return Reader(asked, set(asked.weights)).evidence(hits, ())
 
 
 def test_nothing_found_is_none_and_its_probability_0() -> None:
@@ -152,10 +152,10 @@ def test_results_are_judged_by_what_they_were_found_by(parts: dict[str, float], 
 def test_a_result_with_the_literal_thing_is_exact_one_that_holds_all_words_together_too_and_one_without_any_is_loose() -> None:
     asked = weighed("palladium ledger rows")
     hits = [shown("a", "the palladium ledger keeps its rows", 0.9, 0.9), shown("b", "nothing of it", 0.001, 0.0)]
-    assert fits(evidence(asked, set(asked.weights), hits, (False, False))) == [Fit.EXACT, Fit.LOOSE]
-    assert fits(evidence(asked, set(asked.weights), hits, (False, True)))[1] is Fit.EXACT
+    assert fits(Reader(asked, set(asked.weights)).evidence(hits, (False, False))) == [Fit.EXACT, Fit.LOOSE]
+    assert fits(Reader(asked, set(asked.weights)).evidence(hits, (False, True)))[1] is Fit.EXACT
 
 
 def test_a_question_without_a_word_is_held_by_nothing_and_unknown_to_nothing() -> None:
-    found = evidence(Weighed({}, {}, segments=100), set(), [hit("one")], ())
+    found = Reader(Weighed({}, {}, segments=100), set()).evidence([hit("one")], ())
     assert (found.hits[0].held, found.unknown) == (0.0, 0.0)

@@ -28,8 +28,9 @@ NEAREST = 2
 STRONG, NOTHING = 0.77, 0.1
 #: Probability from which no further layer is asked: 97 % of the questions with an answer are above it.
 ENOUGH = 0.25
-#: Probabilities that a result is right from which it is close, and from which it is exact if it holds all words together.
-CLOSE, EXACT = 0.2, 0.5
+#: Probabilities that a message answers from which it is close (nine in ten of those that do are above), and from which it is
+#: exact if it holds all words together.
+CLOSE, EXACT = 0.06, 0.5
 #: Share of what the scope knows of the question, by weight, that counts as all of it.
 _ALL = 0.95
 #: Share of the question, by weight, that counts as the whole of it; share of the terms of two results that say the same.
@@ -118,32 +119,96 @@ class _Result:
         return is_whole and len(self.terms & other.terms) >= _ALIKE * len(self.terms | other.terms)
 
 
-def evidence(weighed: Weighed, subjects: Set[str], hits: Sequence[Hit], literal: Sequence[bool]) -> Evidence:
-    """Return what results show, best first.
+class Reader:
+    """Reads what results show for one question; each text is taken apart once."""
 
-    Args:
-        weighed: The question's terms.
-        subjects: Those that name what it is about, by which results are judged; all if none of them does.
-        hits: The results.
-        literal: Which of the first hold what the question names literally.
+    def __init__(self, weighed: Weighed, subjects: Set[str]) -> None:
+        """Take the question's terms; results are judged by those in `subjects`, or by all if none is.
 
-    """
-    named = {term: weight for term, weight in weighed.weights.items() if term in subjects} or weighed.weights
-    asked, results = replace(weighed, weights=named), list[_Result]()
-    for hit in hits[:NEIGHBOURS]:
-        said = term_set(f"{hit.quote} {hit.speaker}")
-        held = named.keys() & said
-        results.append(_Result(hit, dict(hit.parts), said, held, asked.share(held)))
-    first = results[:COMPARED]
-    best = max(first, key=lambda result: result.hit.score, default=None)
-    found = [*literal, *([False] * len(first))]
-    return Evidence(
-        hits=tuple(_hit_evidence(asked, one, results, is_literal=found[at]) for at, one in enumerate(first)),
-        signals=_signals(results),
-        unknown=weighed.share({term for term in weighed.weights if not weighed.counts.get(term)}),
-        united=sum(one.hit.node_id == best.hit.node_id for one in first) / COMPARED if best else 0.0,
-        agreed=float(bool(results) and _highest(results, "own") == _highest(results, "similarity")),
-    )
+        Args:
+            weighed: The terms with their weights and how many segments hold them.
+            subjects: The terms that name what the question is about.
+
+        """
+        named = {term: weight for term, weight in weighed.weights.items() if term in subjects} or weighed.weights
+        self._asked = replace(weighed, weights=named)
+        self._total = sum(named.values()) or 1.0
+        self._unknown = weighed.share({term for term in weighed.weights if not weighed.counts.get(term)})
+        self._read: dict[str, tuple[set[str], set[str], float]] = {}
+        self._close: dict[str, float] = {}
+        self._latest: tuple[object, Evidence] | None = None
+
+    def evidence(self, hits: Sequence[Hit], literal: Sequence[bool]) -> Evidence:
+        """Return what results show, best first; `literal` tells which of the first hold what the question names literally."""
+        # A layer's list is judged, and then the answer, which mostly is the same list.
+        key = [(hit.event_id, hit.grip_id, hit.score) for hit in hits[:NEIGHBOURS]]
+        if self._latest is None or self._latest[0] != key:
+            self._latest = key, self._judged(hits, literal)
+        return self._latest[1]
+
+    def _judged(self, hits: Sequence[Hit], literal: Sequence[bool]) -> Evidence:
+        """Return what results show, without a look at what was judged before."""
+        results = [_Result(hit, dict(hit.parts), *self._terms(hit)) for hit in hits[:NEIGHBOURS]]
+        first = results[:COMPARED]
+        best = max(first, key=lambda result: result.hit.score, default=None)
+        found = [*literal, *([False] * len(first))]
+        return Evidence(
+            hits=tuple(self._hit_evidence(one, results, is_literal=found[at]) for at, one in enumerate(first)),
+            signals=_signals(results),
+            unknown=self._unknown,
+            united=sum(one.hit.node_id == best.hit.node_id for one in first) / COMPARED if best else 0.0,
+            agreed=float(bool(results) and _highest(results, "own") == _highest(results, "similarity")),
+        )
+
+    def _terms(self, hit: Hit) -> tuple[set[str], set[str], float]:
+        """Return the terms of a result, those of the question among them, and their share of it."""
+        text = f"{hit.quote} {hit.speaker}"
+        if text not in self._read:
+            said = term_set(text)
+            held = self._asked.weights.keys() & said
+            self._read[text] = said, held, self._share(held)
+        return self._read[text]
+
+    def _share(self, held: Set[str]) -> float:
+        """Return the share of the question, by weight, of some of its terms."""
+        return sum(map(self._asked.weights.__getitem__, held)) / self._total
+
+    def _hit_evidence(self, one: _Result, results: Sequence[_Result], *, is_literal: bool) -> HitEvidence:
+        """Return what is known of one of some results."""
+        exchange, score, node, at = set(one.held), one.hit.score, one.hit.node_id, one.hit.timestamp
+        for other in results:
+            if other.hit.node_id == node and abs(other.hit.timestamp - at) <= _EXCHANGE_MS:
+                exchange |= other.held
+            # What says the same does not speak against it.
+            if other is not one and one.repeats(other):
+                score += other.hit.score
+        score = min(max(score, _LEAST), _MOST)
+        return HitEvidence(
+            lead=math.log(score / (1 - score)),
+            own=one.parts.get("own", one.parts.get("terms", 0.0)),
+            near=one.parts.get("near", 0.0),
+            segment=one.parts.get("segment", one.parts.get("coverage", 0.0)),
+            similarity=one.parts.get("similarity", 0.0) ** 2,
+            segment_similarity=one.parts.get("segment_similarity", 0.0),
+            held=self._share(exchange),
+            together=self._together(one),
+            literal=float(is_literal),
+        )
+
+    def _together(self, one: _Result) -> float:
+        """Return the largest share of the question, by weight, that a few words in a row of a result hold."""
+        if len(one.held) < 2:
+            return one.share
+        text = one.hit.quote
+        if text not in self._close:
+            places = [(place, term) for place, term in enumerate(terms(text)) if term in one.held]
+            best, start = 0.0, 0
+            for end, (place, _) in enumerate(places):
+                while place - places[start][0] > _TOGETHER:
+                    start += 1
+                best = max(best, self._share({term for _, term in places[start : end + 1]}))
+            self._close[text] = best
+        return self._close[text]
 
 
 def _signals(results: Sequence[_Result]) -> Signals:
@@ -157,44 +222,6 @@ def _signals(results: Sequence[_Result]) -> Signals:
 def _highest(results: Sequence[_Result], name: str) -> NodeId:
     """Return the segment of the first result in which a part is highest."""
     return max(results, key=lambda one: one.parts.get(name, 0.0)).hit.node_id
-
-
-def _hit_evidence(weighed: Weighed, one: _Result, results: Sequence[_Result], *, is_literal: bool) -> HitEvidence:
-    """Return what is known of one of some results."""
-    exchange, score = set(one.held), one.hit.score
-    for other in results:
-        is_near = abs(other.hit.timestamp - one.hit.timestamp) <= _EXCHANGE_MS
-        if other.hit.node_id == one.hit.node_id and is_near:
-            exchange |= other.held
-        # What says the same does not speak against it.
-        if other is not one and one.repeats(other):
-            score += other.hit.score
-    score = min(max(score, _LEAST), _MOST)
-    return HitEvidence(
-        lead=math.log(score / (1 - score)),
-        own=one.parts.get("own", one.parts.get("terms", 0.0)),
-        near=one.parts.get("near", 0.0),
-        segment=one.parts.get("segment", one.parts.get("coverage", 0.0)),
-        similarity=one.parts.get("similarity", 0.0) ** 2,
-        segment_similarity=one.parts.get("segment_similarity", 0.0),
-        held=weighed.share(exchange),
-        together=_together(weighed, one.hit.quote, one.held),
-        literal=float(is_literal),
-    )
-
-
-def _together(weighed: Weighed, text: str, held: set[str]) -> float:
-    """Return the largest share of the question, by weight, that a few words in a row of a text hold."""
-    if len(held) < 2:
-        return weighed.share(held)
-    places = [(place, term) for place, term in enumerate(terms(text)) if term in held]
-    best, start = 0.0, 0
-    for end, (place, _) in enumerate(places):
-        while place - places[start][0] > _TOGETHER:
-            start += 1
-        best = max(best, sum(weighed.weights[term] for term in {term for _, term in places[start : end + 1]}))
-    total = sum(weighed.weights.values())
-    return best / total if total else 0.0
 
 
 def probability(found: Evidence) -> float:

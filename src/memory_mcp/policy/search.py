@@ -104,6 +104,11 @@ class Search:
         """Those of them that occur nowhere in the scope."""
         return self._parts.words.missing(self._subjects, self._asked.project)
 
+    @cached_property
+    def _reader(self) -> relevance.Reader:
+        """Reads what results show for this question."""
+        return relevance.Reader(self._weigh(), term_set(" ".join(self._subjects)))
+
     def listed(self, before: Listed | None, offset: int) -> Listed:
         """Run the search and return the full list of results; `before` is what earlier pages of the same question listed.
 
@@ -235,7 +240,7 @@ class Search:
     def _evidence(self, hits: Sequence[Hit]) -> relevance.Evidence:
         """Return what hits show for the question."""
         literal = [bool(self._literally([hit])) for hit in hits[: relevance.COMPARED]] if self._plan.exact else ()
-        return relevance.evidence(self._weigh(), term_set(" ".join(self._subjects)), hits, literal)
+        return self._reader.evidence(hits, literal)
 
     def _literally(self, hits: Sequence[Hit]) -> str:
         """Return the first literal piece of the question that a hit's title or quotation holds, ignoring case; "" for none."""
