@@ -235,7 +235,7 @@ class App:
         layers: list[Layer] = [self.agentic, *teleports, self.hybrid(), self.topics()]
         return Parts(
             layers={layer.name: layer for layer in layers},
-            words=TreeWords(self.tree),
+            words=TreeWords(self.tree, self.storage),
             scanner=Scan(self.storage, self.tree, self.shown.holding),
             interrupt=self.storage.interrupt,
             wait=self.accelerators.wait,

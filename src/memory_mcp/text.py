@@ -34,6 +34,10 @@ _RAW = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|\w+(?:[.\-/:@+\\]+\w+)*")
 # The same where all characters are ASCII and no such tail can be, in half the time.
 _PLAIN_RAW = re.compile(r"[A-Za-z0-9_]++(?:[.\-/:@+\\]++[A-Za-z0-9_]++)*+")
 _CJK_RUN = re.compile(f"[{_CJK}]+")
+# Runs of one script: hiragana, katakana, hangul, ideographs.
+_SCRIPT_RUN = re.compile(
+    "[\u3040-\u309f]+|[\u30a0-\u30ff\u31f0-\u31ff\uff66-\uff9f]+|[\uac00-\ud7af]+|[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
+)
 # CJK runs, and what stands between white space and them; very long stretches come in pieces.
 _PLACED = re.compile(rf"(?P<cjk>[{_CJK}]+)|[^\s{_CJK}]{{1,{MAX_TOKEN}}}")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+|[^\W\d_a-zA-Z]+\d*")
@@ -111,6 +115,16 @@ def query_terms(text: str) -> list[str]:
     if found:
         return found
     return list(dict.fromkeys(w.lower() for w in _RAW.findall(text) if w.strip("_")))
+
+
+def tokens_with_terms(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the distinct tokens of a text as they are written, in order, with the terms of each; those without are left out."""
+    return [(raw, found) for raw in dict.fromkeys(_raws(text)) if (found := _state.known[raw])]
+
+
+def cjk_runs(token: str) -> list[str]:
+    """Return the runs of CJK characters in a token, cut where kana, ideographs and hangul meet; [] for a token without."""
+    return [] if token.isascii() else _SCRIPT_RUN.findall(token)
 
 
 def placed_terms(text: str) -> Iterator[tuple[int, int, str]]:

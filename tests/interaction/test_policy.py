@@ -486,7 +486,7 @@ def test_a_query_is_taken_for_what_its_words_ask(door: Door, query: str, intent:
     plan = door.ok("plan_query", query=query)
     assert plan["intent"] == intent
     assert bounds.items() <= plan["bounds"].items()
-    assert plan["min_confidence"] == (0.6 if intent == "answer" else 0)
+    assert plan["min_confidence"] == (0.25 if intent == "answer" else 0)
     boxed = door.ok("classify_query", query=query, timeout_ms=400)
     assert (boxed["intent"], boxed["deadline_ms"]) == ("time_boxed", 400)
     assert boxed["signals"][0] == "time_boxed: timeout_ms=400"

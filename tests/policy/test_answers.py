@@ -76,12 +76,14 @@ def own(indexed: bool, data_dir: Path) -> Iterator[App]:
 def test_an_answer_says_whether_it_holds_the_words_or_some_of_them_or_none(app: App) -> None:
     found = app.ask(Query("which palladium supplier delivered the submarine to the harbour"))
     assert found.hits
-    assert found.confidence is Confidence.WEAK
+    assert found.confidence is not Confidence.STRONG
+    assert found.missing == ("palladium", "supplier", "delivered", "submarine")
     found = app.ask(Query("where do we keep the osmium key"))
     assert found.hits[0].session_id == "key"
-    assert found.confidence is Confidence.STRONG
+    assert (found.confidence, found.missing) == (Confidence.STRONG, ())
     found = app.ask(Query("xylophone quokka"))
-    assert (found.hits, found.confidence, found.complete) == ((), Confidence.NONE, True)
+    assert (found.hits, found.confidence, found.probability, found.complete) == ((), Confidence.NONE, 0.0, True)
+    assert found.missing == ("xylophone", "quokka")
 
 
 @pytest.mark.parametrize("mode", Mode)

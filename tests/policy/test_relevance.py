@@ -1,4 +1,4 @@
-"""What makes an answer strong: evidence by hand, and what must hold whatever the evidence."""
+"""How likely an answer is right and how well a result fits: evidence by hand, and what must hold whatever the evidence."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,109 +7,155 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.layers.base import Weighed
-from memory_mcp.model.ids import NodeId
-from memory_mcp.policy.relevance import COMPARED, STRONG, Confidence, Evidence, confidence, evidence, sureness
-from memory_mcp.text import query_terms, term_set
+from memory_mcp.layers.base import Hit, Weighed
+from memory_mcp.policy.relevance import (
+    COMPARED,
+    NOTHING,
+    STRONG,
+    Confidence,
+    Evidence,
+    Fit,
+    HitEvidence,
+    Reader,
+    Signals,
+    confidence,
+    fits,
+    probability,
+)
+from memory_mcp.policy.relevance_weights import ANSWER, HIT
+from memory_mcp.text import query_terms
 from tests.policy.hits import hit
 
 SHARES = st.floats(0, 1)
-FOUND = st.builds(Evidence, held=SHARES, unknown=SHARES, literal=st.booleans(), hits=st.integers(0, 10))
-EVERYTHING = Evidence(held=1.0, unknown=0.0, literal=False, hits=3)
+HITS = st.builds(
+    HitEvidence,
+    lead=st.floats(-9, 3),
+    own=SHARES,
+    near=SHARES,
+    segment=SHARES,
+    similarity=SHARES,
+    segment_similarity=SHARES,
+    held=SHARES,
+    together=SHARES,
+    literal=st.sampled_from([0.0, 1.0]),
+)
+FOUND = st.builds(
+    Evidence,
+    hits=st.lists(HITS, min_size=1, max_size=COMPARED).map(tuple),
+    signals=st.sampled_from(Signals),
+    unknown=SHARES,
+    united=SHARES,
+    agreed=st.sampled_from([0.0, 1.0]),
+)
 ORDER = (Confidence.NONE, Confidence.WEAK, Confidence.STRONG)
 
 
-def weighed(text: str, counts: Mapping[str, int] | None = None, weights: Mapping[str, float] | None = None) -> Weighed:
+def weighed(text: str, counts: Mapping[str, int] | None = None) -> Weighed:
     """A question as a scope sees it: words weigh alike and are common where nothing else is said."""
     terms = query_terms(text)
     held = dict.fromkeys(terms, 40) | {t: n for word, n in (counts or {}).items() for t in query_terms(word)}
-    heavy = dict.fromkeys(terms, 1.0) | {t: w for word, w in (weights or {}).items() for t in query_terms(word)}
-    return Weighed(heavy, held, segments=100)
+    return Weighed(dict.fromkeys(terms, 1.0), held, segments=100)
 
 
-def of(text: str, *quotes: str, asked: Weighed | None = None) -> Evidence:
-    """Evidence of a question from hits that hold these words, and of whose segments nothing is known."""
-    return evidence(asked or weighed(text), [hit(q, quote=q) for q in quotes], {}, literal=False)
+def shown(name: str, quote: str, score: float, own: float = 0.3, node: str = "", at: int = 0) -> Hit:
+    """A result of both indexes."""
+    parts = (("own", own), ("segment", own), ("similarity", 0.7), ("segment_similarity", 0.7))
+    return replace(hit(name, score, quote=quote, node=node, at=at), parts=parts)
 
 
-def test_nothing_found_is_none_no_word_held_is_weak_and_every_word_or_what_is_named_literally_is_strong() -> None:
-    assert confidence(replace(EVERYTHING, hits=0)) is Confidence.NONE
-    assert sureness(replace(EVERYTHING, hits=0, literal=True)) == 0.0
-    assert confidence(Evidence(held=0.0, unknown=1.0, literal=False, hits=1)) is Confidence.WEAK
-    text = "palladium ledger rows"
-    assert confidence(of(text, "the palladium ledger keeps its rows")) is Confidence.STRONG
-    assert confidence(of(text, "something else altogether")) is Confidence.WEAK
-    assert confidence(Evidence(held=0.0, unknown=1.0, literal=True, hits=1)) is Confidence.STRONG
-    assert sureness(Evidence(held=0.0, unknown=1.0, literal=True, hits=1)) == 1.0
+def of(text: str, *hits: Hit, counts: Mapping[str, int] | None = None) -> Evidence:
+    """Evidence of a question whose words are all its subject."""
+    asked = weighed(text, counts)
+    return Reader(asked, set(asked.weights)).evidence(hits, ())
 
 
-@given(found=FOUND)
-def test_none_is_said_exactly_where_nothing_was_found(found: Evidence) -> None:
-    assert (confidence(found) is Confidence.NONE) is (found.hits == 0)
-    assert 0 <= sureness(found) <= 1
-    assert (confidence(found) is Confidence.STRONG) is (sureness(found) >= STRONG)
+def test_nothing_found_is_none_and_its_probability_0() -> None:
+    assert probability(of("palladium ledger")) == 0.0
+    assert confidence(0.99, (), has_hits=False) is Confidence.NONE
 
 
-@given(found=FOUND, other=SHARES)
-def test_more_of_the_question_held_and_less_of_it_unknown_never_makes_an_answer_weaker(found: Evidence, other: float) -> None:
-    for more in (
-        replace(found, held=max(found.held, other)),
-        replace(found, unknown=min(found.unknown, other)),
-        replace(found, literal=True),
-    ):
-        assert sureness(more) >= sureness(found)
-        assert ORDER.index(confidence(more)) >= ORDER.index(confidence(found))
+def test_every_kind_of_evidence_has_weights_of_its_own() -> None:
+    assert set(ANSWER) == set(HIT) == {signals.value for signals in Signals}
 
 
-def test_the_share_held_is_the_largest_of_one_of_the_first_results_by_the_rarity_of_words_and_who_says_it() -> None:
-    found = of("deploy billing worker frankfurt", "deploy billing", "deploy billing worker", "frankfurt")
-    assert found.held == pytest.approx(3 / 4)
-    assert found.hits == 3
-    quotes = [f"deploy {n}" for n in range(COMPARED)]
-    assert of("deploy billing worker", *quotes, "deploy billing worker").held == pytest.approx(1 / 3)
-    asked = weighed("deploy osmium", weights={"osmium": 9.0})
-    assert of("", "we deploy", asked=asked).held == pytest.approx(0.1)
-    assert of("", "osmium", asked=asked).held == pytest.approx(0.9)
-    said = hit("one", quote="a dog of my own", speaker="Caroline")
-    assert evidence(weighed("caroline dog"), [said], {}, literal=False).held == 1.0
+@given(sure=SHARES, missing=st.lists(st.text(min_size=1), min_size=1, max_size=3))
+def test_a_missing_word_never_makes_an_answer_strong_nor_any_answer_stronger(sure: float, missing: list[str]) -> None:
+    assert confidence(sure, missing, has_hits=True) is not Confidence.STRONG
+    without = confidence(sure, (), has_hits=True)
+    assert ORDER.index(confidence(sure, missing, has_hits=True)) <= ORDER.index(without)
+    assert without is (Confidence.STRONG if sure >= STRONG else Confidence.NONE if sure < NOTHING else Confidence.WEAK)
 
 
-def test_what_the_whole_segment_of_a_result_holds_counts_with_the_words_shown() -> None:
-    node = NodeId("toc:segment:2026-01-01:1")
-    one = hit("one", quote="we deploy", node=node)
-    asked = weighed("deploy frankfurt")
-    assert evidence(asked, [one], {}, literal=False).held == pytest.approx(1 / 2)
-    assert evidence(asked, [one], {node: term_set("frankfurt")}, literal=False).held == 1.0
-    elsewhere = {NodeId("toc:segment:2026-01-01:2"): term_set("frankfurt")}
-    assert evidence(asked, [one], elsewhere, literal=False).held == pytest.approx(1 / 2)
+@given(found=FOUND, more=HITS)
+def test_more_evidence_never_lowers_the_probability_and_unknown_words_never_raise_it(found: Evidence, more: HitEvidence) -> None:
+    sure = probability(found)
+    assert 0 <= sure <= 1
+    best = max(found.hits, key=lambda one: one.lead)
+    for name in ("lead", "own", "near", "segment", "similarity", "segment_similarity", "held", "together", "literal"):
+        better = replace(best, **{name: max(getattr(best, name), getattr(more, name))})
+        changed = replace(found, hits=tuple(better if one is best else one for one in found.hits))
+        assert probability(changed) >= sure - 1e-9, name
+    assert probability(replace(found, unknown=1.0)) <= sure + 1e-9
+    assert probability(replace(found, united=1.0, agreed=1.0)) >= sure - 1e-9
 
 
-def test_words_that_the_store_holds_nowhere_speak_against_an_answer() -> None:
-    asked = weighed("deploy osmium", counts={"osmium": 0})
-    found = of("", "we deploy", asked=asked)
-    assert found.unknown == pytest.approx(1 / 2)
-    assert sureness(found) < sureness(of("deploy osmium", "we deploy"))
-    assert of("deploy osmium", "we deploy").unknown == 0.0
+def test_an_answer_that_leads_and_holds_the_question_is_surer_than_one_of_many_alike_that_hold_little() -> None:
+    leading = [shown("a", "the palladium ledger keeps its rows", 0.9, 0.6), *(shown(f"{n}", "rows", 0.01, 0.1) for n in range(4))]
+    flat = [shown(f"{n}", "rows and columns", 0.03, 0.05) for n in range(5)]
+    assert probability(of("palladium ledger rows", *leading)) > STRONG > probability(of("palladium ledger rows", *flat))
+
+
+def test_results_that_hold_the_whole_question_and_say_the_same_do_not_speak_against_each_other() -> None:
+    one = shown("a", "the palladium ledger of March", 0.2)
+    repeated = [shown(f"{n}", "the palladium ledger of April", 0.2) for n in range(4)]
+    others = [shown(f"{n}", "the palladium ledger, which we closed for another reason altogether", 0.2) for n in range(4)]
+    lesser = [shown(f"{n}", "the palladium", 0.2) for n in range(4)]
+    lead = of("palladium ledger", one).hits[0].lead
+    assert of("palladium ledger", one, *repeated).hits[0].lead > lead
+    assert of("palladium ledger", one, *others).hits[0].lead == of("palladium ledger", one, *lesser).hits[0].lead == lead
+
+
+def test_the_words_of_an_exchange_count_together_and_those_of_a_later_one_do_not() -> None:
+    node = "toc:segment:2026-01-01:1"
+    request, reply = shown("a", "which broker", 0.5, node=node), shown("b", "kafka", 0.4, node=node, at=60_000)
+    assert of("broker kafka", request, reply).hits[0].held == pytest.approx(1.0)
+    assert of("broker kafka", request, replace(reply, timestamp=3_600_000)).hits[0].held == pytest.approx(1 / 2)
+    elsewhere = replace(reply, node_id=hit("x", node="other").node_id)
+    assert of("broker kafka", request, elsewhere).hits[0].held == pytest.approx(1 / 2)
+
+
+def test_words_count_as_together_within_a_few_words_only() -> None:
+    near = shown("a", "the broker is kafka", 0.5)
+    apart = shown("a", f"the broker {'and one more word ' * 20} kafka", 0.5)
+    assert of("broker kafka", near).hits[0].together == pytest.approx(1.0)
+    assert of("broker kafka", apart).hits[0].together == pytest.approx(1 / 2)
+
+
+def test_the_share_of_the_question_that_the_scope_holds_nowhere_is_unknown() -> None:
+    assert of("deploy osmium", shown("a", "we deploy", 0.5), counts={"osmium": 0}).unknown == pytest.approx(1 / 2)
+    assert of("deploy osmium", shown("a", "we deploy", 0.5)).unknown == 0.0
 
 
 @pytest.mark.parametrize(
-    ("text", "quote"),
+    ("parts", "signals"),
     [
-        ("wann ist die Abgabe der Steuererklärung", "Die Abgabe der Steuererklärung ist im Mai."),
-        ("où est le certificat de naissance", "Le certificat de naissance est dans le tiroir."),
-        ("dónde está el contrato de alquiler", "El contrato de alquiler está en el cajón."),
-        ("打印机的密码是什么", "打印机的密码是四个零"),
-        ("プリンターの暗証番号", "プリンターの暗証番号はゼロが四つです"),
+        ({"segment": 0.1, "similarity": 0.5}, Signals.BOTH),
+        ({"segment": 0.1}, Signals.KEYWORDS),
+        ({"similarity": 0.5}, Signals.MEANING),
+        ({"coverage": 0.5, "terms": 0.2}, Signals.TREE),
     ],
-    ids=["German", "French", "Spanish", "Chinese", "Japanese"],
 )
-def test_a_question_in_any_language_is_judged_alike(text: str, quote: str) -> None:
-    """All words are of one weight: no list of any language's small words says what matters."""
-    assert confidence(of(text, quote)) is Confidence.STRONG
-    assert confidence(of(text, "zzz")) is Confidence.WEAK
+def test_results_are_judged_by_what_they_were_found_by(parts: dict[str, float], signals: Signals) -> None:
+    assert of("deploy", replace(hit("a"), parts=tuple(parts.items()))).signals is signals
+
+
+def test_a_result_with_the_literal_thing_is_exact_one_that_holds_all_words_together_too_and_one_without_any_is_loose() -> None:
+    asked = weighed("palladium ledger rows")
+    hits = [shown("a", "the palladium ledger keeps its rows", 0.9, 0.9), shown("b", "nothing of it", 0.001, 0.0)]
+    assert fits(Reader(asked, set(asked.weights)).evidence(hits, (False, False))) == [Fit.EXACT, Fit.LOOSE]
+    assert fits(Reader(asked, set(asked.weights)).evidence(hits, (False, True)))[1] is Fit.EXACT
 
 
 def test_a_question_without_a_word_is_held_by_nothing_and_unknown_to_nothing() -> None:
-    found = evidence(Weighed({}, {}, segments=100), [hit("one")], {}, literal=False)
-    assert (found.held, found.unknown) == (0.0, 0.0)
-    assert confidence(found) is Confidence.WEAK
+    found = Reader(Weighed({}, {}, segments=100), set()).evidence([hit("one")], ())
+    assert (found.hits[0].held, found.unknown) == (0.0, 0.0)

@@ -297,3 +297,8 @@ class Frequencies:
                     known += int(counts[place])
             self._known[term_hash, project] = known
         return known
+
+    @property
+    def projects(self) -> tuple[str, ...]:
+        """The projects that hold any term, sorted."""
+        return tuple(sorted(self._by_project))

@@ -238,14 +238,21 @@ class Weighed:
 
 
 class Words(Protocol):
-    """Frequencies of a query's words from the tree; needs no index."""
+    """Tells how frequent words are, and which occur nowhere, by the tree; needs no index."""
 
     def weigh(self, text: str, project: str | None) -> Weighed:
         """Return the terms of a text with their weights in a project (None: all); no terms for a text without words."""
         ...
 
-    def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, frozenset[str]]:
-        """Return by node the query terms that its whole text, its segments' events included, holds; empty for an unknown node."""
+    def missing(self, words: Sequence[str], project: str | None) -> tuple[str, ...]:
+        """Return those of a question's words, as typed, that occur nowhere in a project (None: in all), in no form.
+
+        Of a run of CJK characters the stretches that do. Events that have no segment yet count.
+        """
+        ...
+
+    def projects_with(self, word: str) -> tuple[str, ...]:
+        """Return the projects in which a word occurs in some form, sorted; events without a segment do not count."""
         ...
 
 

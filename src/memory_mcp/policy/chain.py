@@ -26,7 +26,7 @@ class Rules:
 
     #: Bounds that differ from the settings' defaults.
     bounds: Mapping[str, int]
-    #: Calibrated score from which a result counts as evidence enough; 0: whatever is relevant.
+    #: Probability of an answer from which no further layer is asked; 0: the usual one (`relevance.ENOUGH`).
     min_confidence: float = 0.0
     #: Whether the first result that literally holds what was asked for ends the search.
     first_match: bool = False
@@ -40,7 +40,7 @@ class Rules:
 
 RULES: Mapping[Intent, Rules] = {
     Intent.EXPLORE: Rules({"max_nodes_visited": 100, "beam_width": 5}, trigger="the pattern is incomplete"),
-    Intent.ANSWER: Rules({"max_nodes_visited": 50}, min_confidence=0.6, trigger="the evidence is insufficient"),
+    Intent.ANSWER: Rules({"max_nodes_visited": 50}, min_confidence=0.25, trigger="the evidence is insufficient"),
     Intent.LOCATE: Rules({"max_nodes_visited": 20}, first_match=True, trigger="no exact match was found"),
     Intent.TIME_BOXED: Rules({"max_depth": 2}, strict=True, escalates=False),
 }

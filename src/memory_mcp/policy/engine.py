@@ -39,6 +39,10 @@ class Answer:
     has_more: bool
     why: Explanation
     confidence: Confidence = Confidence.STRONG
+    #: How likely one of the first results holds the answer, 0..1; 1 where what happened is listed.
+    probability: float = 1.0
+    #: The words of the question that occur nowhere in the scope, as typed.
+    missing: tuple[str, ...] = ()
     #: False where time, nodes or files ran out before everything that may answer was looked at.
     complete: bool = True
     #: The first hits of the next page, for a short preview.
@@ -121,6 +125,10 @@ class Engine:
                 self._usual_ms[LayerName(skipped.layer)] *= _AGED
         return answer
 
+    def projects_with(self, word: str) -> tuple[str, ...]:
+        """Return the projects in which a word occurs in some form, sorted."""
+        return self._parts.words.projects_with(word)
+
     def forget_pages(self) -> None:
         """Drop the cached lists that further pages are cut from, as what they show may be gone; such pages are searched anew."""
         self._pages.forget()
@@ -157,7 +165,8 @@ def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
     more = len(good) > len(kept) or (bool(kept) and listed.goes_on)
     why = replace(listed.why, tokens=budget.tokens, bounds_hit=tuple(dict.fromkeys((*listed.why.bounds_hit, *budget.hit))))
     further = tuple(good[len(kept) : len(kept) + _FURTHER])
-    return Answer(tuple(kept), more, why, listed.confidence, listed.complete, further, () if offset else listed.themes)
+    judged, themes = listed.judgement, () if offset else listed.themes
+    return Answer(tuple(kept), more, why, judged.confidence, judged.probability, judged.missing, listed.complete, further, themes)
 
 
 def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:

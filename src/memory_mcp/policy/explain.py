@@ -30,8 +30,8 @@ class Tried:
     outcome: Outcome
     reason: str
     hits: int
-    #: How sure its answer was to be about the question, 0..1.
-    confidence: float
+    #: How likely its first results held the answer, 0..1.
+    probability: float
     ms: float
 
 
@@ -63,7 +63,8 @@ class Explanation:
     """What was understood, tried, skipped, bounded and filtered."""
 
     intent: str
-    confidence: float
+    #: How sure the intent is, 0..1.
+    intent_confidence: float
     signals: tuple[str, ...]
     tier: Tier
     mode: Mode

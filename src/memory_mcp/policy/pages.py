@@ -14,6 +14,21 @@ _KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
+class Judgement:
+    """How sure an answer is."""
+
+    confidence: Confidence
+    #: How likely one of the first results holds the answer, 0..1.
+    probability: float
+    #: The words of the question that occur nowhere in the scope, as typed.
+    missing: tuple[str, ...] = ()
+
+
+#: Of an answer that lists what happened, and of one without results.
+SURE, NO_RESULT = Judgement(Confidence.STRONG, 1.0), Judgement(Confidence.NONE, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
     """The list that a question's pages are cut from, best first."""
 
@@ -21,7 +36,7 @@ class Listed:
     #: Whether there may be more after the last.
     goes_on: bool
     why: Explanation
-    confidence: Confidence
+    judgement: Judgement
     complete: bool
     themes: tuple[Theme, ...] = ()
 

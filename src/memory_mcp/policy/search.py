@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Protocol
 
 from memory_mcp.clock import Clock
 from memory_mcp.layers.base import Hit, Layer, LayerName, Query, Scanner, Weighed, Words
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.echo import is_echo
-from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel
-from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.model.calendar import Calendar, TimeWindow
+from memory_mcp.model.ids import GripId
 from memory_mcp.model.usage import Used
 from memory_mcp.policy import relevance
 from memory_mcp.policy.chain import BEST, CHAINS, MADE_OF
@@ -17,12 +18,13 @@ from memory_mcp.policy.escalate import escalate, to_find
 from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Outcome, Scanned
 from memory_mcp.policy.merge import ahead, by_time, descending, identity, preferred
-from memory_mcp.policy.pages import Listed
+from memory_mcp.policy.pages import NO_RESULT, SURE, Judgement, Listed
 from memory_mcp.policy.plan import Mode, Plan
 from memory_mcp.policy.rank import RankingSettings, besides, rank
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.stopping import Interrupt
 from memory_mcp.question.phrases import particular
+from memory_mcp.question.subjects import subject_words
 from memory_mcp.text import term_set
 
 #: Share of the bounds for searching all time before the time that the question names is searched.
@@ -83,17 +85,29 @@ class Search:
         self._asked = replace(asked, question=question)
         self._budget = budget
         self._weighed: Weighed | None = None
-        self._covered: dict[NodeId, frozenset[str]] = {}
         self._notices: list[str] = []
         self._question = question
-        self._confidence: Confidence | None = None
-        self._sure = 0.0
 
     def _weigh(self) -> Weighed:
         """Return the weighted words that results are judged by; computed once."""
         if self._weighed is None:
             self._weighed = self._parts.words.weigh(self._plan.judged, self._asked.project)
         return self._weighed
+
+    @cached_property
+    def _subjects(self) -> tuple[str, ...]:
+        """The words that name what is asked about, as typed."""
+        return subject_words(self._plan.judged)
+
+    @cached_property
+    def _missing(self) -> tuple[str, ...]:
+        """Those of them that occur nowhere in the scope."""
+        return self._parts.words.missing(self._subjects, self._asked.project)
+
+    @cached_property
+    def _reader(self) -> relevance.Reader:
+        """Reads what results show for this question."""
+        return relevance.Reader(self._weigh(), term_set(" ".join(self._subjects)))
 
     def listed(self, before: Listed | None, offset: int) -> Listed:
         """Run the search and return the full list of results; `before` is what earlier pages of the same question listed.
@@ -113,9 +127,9 @@ class Search:
         fresh = [h for h in self._ranked(hits) if identity(h) not in known and not self._repeats_the_question(h)]
         fresh = besides(earlier, fresh, self._parts.ranking)
         good = [h for h in fresh if plan.floor is None or h.score >= plan.floor]
-        everything = (*earlier, *good)
+        everything, judgement = self._judged((*earlier, *good))
         # A list that was asked for no further may go on behind what was left out of it.
-        goes_on = bool(good) and len(hits) >= self._asked.limit
+        goes_on = bool(good) and len(hits) >= self._asked.limit and judgement.confidence is not Confidence.NONE
         # The notice of an empty project is given where the other scopes are known.
         holds_nothing = scan is not None and not scan.events and self._asked.project is not None and plan.window is None
         if not everything and not offset and (run.tried or scan) and not holds_nothing:
@@ -124,8 +138,26 @@ class Search:
             self._notices.append(f"{told}: searched {searched}")
         elif len(everything) <= offset and offset:
             self._notices.append("no further results")
-        sure = Confidence.NONE if not everything else self._confidence or Confidence.STRONG
-        return Listed(everything, goes_on, self._explained(run, scan), sure, self._is_complete(run), themes)
+        return Listed(everything, goes_on, self._explained(run, scan), judgement, self._is_complete(run), themes)
+
+    def _judged(self, hits: Sequence[Hit]) -> tuple[tuple[Hit, ...], Judgement]:
+        """Return the hits with how well each of the first fits, and how sure the answer is; the nearest alone if it is none.
+
+        What happened in a time is not judged, as nothing in particular is asked for; nothing is left out where the caller
+        names the least score.
+        """
+        if not self._plan.text:
+            return tuple(hits), SURE if hits else NO_RESULT
+        if not hits:
+            return (), replace(NO_RESULT, missing=self._missing)
+        found = self._evidence(hits)
+        missing, sure = self._missing, relevance.probability(found)
+        verdict = relevance.confidence(sure, missing, has_hits=True)
+        fitting = [replace(hit, fit=fit) for hit, fit in zip(hits, relevance.fits(found), strict=False)]
+        judged = (*fitting, *(replace(hit, fit=relevance.Fit.LOOSE) for hit in hits[len(fitting) :]))
+        if verdict is Confidence.NONE and self._plan.floor is None:
+            judged = judged[: relevance.NEAREST]
+        return judged, Judgement(verdict, sure, missing)
 
     def _is_complete(self, run: Run) -> bool:
         """Return whether the search was complete: no bound was hit, and no layer failed or timed out."""
@@ -183,7 +215,7 @@ class Search:
         return run
 
     def _judge(self, layer: LayerName, hits: Sequence[Hit]) -> Verdict:
-        """Return whether one layer's hits are enough, and note how sure the surest layer is.
+        """Return whether one layer's hits are enough.
 
         Records of the question itself and of others do not count. Without words, or with a least score given, any hit is enough.
         """
@@ -192,38 +224,23 @@ class Search:
             return Verdict(False, 0.0, "found nothing")
         if not self._plan.text or self._plan.floor is not None:
             return Verdict(True, max(h.score for h in hits), "every result is taken")
-        first = hits[: relevance.COMPARED]
-        literal = self._literally(first)
-        found = self._evidence(first, bool(literal))
-        sure, verdict = relevance.sureness(found), relevance.confidence(found)
-        if self._confidence is None or sure > self._sure:
-            self._confidence, self._sure = verdict, sure
-        told = f"confidence {sure:.2f}, {found.held:.0%} of the words"
+        literal = self._literally(hits[: relevance.COMPARED])
+        sure = relevance.probability(self._evidence(hits))
+        reason = f"holds the answer with a probability of {sure:.2f}"
         if self._plan.first_match and literal:
             # Of a question that asks for more than the literal thing, keywords alone put the right message first less often.
             whole = layer is not self._plan.first or self._weigh().share(term_set(" ".join(self._plan.exact))) >= _WHOLE
-            return Verdict(whole, sure, f"holds {literal} literally" + ("" if whole else f", {told}"))
+            return Verdict(whole, sure, f"holds {literal} literally" + ("" if whole else f", {reason}"))
         if self._plan.first_match:
-            return Verdict(False, sure, told)
-        enough = self._is_enough(found)
+            return Verdict(False, sure, reason)
         if layer is LayerName.AGENTIC and self._was_cut():
-            enough, told = False, f"{told}, ended by its bounds"
-        return Verdict(enough, sure, told)
+            return Verdict(False, sure, f"{reason}, ended by its bounds")
+        return Verdict(sure >= max(self._plan.min_confidence, relevance.ENOUGH), sure, reason)
 
-    def _evidence(self, first: Sequence[Hit], is_literal: bool) -> relevance.Evidence:
-        """Return what the first hits show; their whole segments are read, in 3 ms, only if the words shown are not enough."""
-        weighed = self._weigh()
-        found = relevance.evidence(weighed, first, self._covered, is_literal)
-        if not self._is_enough(found):
-            missing = [h.node_id for h in first if h.node_id and h.level == TocLevel.SEGMENT and h.node_id not in self._covered]
-            if missing:
-                self._covered |= self._parts.words.covered(weighed, list(dict.fromkeys(missing)))
-            found = relevance.evidence(weighed, first, self._covered, is_literal)
-        return found
-
-    def _is_enough(self, found: relevance.Evidence) -> bool:
-        """Return whether evidence makes a strong answer, and one as sure as the plan wants it."""
-        return relevance.sureness(found) >= self._plan.min_confidence and relevance.confidence(found) is Confidence.STRONG
+    def _evidence(self, hits: Sequence[Hit]) -> relevance.Evidence:
+        """Return what hits show for the question."""
+        literal = [bool(self._literally([hit])) for hit in hits[: relevance.COMPARED]] if self._plan.exact else ()
+        return self._reader.evidence(hits, literal)
 
     def _literally(self, hits: Sequence[Hit]) -> str:
         """Return the first literal piece of the question that a hit's title or quotation holds, ignoring case; "" for none."""
@@ -305,7 +322,7 @@ class Search:
         last = max((chain.index(LayerName(t.layer)) for t in run.tried), default=len(chain))
         return Explanation(
             intent=plan.intent,
-            confidence=plan.confidence,
+            intent_confidence=plan.confidence,
             signals=plan.signals,
             tier=plan.tier,
             mode=plan.mode,

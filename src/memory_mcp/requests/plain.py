@@ -1,4 +1,4 @@
-"""Turns responses into JSON values, and measures them in bytes and tokens: one form for both doors. Pure."""
+"""Turns responses into JSON values, measures them in bytes and tokens, and says what is unknown. Pure."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 from memory_mcp.model.tokens import estimate_tokens
 
 T = TypeVar("T")
+
+#: Above the results of an answer that is none.
+NOT_HERE = "Probably not in this memory"
 
 
 def as_json(value: Any) -> Any:
@@ -94,3 +97,9 @@ def fullest(make: Callable[[int], T], fits: Callable[[T], bool], least: int, mos
         else:
             high = middle
     return found
+
+
+def unknown_line(answer: Mapping[str, Any]) -> str:
+    """Return the words of a question that occur nowhere, as people read it: "Not in this memory: kafka"; "" for none."""
+    words = ", ".join(answer.get("missing", ()))
+    return f"Not in this memory: {words}" if words else ""

@@ -96,6 +96,9 @@ class SearchResponse(Recalled):
     themes: Annotated[tuple[Theme, ...], "What it is all about"] = ()
     results: tuple[Result, ...] | tuple[FullResult, ...]
     confidence: Annotated[str, "strong, weak or none"]
+    #: With full detail: how likely one of the first results holds the answer, 0 to 1.
+    probability: float | None = None
+    missing: Annotated[tuple[str, ...], "Words that occur nowhere here"] = ()
     complete: Annotated[bool, "false: something ran out before all was searched"] = True
     also: Annotated[tuple[Brief, ...], "What comes next, shortened"] = ()
     next_cursor: str = ""
@@ -181,6 +184,7 @@ class _Shaping:
         share = _OVERVIEW if found.overview else _PARTICULAR
         most = int(share * self._budget)
         themes = found.themes if found.overview else found.themes[: asked.query.limit]
+        self._missing = _missing(app, asked, found.missing)
         self._themes = fit_themes(
             themes, asked.calendar, lambda themes: tokens_in(_listed("themes", themes), self._factor) <= most
         )
@@ -264,6 +268,8 @@ class _Shaping:
             themes=self._themes,
             results=tuple(results),  # type: ignore[arg-type]
             confidence=found.confidence.value,
+            probability=round(found.probability, 3) if asked.full else None,
+            missing=self._missing,
             complete=found.complete,
             also=also,
             next_cursor=offset_cursor(asked.how.offset + hits, *asked.question) if more else "",
@@ -297,6 +303,19 @@ class _Shaping:
         elif not asked.how.offset:
             notices += asked.scoped.notices(self._app, any_shown)
         return tuple(notices)
+
+
+def _missing(app: App, asked: ParsedSearch, words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words that occur nowhere in the scope, each with another project that holds it, if the caller may see that."""
+    project = asked.query.project
+    if project is None or asked.scoped.locked:
+        return tuple(words)
+    names = app.storage.projects.names
+    shown: list[str] = []
+    for word in words:
+        others = [other for other in app.engine.projects_with(word) if other and names.of(other) != names.of(project)]
+        shown.append(f"{word} (occurs in project {names.of(others[0])})" if others else word)
+    return tuple(shown)
 
 
 def _listed(name: str, values: Sequence[object]) -> int:

@@ -19,7 +19,7 @@ from memory_mcp.requests.events import GetEvents, get_events
 from memory_mcp.requests.expand import ExpandRequest, expand
 from memory_mcp.requests.limits import AROUND, NEIGHBOURS, SEARCHED, TOKENS, Detail, Range, choice
 from memory_mcp.requests.nodes import GetNode, get_node
-from memory_mcp.requests.plain import as_json
+from memory_mcp.requests.plain import NOT_HERE, as_json, unknown_line
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search
@@ -240,8 +240,12 @@ def _grip_lines(shown: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _answer_lines(shown: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of an answer: its confidence, its results and what comes next."""
+    """Yield the lines of an answer: its confidence, words that are missing, its results and what comes next."""
     yield f"Confidence: {shown['confidence']}."
+    if shown["confidence"] == "none" and shown.get("results"):
+        yield f"{NOT_HERE}. The nearest:"
+    if unknown := unknown_line(shown):
+        yield f"{unknown}."
     for result in shown.get("results", ()):
         told = [result["when"], result.get("who"), result.get("title"), result.get("session"), result.get("project")]
         over = " It holds no more." if result.get("superseded_by") else ""

@@ -20,6 +20,7 @@ from memory_mcp.cli import chart, render
 from memory_mcp.model.calendar import TocLevel, level_of, parents
 from memory_mcp.model.grip import JOINT
 from memory_mcp.model.ids import ROOT, NodeId, month_id
+from memory_mcp.requests.plain import unknown_line
 
 #: Characters and lines of one entry, and characters of a quotation on a card.
 _LONGEST, _LINES, _CARD = 480, 8, 140
@@ -328,7 +329,8 @@ def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
     skipped = [s["layer"] for s in why.get("skipped", ())] if why["fallback_occurred"] else []
     left = f" Without {', '.join(skipped)} (memory-mcp doctor says why)." if skipped else ""
     notices = "".join(f" {line(n)}." for n in (*why.get("notices", ()), *data.get("notices", ())))
-    told = f"{nothing}{understood}; confidence {data['confidence']}.{left}{notices}"
+    unknown = f" {line(found)}." if (found := unknown_line(data)) else ""
+    told = f"{nothing}{understood}; confidence {data['confidence']}.{unknown}{left}{notices}"
     yield Entry(Content.styled(told, _FAINT))
 
 

@@ -8,6 +8,7 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, add_current, add_scope, add_times, add_who, as_json, ask, leaf, words_of
 from memory_mcp.cli.commands.navigate import BOUNDS, add_bounds
 from memory_mcp.requests.limits import SEARCHED
+from memory_mcp.requests.plain import NOT_HERE, unknown_line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -81,6 +82,8 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
 
     yield from _project_lines(data.get("projects", ()))
     yield from _theme_lines(data.get("themes", ()))
+    if data["confidence"] == "none" and data["results"]:
+        yield Text(f"{NOT_HERE}. The nearest:", style="bold")
     yield from _result_lines(data["results"], explain)
     why = data["explanation"]
     if not data["results"] and data.keys().isdisjoint(("projects", "themes")):
@@ -88,6 +91,8 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
     yield from map(_line, data.get("also", ()))
     if "next_cursor" in data:
         yield Text(f"More with --cursor {data['next_cursor']} (or a larger --limit).", style="dim")
+    if unknown := unknown_line(data):
+        yield Text(f"{render.safe(unknown)}.", style="yellow")
     yield Text(_told(data), style="dim")
     for notice in why.get("notices", ()):
         yield Text(f"Note: {notice}", style="dim")
@@ -218,7 +223,7 @@ def _explained_lines(why: dict[str, Any]) -> Iterator["Text"]:
     from rich.text import Text
 
     signals = "; ".join(why.get("signals", ())) or "no signal"
-    yield Text(f"Intent     {why['intent']} ({why['confidence']:.2f}): {signals}")
+    yield Text(f"Intent     {why['intent']} ({why['intent_confidence']:.2f}): {signals}")
     yield Text(f"Mode       {why['mode']}: {why['why_mode']}")
     for tried in why.get("tried", ()):
         yield Text(

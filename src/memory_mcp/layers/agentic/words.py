@@ -1,20 +1,26 @@
-"""Weigh a query's words by the tree, and find which of them a node's whole text holds. Needs no index."""
+"""Weigh a query's words by the tree, and tell which of a question's occur nowhere. Needs no index."""
 
 from collections.abc import Sequence
 
-from memory_mcp.derive.terms import EMPTY
-from memory_mcp.layers.agentic.match import Weighted, below, weigh
+from memory_mcp.derive.build import searchable
+from memory_mcp.layers.agentic.absent import Holds, absent_in
+from memory_mcp.layers.agentic.match import weigh
 from memory_mcp.layers.base import Weighed
-from memory_mcp.model.ids import NodeId
-from memory_mcp.text import query_terms, term_hash
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Scope
+from memory_mcp.text import query_terms, term_hash, term_set
 from memory_mcp.toc.tree import Tree
+
+#: Most events without a segment that are read for a word; while more wait, an import is running and no word counts as missing.
+_WAITING = 500
 
 
 class TreeWords:
     """Weighs a query's words by their frequencies in the tree; a `Words`."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, storage: Storage) -> None:
         self._tree = tree
+        self._storage = storage
 
     def weigh(self, text: str, project: str | None) -> Weighed:
         """Return the terms of a text with IDF weights in a project (None: all); no terms for a text without words."""
@@ -24,9 +30,32 @@ class TreeWords:
         found = weigh(text, self._tree.frequencies(), project, tally.segments)
         return Weighed(found.weights, found.counts, tally.segments, tally.events)
 
-    def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, frozenset[str]]:
-        """Return the query terms in each node's term set, none of an unknown node; those of a period are of all projects."""
-        sets = self._tree.term_sets(nodes)
-        hashes = {t: term_hash(t) for t in query.weights}
-        weighted = Weighted("", query.weights, hashes, query.counts, ())
-        return {n: below(weighted, sets.get(n, EMPTY)) for n in nodes}
+    def missing(self, words: Sequence[str], project: str | None) -> tuple[str, ...]:
+        """Return the words, or stretches of CJK runs, that no segment and no event without one holds."""
+        absent = absent_in(words, self._holding(project))
+        after = self._tree.pending_from() if absent else None
+        if after is None:
+            return absent
+        last = self._storage.events.last_seq()
+        if last - after > _WAITING:
+            return ()
+        waiting = self._storage.events.arrived(after, last, Scope(project, None, None))
+        spoken = set[str]().union(*(term_set(searchable(event)) for event in waiting))
+        return absent_in(absent, spoken.__contains__)
+
+    def projects_with(self, word: str) -> tuple[str, ...]:
+        """Return the projects whose segments hold a word in some form."""
+        if absent_in([word], self._holding(None)):
+            return ()
+        projects = self._tree.frequencies().projects
+        return tuple(project for project in projects if not absent_in([word], self._holding(project)))
+
+    def _holding(self, project: str | None) -> Holds:
+        """Return a function that tells whether a segment of the project holds a term."""
+        frequencies = self._tree.frequencies()
+
+        def holds(term: str) -> bool:
+            """Return whether a segment holds the term."""
+            return frequencies.of(term_hash(term), project) > 0
+
+        return holds

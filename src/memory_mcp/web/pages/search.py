@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.requests.limits import Detail
+from memory_mcp.requests.plain import NOT_HERE, unknown_line
 from memory_mcp.requests.projects import ListAgents, ListProjects
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.web import pictures
@@ -23,8 +24,12 @@ _NO_PROJECT, _ALL = "none", "all projects"
 _SURE = {
     "strong": "These fit the question well.",
     "weak": "These fit only in part: read them before you rely on them.",
-    "none": "Nothing here fits the question well.",
+    "none": f"{NOT_HERE}. These are the nearest.",
 }
+
+
+#: The same of an answer without results.
+_NOTHING = "Nothing here fits the question."
 
 
 async def search(ask: Ask) -> Response:
@@ -61,8 +66,9 @@ async def search(ask: Ask) -> Response:
 async def _found(ask: Ask, question: Question) -> dict[str, Any]:
     """Return the values of the results for the template; {"told": ""} without a query. Raises what the search raises.
 
-    Values: found (the response), cards (those of the chosen kind, if any), told (how many), sure, missing, why_not ({} for
-    none), refused. Where the search fails with `why_not`, it is made without, and the error is `refused`, else None.
+    Values: found (the response), cards (those of the chosen kind, if any), told (how many), sure, unknown (the words that occur
+    nowhere), missing, why_not ({} for none), refused. Where the search fails with `why_not`, it is made without, and the error
+    is `refused`, else None.
     """
     if not question.query:
         return {"told": ""}
@@ -87,7 +93,8 @@ async def _found(ask: Ask, question: Question) -> dict[str, Any]:
         "found": found,
         "cards": shown,
         "told": f"{told}, more follow" if found.get("next_cursor") else told,
-        "sure": _SURE[found["confidence"]],
+        "sure": _SURE[found["confidence"]] if cards else _NOTHING,
+        "unknown": unknown_line(found),
         "missing": missing,
         "why_not": why,
         "refused": refused,

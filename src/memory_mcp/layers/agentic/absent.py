@@ -1,0 +1,81 @@
+"""Tell which words of a question occur nowhere in a scope, from how many segments hold a term. Pure.
+
+A word occurs if the scope holds it in any form that its stem, one ending more or less, or the parts of a compound give. Of
+Chinese, Japanese and Korean the characters are absent that no pair in the scope holds as the question has them.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from string import ascii_lowercase
+
+from memory_mcp.text import cjk_runs, terms
+
+#: Takes a term; returns whether the scope holds it.
+Holds = Callable[[str], bool]
+
+#: Letters that a word keeps when an ending is taken off, and from which an ending is added; of each part of a compound.
+_STEM, _WORD, _PART = 5, 4, 4
+_NAME = re.compile(r"\w+")
+#: Absent characters in a row that are a word.
+_CHARACTERS = 2
+
+
+def absent_in(words: Iterable[str], holds: Holds) -> tuple[str, ...]:
+    """Return the words that a scope holds in no form, in order, each once; of a CJK run the stretches that it does not hold."""
+    found: dict[str, None] = {}
+    for word in words:
+        if cjk_runs(word):
+            found.update(dict.fromkeys(absent_parts(word, holds)))
+        elif is_absent(word, holds):
+            found[word] = None
+    return tuple(found)
+
+
+def is_absent(word: str, holds: Holds) -> bool:
+    """Return whether a scope holds a word nowhere, in none of its forms; a token of code if it or a name in it is absent."""
+    whole = terms(word)
+    if not whole or any(map(holds, whole[:1])):
+        return False
+    names = _NAME.findall(word)
+    if names == [word]:
+        return not _occurs(word, whole, holds)
+    # Of a path or a hyphenated word every name has to occur.
+    return any(is_absent(name, holds) for name in names) if len(names) > 1 else not any(map(holds, whole))
+
+
+def _occurs(word: str, whole: list[str], holds: Holds) -> bool:
+    """Return whether a word without punctuation inside occurs in another form. `whole` are its terms, none of which is first."""
+    if len(whole) > 1:
+        # A name of code is another one when only its words occur.
+        return False
+    plain = word.lower()
+    if not plain.isalpha():
+        return False
+    forms = [plain[:-1]] * (len(plain) > _STEM) + [plain[:-2]] * (len(plain) > _STEM + 1)
+    if len(plain) >= _WORD:
+        forms += [plain + end for end in _endings()]
+    if any(holds(term) for form in forms for term in terms(form)):
+        return True
+    return any(_hold_both(plain[:at], plain[at:], holds) for at in range(_PART, len(plain) - _PART + 1))
+
+
+def _endings() -> Iterator[str]:
+    """Yield the endings that words take: one letter, and one after an e."""
+    yield from ascii_lowercase
+    yield from ("e" + letter for letter in ascii_lowercase)
+
+
+def _hold_both(first: str, second: str, holds: Holds) -> bool:
+    """Return whether a scope holds both parts of a compound, the joint between them left out."""
+    if not any(map(holds, terms(second))):
+        return False
+    return any(map(holds, terms(first))) or (first.endswith("s") and any(map(holds, terms(first[:-1]))))
+
+
+def absent_parts(run: str, holds: Holds) -> list[str]:
+    """Return the stretches of a run of CJK characters that are absent, each of two characters or more."""
+    absent = [not holds(run[at : at + 2]) for at in range(len(run) - 1)]
+    # A character is absent if both pairs with its neighbours are; between two words one pair alone is.
+    edges = [True, *absent, True]
+    gone = "".join("x" if edges[at] and edges[at + 1] else " " for at in range(len(run)))
+    return [run[m.start() : m.end()] for m in re.finditer(f"x{{{_CHARACTERS},}}", gone)]

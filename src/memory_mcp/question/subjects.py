@@ -1,0 +1,39 @@
+"""Find the words of a question that name what it is about, as typed. Pure.
+
+Left out are stop words, words that ask or name nothing in any language with a table, and numbers that may be days or years.
+"""
+
+import re
+from collections.abc import Iterable
+
+from memory_mcp.question.phrases import find, is_general, read_by
+from memory_mcp.question.words import Word, words
+from memory_mcp.text import cjk_runs, tokens_with_terms
+
+#: The group of phrases that only ask: why, how many, 为什么.
+_ASKS = "answer"
+#: Numbers of up to two digits, and of four that may be a year.
+_DATE = re.compile(r"\d{1,2}|(?:19|20)\d\d")
+#: Letters of the shortest word that names something.
+_SHORTEST = 2
+
+
+def subject_words(text: str) -> tuple[str, ...]:
+    """Return the words that name what a question is about, each once, in order; a run of CJK characters is one of them."""
+    typed = words(text)
+    asking = {place for each in find(typed, read_by(typed)) if each.phrase.group == _ASKS for place in each.at}
+    found: list[str] = []
+    for token, _ in tokens_with_terms(_blanked(text, [typed[place] for place in asking])):
+        if runs := cjk_runs(token):
+            found += [run for run in runs if len(run) >= _SHORTEST]
+        elif len(token) >= _SHORTEST and not _DATE.fullmatch(token) and not is_general(token):
+            found.append(token)
+    return tuple(dict.fromkeys(found))
+
+
+def _blanked(text: str, gone: Iterable[Word]) -> str:
+    """Return a text with blanks where some of its words are."""
+    characters = list(text)
+    for word in gone:
+        characters[word.start : word.end] = " " * (word.end - word.start)
+    return "".join(characters)
