@@ -43,7 +43,7 @@ def event(session: str, day: int, minute: int, role: str, text: str, project: st
     return json.dumps({"session_id": session, "timestamp": at, "role": role, "text": text, "project": project, "agent": "codex"})
 
 
-ASKED = (
+ASKED: tuple[tuple[str, str, list[str]], ...] = (
     ("why did we choose the lanterns layout", "strong", []),
     ("why did we choose redis", "", ["redis"]),
     ("which tyre pressure did the mechanic recommend", "", ["tyre", "pressure", "mechanic", "recommend"]),
