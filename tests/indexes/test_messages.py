@@ -14,7 +14,8 @@ from memory_mcp.indexes.base import DocType, Filters
 from memory_mcp.indexes.bm25 import lifts
 from memory_mcp.indexes.bm25 import search as search_module
 from memory_mcp.indexes.bm25.kind import Bm25
-from memory_mcp.indexes.bm25.search import BEST, SEGMENT, candidates, search, weigh
+from memory_mcp.indexes.bm25.search import BEST, SEGMENT, candidates, search
+from memory_mcp.indexes.bm25.weights import weigh
 from memory_mcp.indexes.calibrate import SLACK
 from memory_mcp.indexes.candidates import OWN, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES

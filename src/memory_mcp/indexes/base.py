@@ -1,6 +1,6 @@
 """The contract of an index: filters, matches, status, and the searcher protocol."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Protocol
@@ -69,6 +69,8 @@ class IndexQuery:
     least: float = 0.0
     #: Whether the text names something by its exact words.
     literal: bool = False
+    #: Other words or phrases that the answer is likely to hold; they count less than the text.
+    keywords: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +138,10 @@ class Searcher(Protocol):
         """Return the highest possible raw score of a message for a text, by which raw scores are divided."""
         ...
 
-    def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
+    def unfiled(self, text: str, events: Iterable[Event], keywords: Sequence[str] = ()) -> list[Unfiled]:
         """Return those of some events, which are not indexed yet, that match a text, scored as the index would score them.
 
-        Events that match nothing are left out.
+        What matches `keywords` counts less. Events that match nothing are left out.
         """
         ...
 

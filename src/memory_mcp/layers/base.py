@@ -80,6 +80,8 @@ class Query:
     looked_up: bool = False
     #: The question as typed: a message that only repeats it is not an answer. "" for none.
     question: str = ""
+    #: Other words or phrases that the answer is likely to hold; they count less than the text.
+    keywords: tuple[str, ...] = ()
     #: What is left out: the session that the caller runs in.
     excluded: frozenset[Excluded] = frozenset()
 

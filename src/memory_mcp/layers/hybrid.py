@@ -1,18 +1,16 @@
 """Layers 3 and 4 fused; with only one of them available the answer is marked partial."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
-
-import numpy as np
 
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.indexes.base import IndexQuery
-from memory_mcp.indexes.candidates import Candidates
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.fuse import fuse, fuse_unfiled
 from memory_mcp.layers.score import BOTH, KEYWORDS, MEANING
-from memory_mcp.layers.teleport import DEPTH, Found, Side, Teleported, TeleportLayer, as_layer
+from memory_mcp.layers.teleport import DEPTH, Found, Teleported, TeleportLayer, as_layer, search_sides
 from memory_mcp.metrics import span
 
 #: Least number of documents requested from each side: the other side's best may rank low here.
@@ -81,24 +79,12 @@ class HybridLayer:
         """
         with span("hybrid_search"):
             began = time.perf_counter()
-            sides: dict[LayerName, Side] = {}
-            missing: dict[LayerName, LayerUnavailable] = {}
-            names = np.zeros(0, dtype=np.uint64)
-            for layer in (self._vector, self._bm25):
-                try:
-                    sides[layer.name] = layer.side(replace(query, limit=max(DEPTH, query.limit)), names)
-                    names = sides[layer.name].found.message
-                except LayerUnavailable as error:
-                    missing[layer.name] = error
+            searched = search_sides((self._vector, self._bm25), replace(query, limit=max(DEPTH, query.limit)))
+            sides, missing = searched.sides, searched.missing
             if not sides:
                 raise missing[LayerName.BM25]
-            if not missing:
-                similar = sides[LayerName.VECTOR]
-                others = names[~np.isin(names, similar.found.message)]
-                rated = self._vector.rated(query, others)
-                sides[LayerName.VECTOR] = replace(similar, found=Candidates.joined([similar.found, rated]))
             weights = BOTH if not missing else KEYWORDS if LayerName.BM25 in sides else MEANING
-            found = self._bm25.listed(sides, weights, query)
+            found = self._bm25.listed(sides, weights, query, searched.keyword_sides)
             took = (time.perf_counter() - began) * 1000
         notices = (*found.notices, *_partial(missing))
         return replace(found, took_ms=took, notices=notices, partial=bool(missing))
@@ -108,6 +94,6 @@ class HybridLayer:
         return as_layer(query, budget, self.messages)
 
 
-def _partial(missing: dict[LayerName, LayerUnavailable]) -> list[str]:
+def _partial(missing: Mapping[LayerName, LayerUnavailable]) -> list[str]:
     """Return a notice for each side that could not answer: "partial: NAME could not answer (REASON)"."""
     return [f"partial: {name} could not answer ({error.reason})" for name, error in missing.items()]

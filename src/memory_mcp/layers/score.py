@@ -64,25 +64,26 @@ def joined(keyword: Candidates, similar: Candidates) -> Candidates:
     says_more = BOTH.meaning[0] * similar.meaning[:, SIMILARITY] ** 2 > BOTH.words[0] * words[inverse[nearest], OWN]
     grip[inverse[nearest[says_more]]] = nearest[says_more]
     chosen = both.taken(grip)
-    raw = _log_odds(words, meaning, BOTH) if len(keyword) and len(similar) else chosen.raw
+    raw = log_odds(words, meaning, BOTH) if len(keyword) and len(similar) else chosen.raw
     return Candidates(
         chosen.message, chosen.session, chosen.hi, chosen.lo, chosen.node_hi, chosen.node_lo, chosen.unit, chosen.start,
         chosen.role, chosen.turn, chosen.exchange, raw, words, meaning,
     )  # fmt: skip
 
 
-def ranked(found: Candidates, weights: Weights, literal: bool, limit: int) -> Ranking:
+def ranked(found: Candidates, weights: Weights, literal: bool, limit: int, boost: Array | None = None) -> Ranking:
     """Return at most `limit` candidates, best first, with scores 0..1 that never rise.
 
-    Those with neither a query term nor any similarity are left out. Messages of one session are spread over
-    the first five places; tool output is lowered unless `literal`. Requests come last; of those with a reply it takes over
-    what they would be worth.
+    Those with neither a query term nor any similarity nor a boost are left out; `boost`, `(n,)`, adds to the log odds.
+    Messages of one session are spread over the first five places; tool output is lowered unless `literal`. Requests
+    come last; of those with a reply it takes over what they would be worth.
     """
-    counts = (found.words[:, OWN] > 0) | (found.meaning[:, SIMILARITY] > 0)
+    boost = np.zeros(len(found)) if boost is None else boost
+    counts = (found.words[:, OWN] > 0) | (found.meaning[:, SIMILARITY] > 0) | (boost > 0)
     places = np.flatnonzero(counts)
     if not len(places):
         return Ranking(places, np.zeros(0))
-    odds = _log_odds(found.words[places], found.meaning[places], weights)
+    odds = log_odds(found.words[places], found.meaning[places], weights) + boost[places]
     if not literal:
         odds = odds - _TOOL * (found.role[places] == _TOOL_ROLE)
     odds = _taken_over(odds, found.turn[places], found.exchange[places])
@@ -117,7 +118,7 @@ def _ordered(found: Candidates, places: Array, odds: Array) -> Ranking:
     return Ranking(places[order], np.exp(np.minimum(values - whole, 0.0)))
 
 
-def _log_odds(words: Array, meaning: Array, weights: Weights) -> Array:
+def log_odds(words: Array, meaning: Array, weights: Weights) -> Array:
     """Return the log odds, `(n,)`, of `(n, 4)` words and `(n, 2)` meaning; the message's own similarity is squared."""
     similarity = meaning.copy()
     similarity[:, SIMILARITY] **= 2

@@ -14,19 +14,22 @@ import numpy as np
 from memory_mcp.errors import IndexNotReady, IndexUnreadable, InvalidQuery, LayerUnavailable
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Searcher, Unfiled
-from memory_mcp.indexes.candidates import NONE, Candidates, lone
+from memory_mcp.indexes.candidates import Candidates
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keys import left_out
 from memory_mcp.indexes.shown import MOST_WAITING, Shown
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
+from memory_mcp.layers.boost import keyword_boost
 from memory_mcp.layers.budget import Budget
-from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, joined, ranked
+from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, ranked
 from memory_mcp.layers.showing import Showing
+from memory_mcp.layers.sides import Side, Sides, candidates_of, matches_of, pending_events
 from memory_mcp.layers.turns import turns_of
 from memory_mcp.metrics import span
 from memory_mcp.model.event import EventType
 from memory_mcp.model.exchange import LAST, Turn
-from memory_mcp.model.ids import EventId, NodeId
+from memory_mcp.model.ids import EventId
+from memory_mcp.question.keywords import keyword_terms
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.text import probe, query_terms, terms
@@ -36,8 +39,6 @@ from memory_mcp.toc.tree import Tree
 Jump = Callable[[IndexQuery], "Teleported"]
 #: Messages requested from each side: the other side's best may rank low here.
 DEPTH = 120
-#: Names of the columns of `Candidates.words` and `Candidates.meaning` in a result's parts.
-PARTS = ("own", "near", "segment", "best", "similarity", "segment_similarity")
 #: Types of events without words of their own.
 _MARKS = frozenset({EventType.SESSION_START, EventType.SESSION_END})
 
@@ -177,7 +178,7 @@ class TeleportLayer:
     def show(self, query: IndexQuery, found: Found) -> Teleported:
         """Return at most `query.limit` hits of what was found, best first, without events not indexed yet that a hit shows."""
         with span("collect_results"):
-            wanted = frozenset(query_terms(query.text))
+            wanted = _wanted(query)
             hits = sorted(self._showing.hits(found.matches, query.filters, wanted), key=lambda h: h.asks)
             known = {h.event_id for h in hits}
             # During an import hundreds may match, and finding the words to quote costs more than comparing.
@@ -216,7 +217,7 @@ class TeleportLayer:
         first = done if last - done <= MOST_WAITING else last - BROUGHT
         scope = Scope(filters.project, filters.agent, filters.window)
         excluded = dict(filters.excluded)
-        probes = list(map(probe, query_terms(query.text))) if self.name is LayerName.BM25 else ()
+        probes = list(map(probe, _wanted(query))) if self.name is LayerName.BM25 else ()
         # Live events are not lost among those of a running import.
         live = self._storage.events.arrived(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
         spoken = []
@@ -227,11 +228,12 @@ class TeleportLayer:
             if event.type not in _MARKS and by_speaker and filters.role in (None, event.role.value):
                 spoken.append(event)
         with self._explaining():
-            waiting = self.searcher.unfiled(query.text, spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken)
+            spoken = spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken
+            waiting = self.searcher.unfiled(query.text, spoken, query.keywords)
         found = [u for u in waiting if u.raw >= query.least]
         return found, [f"{first - done:,} events wait to be indexed"] if first > done else []
 
-    def side(self, query: IndexQuery, also: Array) -> "Side":
+    def side(self, query: IndexQuery, also: Array) -> Side:
         """Return message candidates of the index and events not indexed yet.
 
         `also` are names of messages, `(n,)` uint64, that are rated whatever their rank. Waits up to 2 seconds
@@ -240,6 +242,7 @@ class TeleportLayer:
         self.searcher.keeper.index.wait(_LOADING)
         # Read before the search: an event indexed meanwhile is found twice rather than not at all.
         done = self.searcher.keeper.index.position.events
+        query = replace(query, keywords=())  # they are searched as a query of their own
         with self._explaining():
             found = self.searcher.candidates(query, also)
         beside, notices = self._beside(query, done)
@@ -257,31 +260,22 @@ class TeleportLayer:
             found: Candidates = self.searcher.candidates(replace(query, limit=0), names)
         return found
 
-    def listed(self, sides: "Mapping[LayerName, Side]", weights: Weights, query: IndexQuery) -> Teleported:
+    def listed(self, sides: Sides, weights: Weights, query: IndexQuery, keyword_sides: Sides) -> Teleported:
         """Return one ranked list of messages from one or both sides, at most `query.limit`, with the words quoted of each.
 
-        The total is the number of candidates; an event not indexed yet is one, as if it were its segment's only message.
-        Messages that the store no longer holds are left out. `took_ms` is 0.
+        `keyword_sides` are those of the query's keywords, empty without any. The total is the number of candidates; an event
+        not indexed yet is one, as if it were its segment's only message. Messages that the store no longer holds are left
+        out. `took_ms` is 0.
         """
-        found = joined(*(sides[n].found if n in sides else NONE for n in (LayerName.BM25, LayerName.VECTOR)))
-        names = {keys.message_name(u.event.event_id): u for side in sides.values() for u in side.unfiled}
-        known = set(found.message.tolist())
-        names = {name: one for name, one in names.items() if name not in known}
+        pending = pending_events(keyword_sides, sides)
         # Each prompt costs a read: those that cannot be shown are not looked up.
-        likely = heapq.nlargest(query.limit, names.values(), key=lambda u: u.score)
+        likely = heapq.nlargest(query.limit, pending.values(), key=lambda u: u.score)
         turns = turns_of(self._storage, (u.event for u in likely))
-        waiting: list[Candidates] = []
-        for name, one in names.items():
-            event, turn = one.event, turns.get(one.event.event_id, Turn.PLAIN)
-            if not turn & Turn.TO_MEMORY:
-                share = {n: side.shares.get(event.event_id, 0.0) for n, side in sides.items()}
-                own, near = share.get(LayerName.BM25, 0.0), share.get(LayerName.VECTOR, 0.0)
-                session = keys.session_name(event.session_id)
-                waiting.append(lone(name, session, event.timestamp, event.role.value, own, near, turn))
-        everything = Candidates.joined([found, *waiting])
-        ranking = ranked(everything, weights, query.literal, query.limit)
+        everything = candidates_of(sides, pending, turns)
+        boost = keyword_boost(everything, candidates_of(keyword_sides, pending, turns), weights) if keyword_sides else None
+        ranking = ranked(everything, weights, query.literal, query.limit, boost)
         matches = matches_of(everything.taken(ranking.places), ranking.score)
-        wanted = frozenset(query_terms(query.text))
+        wanted = _wanted(query)
         hits: list[Hit] = []
         filed = self._showing.hits([m for m in matches if m.grip_id], query.filters, wanted)
         by_grip = {h.grip_id: h for h in filed}
@@ -289,9 +283,9 @@ class TeleportLayer:
             if match.grip_id:
                 hits += [by_grip[match.grip_id]] if match.grip_id in by_grip else []
             else:
-                one = replace(names[int(everything.message[place])], score=match.score)
+                one = replace(pending[int(everything.message[place])], score=match.score)
                 hits += [replace(hit, asks=match.asks) for hit in self._showing.unfiled([one], wanted)]
-        notices = tuple(dict.fromkeys(n for s in sides.values() for n in s.notices))
+        notices = tuple(dict.fromkeys(n for s in (*sides.values(), *keyword_sides.values()) for n in s.notices))
         return Teleported(tuple(hits), len(everything), 0.0, notices)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
@@ -300,49 +294,72 @@ class TeleportLayer:
 
         def jump(asked: IndexQuery) -> Teleported:
             """Return the best messages of this index alone, at most `asked.limit`, chosen from its best 120."""
-            none = np.zeros(0, dtype=np.uint64)
             with span(_SPANS[self.name]):
-                return self.listed({self.name: self.side(replace(asked, limit=DEPTH), none)}, weights, asked)
+                searched = search_sides([self], replace(asked, limit=DEPTH))
+                if not searched.sides:
+                    raise searched.missing[self.name]
+                return self.listed(searched.sides, weights, asked, searched.keyword_sides)
 
         return as_layer(query, budget, jump)
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """What one index returns for messages: candidates, events not indexed yet, and the score of each of those by id."""
+class SearchedSides:
+    """What each index returns for the messages of a query and of its keywords, and why others could not answer."""
 
-    found: Candidates
-    unfiled: tuple[Unfiled, ...]
-    shares: Mapping[EventId, float]
-    notices: tuple[str, ...] = ()
+    sides: Sides
+    keyword_sides: Sides
+    missing: Mapping[LayerName, LayerUnavailable]
 
 
-def matches_of(found: Candidates, score: Array) -> list[Match]:
-    """Return candidates in order as matches of grips; `score` is `(n,)`.
+def search_sides(layers: Sequence[TeleportLayer], query: IndexQuery) -> SearchedSides:
+    """Search indexes for the messages of a query and of its keywords.
 
-    One not indexed yet has no grip and a node id of "". Parts are the columns named in `PARTS`, zeros left out; scores
-    have six decimals.
+    Each index also rates what the others found, and for the query what was found for the keywords and the other way round, so
+    that every message has all numbers whatever its rank.
     """
-    rows = zip(
-        found.hi.tolist(), found.lo.tolist(), found.node_hi.tolist(), found.node_lo.tolist(), found.unit.tolist(),
-        found.start.tolist(), ((found.turn & LAST) != 0).tolist(), found.raw.tolist(), found.words.tolist(),
-        found.meaning.tolist(), score.tolist(), strict=True,
-    )  # fmt: skip
-    return [
-        Match(
-            doc_type=DocType.GRIP,
-            node_key=unit,
-            node_id=keys.node_of(node_hi, node_lo) if unit else NodeId(""),
-            grip_id=keys.grip_of(hi, lo) if hi or lo else None,
-            start_ms=start,
-            score=round(value, 6),
-            raw=raw,
-            similarity=meaning[0],
-            parts=tuple((name, round(x, 4)) for name, x in zip(PARTS, (*words, *meaning), strict=True) if x),
-            asks=asks,
-        )
-        for hi, lo, node_hi, node_lo, unit, start, asks, raw, words, meaning, value in rows
-    ]
+    names, text = np.zeros(0, dtype=np.uint64), "\n".join(query.keywords)
+    if not terms(text):
+        sides, missing, _ = _sides(layers, query, names)
+        return SearchedSides(sides, {}, missing)
+    keyword_query = replace(query, text=text)
+    keyword_sides, _, names = _sides(layers, keyword_query, names)
+    sides, missing, names = _sides(layers, query, names)
+    rated_by = [layer for layer in layers if layer.name in keyword_sides]
+    return SearchedSides(sides, _all_rated(rated_by, keyword_query, keyword_sides, names), missing)
+
+
+def _sides(
+    layers: Sequence[TeleportLayer], query: IndexQuery, names: Array
+) -> tuple[dict[LayerName, Side], dict[LayerName, LayerUnavailable], Array]:
+    """Return what the indexes find, why others could not answer, and the names of all messages: `names` and those found."""
+    sides: dict[LayerName, Side] = {}
+    missing: dict[LayerName, LayerUnavailable] = {}
+    for layer in layers:
+        try:
+            sides[layer.name] = layer.side(query, names)
+            names = np.union1d(names, sides[layer.name].found.message)
+        except LayerUnavailable as error:
+            missing[layer.name] = error
+    return _all_rated([layer for layer in layers if layer.name in sides], query, sides, names), missing, names
+
+
+def _all_rated(layers: Sequence[TeleportLayer], query: IndexQuery, sides: Sides, names: Array) -> dict[LayerName, Side]:
+    """Return the sides with those messages of `names`, `(n,)` uint64, that each did not find, rated."""
+    rated_sides: dict[LayerName, Side] = {}
+    for layer in layers:
+        side = rated_sides[layer.name] = sides[layer.name]
+        unrated = names[~np.isin(names, side.found.message)]
+        if len(unrated):
+            found = Candidates.joined([side.found, layer.rated(query, unrated)])
+            rated_sides[layer.name] = replace(side, found=found)
+    return rated_sides
+
+
+def _wanted(query: IndexQuery) -> frozenset[str]:
+    """Return the terms of a query and of its keywords, which quotations are chosen by."""
+    question_terms = query_terms(query.text)
+    return frozenset((*question_terms, *keyword_terms(query.keywords, question_terms)))
 
 
 def best_tool(statuses: Sequence[LayerStatus]) -> str:
@@ -364,6 +381,6 @@ def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
     filters = Filters(
         DocType.GRIP, None, query.window, query.project, query.agent, query.speaker, None, query.role, left_out(query.excluded)
     )
-    found = jump(IndexQuery(query.text, filters, query.limit, literal=query.literal))
+    found = jump(IndexQuery(query.text, filters, query.limit, literal=query.literal, keywords=query.keywords))
     hits = found.hits[: budget.visit_named([h.event_id or h.node_id for h in found.hits])]
     return LayerAnswer(hits, window=query.window, notices=found.notices)

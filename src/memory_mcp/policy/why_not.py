@@ -33,7 +33,7 @@ _LISTED = (100, 1, 2, 3, 5, 8, 12, 20, 40)
 _OVERVIEW = "what happened"
 #: Arguments that a cursor is bound to.
 _QUESTION = frozenset(
-    {"query", "since", "until", "as_of", "tz", "agent", "project", "scope", "role", "speaker", "intent", "mode"}
+    {"query", "keywords", "since", "until", "as_of", "tz", "agent", "project", "scope", "role", "speaker", "intent", "mode"}
 )
 #: Tries to make a number small, once it is known within a factor of two.
 _HALVINGS = 4

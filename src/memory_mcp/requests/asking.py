@@ -14,7 +14,7 @@ from memory_mcp.policy.plan import How, Mode, Plan
 from memory_mcp.policy.why_not import Seen
 from memory_mcp.question.intent import Intent
 from memory_mcp.requests.cursors import offset_of
-from memory_mcp.requests.limits import BOUNDS, SEARCHED, Bounds, Detail, choice, words
+from memory_mcp.requests.limits import BOUNDS, SEARCHED, Bounds, Detail, choice, keyword_list, words
 from memory_mcp.requests.people import role_of, speaker_of
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.times import Times, times_of
@@ -53,7 +53,8 @@ def parse_search(
     scoped = scope_of(given.get("project", ""), given.get("scope", ""))
     window = times.window(given.get("since", ""), given.get("until", ""))
     told = [given.get(name, "") for name in ("query", "since", "until", "as_of", "tz", "agent", "role", "speaker")]
-    question = (*told, scoped.words, given.get("intent", ""), given.get("mode", ""))
+    keywords = keyword_list(given.get("keywords", ()))
+    question = (*told, scoped.words, given.get("intent", ""), given.get("mode", ""), *keywords)
     return ParsedSearch(
         query=Query(
             words(given["query"]),
@@ -64,6 +65,7 @@ def parse_search(
             role_of(given.get("role", "")),
             speaker_of(app, given.get("speaker", ""), scoped),
             excluded=excluded,
+            keywords=keywords,
         ),
         how=search_options(
             times,

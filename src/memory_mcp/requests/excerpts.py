@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from memory_mcp.text import placed_terms, query_terms, term_hash
+from memory_mcp.text import iter_terms, placed_terms, query_terms, term_hash
 
 if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
     from memory_mcp.derive.terms import Frequencies
@@ -30,16 +30,25 @@ _EQUAL = 1e-9
 _UNSPACED = 3
 #: Characters of a text that tell whether its script has spaces, and those of a word on average from which it has none.
 _SAMPLE, _LONG_WORDS = 400, 20
+#: Weight of a keyword's term, as a share of that of the question's own.
+_KEYWORD = 0.5
 _ZERO_WIDTH_JOINER = "\u200d"
 
 
-def term_weights(query: str, frequencies: "Frequencies", segments: int, project: str | None) -> dict[str, float]:
+def term_weights(
+    query: str, frequencies: "Frequencies", segments: int, project: str | None, keywords: Sequence[str] = ()
+) -> dict[str, float]:
     """Return weights of a query's terms, more for terms that fewer of the project's segments hold.
 
     `segments` is how many segments the project has (None: all projects); a weight is log(1 + (segments + 1) /
-    (1 + holding)).
+    (1 + holding)), and `_KEYWORD` of it for a term of `keywords` alone.
     """
-    return {t: math.log(1 + (segments + 1) / (1 + frequencies.of(term_hash(t), project))) for t in query_terms(query)}
+    question_terms = query_terms(query)
+    shares = dict.fromkeys(iter_terms("\n".join(keywords)), _KEYWORD) | dict.fromkeys(question_terms, 1.0)
+    return {
+        term: share * math.log(1 + (segments + 1) / (1 + frequencies.of(term_hash(term), project)))
+        for term, share in shares.items()
+    }
 
 
 def width_in(text: str, letters: int) -> int:

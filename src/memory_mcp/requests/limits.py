@@ -57,6 +57,8 @@ PROJECTS = Range(8, most=20)
 MAX_PATTERN = 500
 #: Characters of a question.
 MAX_QUERY = 4000
+#: Keywords of a question, and characters of one.
+MAX_KEYWORDS, MAX_KEYWORD = 8, 80
 
 
 class Detail(StrEnum):
@@ -119,3 +121,19 @@ def words(text: str) -> str:
     if len(text) > MAX_QUERY:
         raise InvalidQuery(f"query is too long: at most {MAX_QUERY}")
     return text
+
+
+def keyword_list(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return keywords in order, without blank ones and those that differ in case alone.
+
+    Raises InvalidQuery for more than `MAX_KEYWORDS` of them, or one longer than `MAX_KEYWORD` characters.
+    """
+    keywords = {" ".join(text.split()).casefold(): " ".join(text.split()) for text in reversed([*texts])}
+    keywords.pop("", None)
+    if len(keywords) > MAX_KEYWORDS:
+        raise InvalidQuery(
+            f"too many keywords: {len(keywords)}, at most {MAX_KEYWORDS}", "Keep those that the answer most likely contains."
+        )
+    if any(len(keyword) > MAX_KEYWORD for keyword in keywords.values()):
+        raise InvalidQuery(f"a keyword is too long: at most {MAX_KEYWORD} characters", "Give words or short phrases.")
+    return tuple(reversed(keywords.values()))

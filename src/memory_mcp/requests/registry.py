@@ -1,6 +1,6 @@
 """All requests by the name of their tool, one line each; those that only commands use are named alike."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, get_type_hints
 
@@ -110,6 +110,8 @@ WRITING = frozenset(
         *("share_to", "share_project", "unshare_project", "share_now", "share_off"),
     }
 )
+#: Types of arguments that are lists of texts.
+_TEXT_LISTS = (tuple[str, ...], Sequence[str] | None)
 _BY_TYPE = {(f"{__package__}.{entry.module}", entry.request_name): entry for entry in REQUESTS.values()}
 
 
@@ -141,12 +143,20 @@ def reading(name: str, arguments: Mapping[str, Any]) -> Any:
     for key, value in given.items():
         if key not in known:
             raise InvalidQuery(f"{name} has no argument {key!r}", f"Its arguments are {', '.join(known)}.")
-        if not isinstance(value, known[key]):
+        if not _is_of(value, known[key]):
             raise InvalidQuery(f"{key} of {name} cannot be {value!r:.80}")
+        given[key] = tuple(value) if isinstance(value, list) else value
     try:
         return kind(**given)
     except TypeError as error:
         raise InvalidQuery(f"{name} cannot be asked so: {error}") from None
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Return whether a value is of an argument's type; lists of texts are told by what they hold."""
+    if kind not in _TEXT_LISTS:
+        return isinstance(value, kind)
+    return isinstance(value, list | tuple) and all(isinstance(text, str) for text in value)
 
 
 def answer(app: App, request: Any, caller: Caller) -> dict[str, Any]:

@@ -56,6 +56,8 @@ class SearchRequest:
     """A question; what is "" or None is left to the settings and to the question's own words."""
 
     query: str
+    #: Other words or phrases that the answer is likely to hold.
+    keywords: tuple[str, ...] = ()
     intent: str = ""
     mode: str = ""
     limit: int = SEARCHED.default
@@ -198,7 +200,7 @@ class _Shaping:
         app, query, found = self._app, self._asked.query, self._found
         for_page = self._asked.with_agents
         frequencies, tally = app.tree.frequencies(), app.tree.tally(query.project)
-        weights = term_weights(query.text, frequencies, tally.segments, query.project)
+        weights = term_weights(query.text, frequencies, tally.segments, query.project, query.keywords)
         names, quoted = ({}, None) if for_page else (self._short_names, QUOTED)
         style = Style(self._asked.calendar, query.project, names, quoted, for_page=for_page)
         chosen = (

@@ -15,7 +15,7 @@ from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import room_in
 from memory_mcp.requests.excerpts import term_weights
 from memory_mcp.requests.lean import LeanHits, Selection
-from memory_mcp.requests.limits import RESULTS, Detail, choice, words
+from memory_mcp.requests.limits import RESULTS, Detail, choice, keyword_list, words
 from memory_mcp.requests.people import role_of, speaker_of
 from memory_mcp.requests.plain import size_of
 from memory_mcp.requests.response import Recalled, fitting
@@ -53,6 +53,8 @@ class Jump:
     detail: str = Detail.LEAN
     #: Whether the session that the caller runs in is searched too.
     include_current: bool = False
+    #: Other words or phrases that the answer is likely to hold.
+    keywords: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,8 @@ def _found(app: App, request: Jump, filters: Filters) -> "Teleported":
 
     Raises InvalidQuery for a similarity outside 0 to 1, an invalid query or limit; LayerUnavailable for an unusable index.
     """
-    query = IndexQuery(words(request.query), filters, RESULTS.check(request.limit))
+    limit = RESULTS.check(request.limit)
+    query = IndexQuery(words(request.query), filters, limit, keywords=keyword_list(request.keywords))
     if isinstance(request, HybridSearch):
         return app.hybrid().teleport(query)
     if isinstance(request, VectorTeleport):
@@ -143,7 +146,8 @@ def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits:
     """Return the lean results with their scores that fit the response's tokens together with the rest of it."""
     retrieval = app.settings.retrieval
     budget = min(_PER_RESULT * max(request.limit, _FEW), retrieval.bounds.max_token_budget)
-    weights = term_weights(request.query, app.tree.frequencies(), app.tree.tally(scoped.project).segments, scoped.project)
+    segments = app.tree.tally(scoped.project).segments
+    weights = term_weights(request.query, app.tree.frequencies(), segments, scoped.project, request.keywords)
     names = short_names(app.tree.tally().projects)
     style = Style(app.calendar, scoped.project, names, quoted=None, with_nodes=True, raw_score=_SCORES.get(type(request), ""))
     room = room_in(budget, retrieval.token_factor) - size_of(bare)

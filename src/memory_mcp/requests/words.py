@@ -28,6 +28,8 @@ class SearchChildren:
     cursor: str = ""
     project: str = ""
     scope: str = ""
+    #: Other words or phrases that the answer is likely to hold.
+    keywords: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class SearchNode:
     token_budget: int = TOKENS.default
     project: str = ""
     scope: str = ""
+    keywords: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +99,10 @@ def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundC
     scoped = scope_of(app, request.project, request.scope, caller)
     parent, fields = times_of(app).node_id(request.parent_id), _fields(request.fields)
     level = choice(LEVELS, "child_level", request.child_level)
-    question = ("search_children", query, parent, request.child_level, *fields, scoped.words)
+    keywords = limits.keyword_list(request.keywords)
+    question = ("search_children", query, parent, request.child_level, *fields, scoped.words, *keywords)
     offset = offset_of(request.cursor, *question)
-    found = app.agentic.nodes.search_children(parent, query, level, fields, limit, scoped.project, offset)
+    found = app.agentic.nodes.search_children(parent, query, level, fields, limit, scoped.project, offset, keywords)
     shown = (
         NodeMatch(
             node_id=one.node.node_id,
@@ -133,7 +137,8 @@ def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
     budget = TOKENS.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
     node_id = times_of(app).node_id(request.node_id)
-    found, matches = app.agentic.nodes.search_node(node_id, query, _fields(request.fields), limit, scoped.project)
+    keywords, fields = limits.keyword_list(request.keywords), _fields(request.fields)
+    found, matches = app.agentic.nodes.search_node(node_id, query, fields, limit, scoped.project, keywords)
     kept = fitting(app, (copied(Match, one) for one in matches), budget)
     return FoundInNode(matched=bool(matches), matches=kept, node_id=found.node_id, level=found.level)
 

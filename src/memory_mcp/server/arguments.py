@@ -9,6 +9,9 @@ from memory_mcp.requests.limits import AROUND, MAX_QUERY, NEIGHBOURS, PAGE, RESU
 
 Query = Annotated[str, Field(description="What to look for", max_length=MAX_QUERY)]
 Words = Annotated[str, Field(description="Words to look for; one match is enough", max_length=MAX_QUERY)]
+#: Their number and length are checked by the request, which says what to do.
+MoreWords = list[str] | None
+Keywords = Annotated[MoreWords, Field(description="Up to 8 words the answer likely contains (identifiers, file names, synonyms)")]
 NodeId = Annotated[str, Field(description="e.g. toc:month:2026-01, 2026-W05, last week; empty: root", max_length=300)]
 ParentId = Annotated[str, Field(description="Node to look below; empty: root", max_length=300)]
 GripId = Annotated[str, Field(description="As results carry it: grip:<ms>:<id>", max_length=300)]

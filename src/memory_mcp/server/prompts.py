@@ -43,7 +43,7 @@ class Prompts:
         return await self._told(
             f"Tell what is known about: {topic[:_SHOWN]}",
             "A few sentences, newest first; where statements contradict each other, the newer one holds, and name the older as "
-            "superseded. If the quotations below do not answer it, call intelligent_search with other words.",
+            "superseded. If the quotations below do not answer it, call intelligent_search with other words and keywords.",
             about_topic,
             topic,
         )

@@ -5,7 +5,18 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, add_current, add_scope, add_times, add_who, as_json, ask, leaf, words_of
+from memory_mcp.cli.commands.base import (
+    Subparsers,
+    add_current,
+    add_keywords,
+    add_scope,
+    add_times,
+    add_who,
+    as_json,
+    ask,
+    leaf,
+    words_of,
+)
 from memory_mcp.cli.commands.navigate import BOUNDS, add_bounds
 from memory_mcp.requests.limits import SEARCHED
 from memory_mcp.requests.plain import NOT_HERE, unknown_line
@@ -21,6 +32,7 @@ def add(parsers: Subparsers, about: str) -> None:
     """Add the command `ask`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "ask", run, about)
     parser.add_argument("words", nargs="+", metavar="QUERY", help="a question; it may name a time (last week, in january)")
+    add_keywords(parser)
     parser.add_argument("--limit", type=int, default=SEARCHED.default, metavar="N", help=f"most results ({SEARCHED.default})")
     parser.add_argument("--explain", action="store_true", help="everything that was decided, and the parts of each score")
     parser.add_argument("--why-not", metavar="ID", help="why this node, grip or event is missing, and what would show it")
@@ -64,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     given: dict[str, Any] = {name: getattr(args, name) or "" for name in texts}
     given |= {"limit": args.limit, "token_budget": args.token_budget, "detail": "full" if args.explain else args.detail}
     given["include_current"] = args.include_current
-    request = SearchRequest(query=words_of(args), **given, bounds=Bounds(**bounds_of(args)))
+    request = SearchRequest(query=words_of(args), keywords=tuple(args.also), **given, bounds=Bounds(**bounds_of(args)))
     data = ask(args, request, hint=True)
     if as_json(args):
         render.out_json(data, recalled=True)

@@ -335,6 +335,17 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--query", metavar="WORDS", help="what to look for")
 
 
+def add_keywords(parser: argparse.ArgumentParser) -> None:
+    """Add --also, a list of texts, which may be given several times."""
+    parser.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="a word or phrase that the answer likely contains; repeatable, counts less than the query",
+    )
+
+
 def add_cursor(parser: argparse.ArgumentParser) -> None:
     """Add --cursor ("" if not given), by which the next page is asked for."""
     parser.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")

@@ -8,6 +8,7 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     Subparsers,
     add_cursor,
+    add_keywords,
     add_scope,
     add_words,
     ask,
@@ -27,6 +28,7 @@ def add(parsers: Subparsers, about: str) -> None:
     """Add the command `search`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "search", run, about, "Without --node, --parent or --level every segment is searched.")
     add_words(parser)
+    add_keywords(parser)
     parser.add_argument("--level", metavar="LEVEL", help="year, month, week, day or segment")
     parser.add_argument("--node", metavar="ID", help="search within this node's own text")
     parser.add_argument("--parent", metavar="ID", help="search the children of this node")
@@ -52,15 +54,18 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidQuery("--node has one page: it goes without --cursor", "Give a larger --limit.")
     query = words_of(args)
     fields = [f.strip() for f in args.fields.split(",") if f.strip()] if args.fields else None
+    keywords = tuple(args.also)
     if args.node:
-        data = ask(args, SearchNode(args.node, query, fields, args.limit, args.token_budget), hint=True)
+        inside = SearchNode(args.node, query, fields, args.limit, args.token_budget, keywords=keywords)
+        data = ask(args, inside, hint=True)
         lines = [data["node_id"]]
         if not data["matched"]:
             lines.append(f'  Nothing in this node\'s own text matches "{query}".')
             lines.append(f"  Below it: memory-mcp search --parent {data['node_id']} --query ...")
         return print_result(args, data, [*lines, *_match_lines(data["matches"])], recalled=True)
     level = args.level or ("" if args.parent else TocLevel.SEGMENT.value)
-    request = SearchChildren(query, args.parent or "", level, fields, args.limit, args.token_budget, args.cursor)
+    parent = args.parent or ""
+    request = SearchChildren(query, parent, level, fields, args.limit, args.token_budget, args.cursor, keywords=keywords)
     data = ask(args, request, hint=True)
     lines = [] if data["results"] else [f'Nothing matches "{query}".']
     for result in data["results"]:

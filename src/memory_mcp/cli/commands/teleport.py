@@ -10,6 +10,7 @@ from memory_mcp.cli.commands.base import (
     SESSION,
     Subparsers,
     add_current,
+    add_keywords,
     add_scope,
     add_times,
     add_who,
@@ -49,6 +50,7 @@ def add(parsers: Subparsers, about: str) -> None:
     ):
         parser = leaf(inner, name, run, text)
         add_words(parser)
+        add_keywords(parser)
         parser.add_argument("--type", metavar="TYPE", help="toc_node or grip")
         parser.add_argument("--level", metavar="LEVEL", help="only nodes of it: year, month, week, day or segment")
         parser.add_argument("--limit", type=int, default=RESULTS.default, metavar="N", help=f"most results ({RESULTS.default})")
@@ -76,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
     narrowing = ("level", "since", "until", "agent", "speaker", "role", "kind")
     given: dict[str, Any] = {name: getattr(args, name) or "" for name in narrowing}
-    given |= {"query": words_of(args), "doc_type": args.type or "", "limit": args.limit}
+    given |= {"query": words_of(args), "keywords": tuple(args.also), "doc_type": args.type or "", "limit": args.limit}
     given["include_current"] = args.include_current
     given["detail"] = args.detail or ("lean" if as_json(args) else "full")
     request: HybridSearch | TeleportSearch | VectorTeleport = HybridSearch(**given)

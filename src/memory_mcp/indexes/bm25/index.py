@@ -7,13 +7,15 @@ from memory_mcp import metrics
 from memory_mcp.derive.build import pieces
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.indexes.base import IndexQuery, Matches, Unfiled
-from memory_mcp.indexes.bm25.search import candidates, holding, search, unfiled_score, weigh
+from memory_mcp.indexes.bm25.search import candidates, holding, search, unfiled_score
+from memory_mcp.indexes.bm25.weights import weigh
 from memory_mcp.indexes.calibrate import SLACK
 from memory_mcp.indexes.candidates import Candidates
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.metrics import span
 from memory_mcp.model.event import Event
+from memory_mcp.question.keywords import keyword_terms
 from memory_mcp.text import iter_terms, query_terms
 
 
@@ -32,7 +34,7 @@ class Bm25Index:
         self.keeper = keeper
 
     def search(self, query: IndexQuery) -> Matches:
-        """Return the documents that hold a term of the query, best first, at most `query.limit`.
+        """Return the documents that hold a term of the query or its keywords, best first, at most `query.limit`.
 
         Those below `query.least` are left out, but counted in the total. Raises InvalidQuery for a text
         without terms, IndexUnreadable when the index cannot be searched.
@@ -40,13 +42,15 @@ class Bm25Index:
         with span("parse_query"):
             terms = _terms_of(query.text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
-            found = search(self.keeper.index.snapshot, terms, query.filters, query.limit)
+            keywords = keyword_terms(query.keywords, terms)
+            found = search(self.keeper.index.snapshot, terms, query.filters, query.limit, keywords)
         return Matches(tuple(m for m in found.best if m.raw >= query.least), found.total) if query.least > 0 else found
 
     def candidates(self, query: IndexQuery, also: Array) -> Candidates:
         """Return the best `query.limit` messages that hold a term, and those named in `also`, `(n,)` uint64.
 
-        All must pass the filters. Raises InvalidQuery for a text without terms, IndexUnreadable when it cannot be searched.
+        All must pass the filters; keywords do not count. Raises InvalidQuery for a text without terms, IndexUnreadable when the
+        index cannot be searched.
         """
         terms = _terms_of(query.text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
@@ -68,13 +72,16 @@ class Bm25Index:
         del goes_on
         return 0
 
-    def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
-        """Return the events that hold a term of the text, in order, scored as one grip each without shares of neighbours.
+    def unfiled(self, text: str, events: Iterable[Event], keywords: Sequence[str] = ()) -> list[Unfiled]:
+        """Return the events that hold a term of the text or of `keywords`, in order, scored as one grip without neighbours.
 
         Raises IndexUnreadable when the index cannot be searched.
         """
         terms = query_terms(text)
         weights = weigh(self.keeper.index.snapshot, terms)
+        if others := keyword_terms(keywords, terms):
+            weights = weights.widened(weigh(self.keeper.index.snapshot, others), 0.0)
+            terms = [*terms, *others]
         found = []
         for event in events:
             counts: Counter[str] = Counter()

@@ -16,6 +16,7 @@ from memory_mcp.indexes.base import DocType, Filters, Match, Matches
 from memory_mcp.indexes.bm25 import bounds, lifts
 from memory_mcp.indexes.bm25.kind import Body
 from memory_mcp.indexes.bm25.postings import STEP, term_key, term_part
+from memory_mcp.indexes.bm25.weights import Weights, weigh
 from memory_mcp.indexes.calibrate import BM25, COMPARED, SLACK, calibrated, normalized_bm25
 from memory_mcp.indexes.candidates import OWN, Candidates
 from memory_mcp.indexes.columns import ranges
@@ -36,44 +37,6 @@ _FEW = 16
 _FEW_UNITS = 2
 #: Factor on `_FEW` in a search for documents, which wants few and scores nodes as well.
 _LONGER = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The hashes of a query's terms, `(n,)` uint64, and their inverse document frequencies, `(n,)` float64."""
-
-    keys: Array
-    idf: Array
-
-    @property
-    def total(self) -> float:
-        """The sum of the weights; every document's score is below it."""
-        return float(self.idf.sum())
-
-
-def weigh(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
-    """Return the weights of terms by their frequency in living segments and grips; periods repeat these and do not count.
-
-    A term that no document holds has the highest weight. All parts count, whatever is filtered.
-    """
-    hashes = np.array([term_key(t) for t in terms], dtype=np.uint64)
-    df = np.zeros(len(hashes), dtype=np.int64)
-    n = 0
-    for live in snapshot:
-        segments = live.segments()
-        n += int(np.count_nonzero(segments)) + live.counts[DocType.GRIP]
-        _add_frequencies(df, live, DocType.NODE, hashes, segments)
-        _add_frequencies(df, live, DocType.GRIP, hashes, live.alive_rows(DocType.GRIP))
-    return Weights(hashes, np.array([math.log(1 + (n - d + 0.5) / (d + 0.5)) for d in df.tolist()]))
-
-
-def _add_frequencies(df: Array, live: LivePart[Body], table: DocType, hashes: Array, counting: Array | None) -> None:
-    """Add to `df`, `(terms,)`, the number of counting rows, `(rows,)` bool (None: all), that hold each term."""
-    postings = live.part.body.table(table)
-    for i, place in enumerate(postings.slices(hashes)):
-        if place is not None:
-            rows = postings.indices[place]
-            df[i] += len(rows) if counting is None else np.count_nonzero(counting[rows])
 
 
 def holding(snapshot: Snapshot[Body], terms: Sequence[str], project: str | None) -> list[int]:
@@ -161,12 +124,13 @@ class _Best(Best):
     grip: list[int]
 
 
-def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, limit: int) -> Matches:
+def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, limit: int, keywords: Sequence[str] = ()) -> Matches:
     """Return the best `limit` documents for the terms, filters applied first, ties by key, and how many match.
 
-    Messages count once, however many of their grips match. Only documents that hold a term themselves match.
+    Messages count once, however many of their grips match. Only documents that hold a term themselves match, those
+    of `keywords` included, which weigh less.
     """
-    weights = weigh(snapshot, terms)
+    weights = widened_weights(snapshot, terms, keywords, filters)
     best: dict[DocType, list[_Best]] = {t: [] for t in TABLES}
     deep, total = max(limit, COMPARED), 0
     for live in snapshot:
@@ -182,6 +146,19 @@ def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, lim
 
     found_best = merged(ranked(best[table], table, deep, normalize, BM25[table]) for table in TABLES)
     return Matches(tuple(map(_match, found_best[:limit])), total)
+
+
+def widened_weights(snapshot: Snapshot[Body], terms: Sequence[str], keywords: Sequence[str], filters: Filters) -> Weights:
+    """Return the weights of terms and of keywords' terms, which weigh less the more the best message holds of the others."""
+    weights = weigh(snapshot, terms)
+    if not keywords:
+        return weights
+    highest = 0.0
+    for live in snapshot:
+        with _scores(live, weights, filters, 1) as part:
+            scores = part.grips.dense if part.shown is None else part.grips.dense[part.shown]
+            highest = max(highest, float(scores.max(initial=0.0)))
+    return weights.widened(weigh(snapshot, keywords), highest)
 
 
 def unfiled_score(weights: Weights, counts: Sequence[int], length: int) -> tuple[float, float]:
@@ -365,7 +342,7 @@ def _top_nodes(part: _PartSearch, smoothed: lifts.Smoothed) -> tuple[_Best, int]
 def _top(score: Array, hi: Array, lo: Array, limit: int) -> Array:
     """Return the indices of the best `limit` of some scores, best first, ties by the halves of the key; all are `(n,)`."""
     near = np.arange(len(score))
-    if len(score) > 4 * limit:
+    if len(score) > 4 * limit > 0:
         near = np.flatnonzero(score >= np.partition(score, len(score) - limit)[len(score) - limit])
     return near[np.lexsort((lo[near], hi[near], -score[near]))[:limit]]
 

@@ -1,6 +1,6 @@
 """The vector index as a searcher."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 import numpy as np
@@ -24,6 +24,8 @@ from memory_mcp.model.ids import EventId
 
 #: Events not indexed yet whose vectors are cached.
 _REMEMBERED = 512
+#: Share of the keywords' vector in that of a query.
+_KEYWORDS = 0.4
 
 
 class VectorIndex:
@@ -60,10 +62,10 @@ class VectorIndex:
         return count
 
     def search(self, query: IndexQuery) -> Matches:
-        """Return the documents nearest to the query, with at least `query.least` similarity; nothing for an empty index.
+        """Return the documents nearest to the query and its keywords; nothing for an empty index.
 
-        Raises InvalidQuery for a blank text, IndexUnreadable when the index cannot be searched,
-        LayerUnavailable without the model.
+        They have at least `query.least` similarity. Raises InvalidQuery for a blank text, IndexUnreadable when the index
+        cannot be searched, LayerUnavailable without the model.
         """
         if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
@@ -72,15 +74,15 @@ class VectorIndex:
         if embedder is None:
             return Matches((), 0)
         with span("parse_query"):
-            vector = self._vector(embedder, query.text)
+            vector = self._widened_vector(embedder, query.text, query.keywords)
         with span("execute_search"), metrics.timed("vector_search_latency_seconds"):
             return search(snapshot, vector, query.filters, query.limit, query.least)
 
     def candidates(self, query: IndexQuery, also: Array) -> Candidates:
         """Return the `query.limit` messages nearest to the query, best first, then those named in `also`, `(n,)` uint64.
 
-        Filters do not apply to the latter. Empty for an empty index; a blank text is not refused. Raises
-        IndexUnreadable when the index cannot be searched, LayerUnavailable without the model.
+        Filters do not apply to the latter, and keywords do not count. Empty for an empty index; a blank text is not
+        refused. Raises IndexUnreadable when the index cannot be searched, LayerUnavailable without the model.
         """
         snapshot: Snapshot[Body] = self.keeper.index.snapshot
         embedder = _embedder(snapshot)
@@ -99,12 +101,21 @@ class VectorIndex:
             asked = self._asked = embedder, text, embedder.embed([text])[0]
         return asked[2]
 
+    def _widened_vector(self, embedder: Embedder, text: str, keywords: Sequence[str]) -> Array:
+        """Return the vector of a text, `(dimensions,)` float32, moved towards that of its keywords, where it has any."""
+        vector = self._vector(embedder, text)
+        if not keywords:
+            return vector
+        mixed: Array = (1 - _KEYWORDS) * vector + _KEYWORDS * embedder.embed(["\n".join(keywords)])[0]
+        length = float(np.linalg.norm(mixed))
+        return mixed / length if length else vector
+
     def scale(self, text: str) -> float:
         """Return 1 for every text: no cosine similarity is higher."""
         del text
         return 1.0
 
-    def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
+    def unfiled(self, text: str, events: Iterable[Event], keywords: Sequence[str] = ()) -> list[Unfiled]:
         """Return the events with a similarity above 0 to the text, in order; none for a blank text.
 
         Each is compared as a grip that quotes it whole. Vectors of the last 512 events are cached. Raises
@@ -124,7 +135,7 @@ class VectorIndex:
         # Replaced, not changed: another thread may be reading it.
         self._remembered = embedder, dict(list(held.items())[-_REMEMBERED:])
         rows = Rows.joined([held[e.event_id] for e in waiting])
-        raw = rows.similarities(Query.of(self._vector(embedder, text)))
+        raw = rows.similarities(Query.of(self._widened_vector(embedder, text, keywords)))
         scores = calibrated(SIMILARITY, raw).tolist()
         found = zip(waiting, scores, raw.tolist(), strict=True)
         return [Unfiled(e, round(score, 6), min(similarity, 1.0)) for e, score, similarity in found if similarity > 0]

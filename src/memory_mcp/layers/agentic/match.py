@@ -16,11 +16,14 @@ from memory_mcp.derive.terms import Frequencies, Hashes
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.ids import GripId
 from memory_mcp.model.toc import TocNode
+from memory_mcp.question.keywords import keyword_terms
 from memory_mcp.text import probe, query_terms, snippet, term_hash, term_set, terms
 
 #: Saturation and length weight of the term-frequency part (measured: better than the usual 1.2 and 0.75 on dialogue).
 K1, B = 0.9, 0.4
 _SNIPPET = 240
+#: Highest factor on the weight of a keyword's term, and of all of them together as a share of the query's own weight.
+_KEYWORD, _KEYWORDS = 0.5, 0.5
 
 
 class SearchField(StrEnum):
@@ -48,6 +51,8 @@ class Weighted:
     counts: Mapping[str, int]
     #: Prefixes of all words with one of the query's stems: most texts need not be split into terms.
     probes: tuple[str, ...]
+    #: Those of the terms that are keywords: they add to what the query's own give, up to that of all of these.
+    keywords: frozenset[str] = frozenset()
 
     def may_be_in(self, text: str) -> bool:
         """Return False only for a text that holds none of the terms; True for every text that is not ASCII."""
@@ -70,12 +75,12 @@ class Weighted:
 
     @property
     def total(self) -> float:
-        """The sum of the weights of all terms."""
-        return sum(self.weights.values())
+        """The sum of the weights of all terms but keywords."""
+        return sum(weight for term, weight in self.weights.items() if term not in self.keywords)
 
     def share(self, found: Iterable[str]) -> float:
         """Return the share of the query's weight of some of its terms, 0..1. Raises KeyError for other terms."""
-        return sum(self.weights[t] for t in found) / self.total if self.total else 0.0
+        return min(sum(self.weights[t] for t in found) / self.total, 1.0) if self.total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +103,23 @@ def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
     return tuple(known[n] for n in names) if names else FIELDS
 
 
-def weigh(text: str, frequencies: Frequencies, project: str | None, segments: int) -> Weighted:
-    """Return a query's terms with IDF weights over the `segments` of a project (None: all). Raises InvalidQuery without terms."""
+def weigh(text: str, frequencies: Frequencies, project: str | None, segments: int, keywords: Sequence[str] = ()) -> Weighted:
+    """Return a query's terms with IDF weights over the `segments` of a project (None: all).
+
+    Terms of `keywords` weigh less, all together at most `_KEYWORDS` of the others. Raises InvalidQuery without terms.
+    """
     found = query_terms(text)
     if not found:
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
-    hashes = {t: term_hash(t) for t in found}
+    others = keyword_terms(keywords, found)
+    hashes = {t: term_hash(t) for t in (*found, *others)}
     counts = {t: frequencies.of(h, project) for t, h in hashes.items()}
     weights = {t: math.log(1 + (max(segments, n) - n + 0.5) / (n + 0.5)) for t, n in counts.items()}
-    return Weighted(text, weights, hashes, counts, tuple({probe(t) for t in found}))
+    if others:
+        total, most = (sum(weights[t] for t in several) for several in (others, found))
+        factor = min(_KEYWORD, _KEYWORDS * most / total)
+        weights |= {t: factor * weights[t] for t in others}
+    return Weighted(text, weights, hashes, counts, tuple({probe(t) for t in weights}), frozenset(others))
 
 
 def shares_of(query: Weighted, sets: Sequence[Hashes | None]) -> list[float]:
@@ -124,7 +137,7 @@ def shares_of(query: Weighted, sets: Sequence[Hashes | None]) -> list[float]:
             continue
         place = hashes.searchsorted(wanted)
         place[place == len(hashes)] = 0
-        shares.append(float(weights[hashes[place] == wanted].sum() / total))
+        shares.append(min(float(weights[hashes[place] == wanted].sum() / total), 1.0))
     return shares
 
 
@@ -167,7 +180,8 @@ def text_score(query: Weighted, counts: Mapping[str, int], length: float, mean_l
     `counts` are how often each term occurs; `mean_length` 0 leaves length out.
     """
     norm = K1 * (1 - B + B * length / mean_length) if mean_length else K1
-    return sum(w * counts[t] / (counts[t] + norm) for t, w in query.weights.items() if counts.get(t)) / query.total
+    score = sum(w * counts[t] / (counts[t] + norm) for t, w in query.weights.items() if counts.get(t)) / query.total
+    return min(score, 1.0)
 
 
 def count_terms(query: Weighted, text: str) -> Counter[str]:

@@ -148,7 +148,7 @@ class AgenticLayer:
             tally = self._tree.tally(query.project)
             mean = tally.tokens / tally.segments if tally.segments else 0.0
             scope = scope_of(query, query.window or hint.window)
-            walk = _Walk(query, self.nodes.weigh(query.text, query.project), scope, budget, mean)
+            walk = _Walk(query, self.nodes.weigh(query.text, query.project, query.keywords), scope, budget, mean)
         with span("execute_search"):
             if widen and hint.window:
                 self._attempts(walk, hint.window, start)

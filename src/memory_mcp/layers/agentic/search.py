@@ -44,12 +44,18 @@ class NodeSearch:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
 
-    def weigh(self, text: str, project: str | None) -> Weighted:
+    def weigh(self, text: str, project: str | None, keywords: Sequence[str] = ()) -> Weighted:
         """Return the query's terms with IDF weights over a project's segments (None: all); raises InvalidQuery without terms."""
-        return weigh(text, self._tree.frequencies(), project, self._tree.tally(project).segments)
+        return weigh(text, self._tree.frequencies(), project, self._tree.tally(project).segments, keywords)
 
     def search_node(
-        self, node_id: NodeId, text: str, fields: Sequence[str] | None, limit: int, project: str | None
+        self,
+        node_id: NodeId,
+        text: str,
+        fields: Sequence[str] | None,
+        limit: int,
+        project: str | None,
+        keywords: Sequence[str] = (),
     ) -> tuple[TocNode, list[FieldMatch]]:
         """Return a node and the matches in its own fields, best first, at most `limit`.
 
@@ -57,7 +63,7 @@ class NodeSearch:
         """
         _check_limit(limit)
         chosen = parse_fields(fields)
-        query = self.weigh(text, project)
+        query = self.weigh(text, project, keywords)
         node = self._tree.node(node_id, project)
         return node, match_node(node, query, chosen)[:limit]
 
@@ -70,6 +76,7 @@ class NodeSearch:
         limit: int,
         project: str | None,
         offset: int = 0,
+        keywords: Sequence[str] = (),
     ) -> ChildrenResult:
         """Return children (or all descendants of a finer level) that hold query terms, in themselves or below.
 
@@ -79,7 +86,7 @@ class NodeSearch:
         """
         _check_limit(limit)
         chosen = parse_fields(fields)
-        query = self.weigh(text, project)
+        query = self.weigh(text, project, keywords)
         self._tree.node(parent, project)
         ids = self.level_ids(parent, level, project)
         likely = ids

@@ -46,6 +46,7 @@ class Default(Group):
         query: Annotated[
             str, Field(description="Question or keywords; a time it names (last week) comes first", max_length=4000)
         ],
+        keywords: arguments.Keywords = None,
         intent: arguments.Intent = "",
         mode: arguments.Mode = "",
         limit: arguments.Limit = SEARCHED.default,
@@ -76,7 +77,7 @@ class Default(Group):
         shape: dict[str, Any] = {"token_budget": token_budget, "detail": detail, "cursor": cursor}
         shape["include_current"] = include_current
         stops = bounds.value() if bounds else None
-        request = SearchRequest(query=query, **how, **when, **whose, **shape, bounds=stops)
+        request = SearchRequest(query=query, keywords=tuple(keywords or ()), **how, **when, **whose, **shape, bounds=stops)
         return await self._kit.ask(request)
 
     @offered("Retrieval status")
@@ -143,10 +144,12 @@ class Default(Group):
         kind: arguments.Kind = "",
         detail: arguments.Detail = "lean",
         include_current: arguments.Current = False,
+        keywords: arguments.MoreWords = None,
     ) -> Annotated[CallToolResult, TeleportResponse]:
         """Jump by exact keywords (BM25) to nodes and grips. Needs the keyword index; see get_retrieval_status."""
         what = (query, doc_type, level, limit, since, until, project, scope, agent, speaker, role, kind, detail)
-        return await self._kit.ask(TeleportSearch(*what, include_current=include_current))
+        more = tuple(keywords or ())
+        return await self._kit.ask(TeleportSearch(*what, include_current=include_current, keywords=more))
 
     @offered("Semantic teleport")
     async def vector_teleport(

@@ -45,10 +45,12 @@ class Indexes(Group):
         kind: arguments.Kind = "",
         detail: arguments.Detail = "lean",
         include_current: arguments.Current = False,
+        keywords: arguments.MoreWords = None,
     ) -> Annotated[CallToolResult, TeleportResponse]:
         """Jump by keywords and by meaning at once; with one of the two indexes missing the answer is marked partial."""
         what = (query, doc_type, level, limit, since, until, project, scope, agent, speaker, role, kind, detail)
-        return await self._kit.ask(HybridSearch(*what, include_current=include_current))
+        more = tuple(keywords or ())
+        return await self._kit.ask(HybridSearch(*what, include_current=include_current, keywords=more))
 
     @offered("Teleport status")
     async def get_teleport_status(self) -> Annotated[CallToolResult, TeleportStatus]:
