@@ -18,6 +18,10 @@ PATIENCE = 90.0
 _TICK, _LONGEST_TICK = 0.02, 1.0
 
 
+#: Setting under which a search that the program times itself ends by what it found: a busy machine gives no partial answers.
+UNHURRIED = {"MEMORY_MCP_RETRIEVAL__BOUNDS__TIMEOUT_MS": f"{1000 * PATIENCE:.0f}"}
+
+
 def until(done: Callable[[], object], what: object = "") -> None:
     """Wait until `done` gives something true; AssertionError, with `what`, when patience ends first."""
     began = time.monotonic()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, UNHURRIED
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -31,7 +31,7 @@ def environment(home: Path, tmp_path: Path) -> dict[str, str]:
     scratch.mkdir()
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT") if name in os.environ}
     own = {"HOME": str(home), "TMPDIR": str(scratch), "TZ": "Europe/Berlin", "MEMORY_MCP_SERVER__IDLE_EXIT_SECS": "1"}
-    return {**kept, **own}
+    return {**kept, **own, **UNHURRIED}
 
 
 @pytest.fixture

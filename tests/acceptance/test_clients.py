@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import place
-from bench.agents import BRIEF, LEAN, QUERY, SAID, Turn
+from bench.agents import ASKED, ASKED_AGAIN, BRIEF, LEAN, QUERY, SAID, Turn
 from bench.clients import PACKAGES, Node, checks
 
 NODE, TOOLS = os.environ.get("CLIENTS_NODE", ""), os.environ.get("CLIENTS_TOOLS", "")
@@ -36,7 +36,9 @@ def a_turn() -> Turn:
         "intelligent_search": f"{QUERY} 2026-01-21T10:00:00 {GRIP}",
         "expand_grip": f"2026-01-21T10:02:00 {GRIP} {SAID[1][2]}",
     }
-    return Turn("claude", connected="memory: memory-mcp - Connected", seen=shown, briefing="Where we left off", found=["quokka"])
+    turn = Turn("claude", connected="memory: memory-mcp - Connected", seen=shown, briefing="Where we left off", found=["quokka"])
+    turn.second_answer = f"2026-01-21T10:02:00 {GRIP} {SAID[1][2]}\n{ASKED}"
+    return turn
 
 
 def test_a_turn_that_saw_dated_cited_words_is_sound() -> None:
@@ -65,6 +67,13 @@ def test_a_later_session_that_is_told_nothing_or_too_much_is_a_failure(told: str
     turn = a_turn()
     turn.briefing = told
     assert turn.failures() == [f"a later session was told {len(told)} bytes, not 1 to {BRIEF}"]
+
+
+@pytest.mark.parametrize("told", ["", "another decision", f"{ASKED_AGAIN}\n{SAID[1][2]}"])
+def test_a_second_session_that_is_shown_no_decision_or_a_recorded_question_before_it_is_a_failure(told: str) -> None:
+    turn = a_turn()
+    turn.second_answer = told
+    assert len(turn.failures()) == 1
 
 
 def test_what_is_not_installed_is_skipped_in_words(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from memory_mcp.cli.commands.base import SESSION, Session
 from memory_mcp.cli.main import main
 from memory_mcp.config import load
 from memory_mcp.model.sentinel import CLOSE, OPEN
+from tests.waiting import UNHURRIED
 
 #: Enough segments in one month that a walk goes down level by level.
 FILLERS = 57
@@ -71,6 +72,8 @@ def isolate(patch: pytest.MonkeyPatch, home: Path) -> None:
     patch.setenv("MEMORY_MCP_STORAGE__TIMEZONE", "Europe/Berlin")
     patch.setenv("MEMORY_MCP_SERVER__DAEMON", "false")
     patch.setenv("MEMORY_MCP_TELEPORT__ENABLED", "false")
+    for name, value in UNHURRIED.items():
+        patch.setenv(name, value)
 
 
 @pytest.fixture

@@ -14,10 +14,11 @@ from memory_mcp.__main__ import main as installed
 from memory_mcp.cli.main import main
 from memory_mcp.failpoints import VARIABLE
 from tests.daemon.places import DAEMON
+from tests.waiting import UNHURRIED
 
 Done = subprocess.CompletedProcess[str]
 #: Commands open the memory themselves.
-ALONE = {"MEMORY_MCP_SERVER__DAEMON": "false"}
+ALONE = {"MEMORY_MCP_SERVER__DAEMON": "false"} | UNHURRIED
 #: And build no indexes of it.
 BARE = ALONE | {"MEMORY_MCP_TELEPORT__ENABLED": "false", "MEMORY_MCP_TOPICS__ENABLED": "false"}
 #: Nor does the daemon that they find.

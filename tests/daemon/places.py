@@ -18,9 +18,9 @@ from mcp import Client, stdio_client
 from bench.place import VISIBLE, Place
 from memory_mcp.client import link
 from memory_mcp.failpoints import VARIABLE
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, UNHURRIED, until
 
-DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"}
+DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"} | UNHURRIED
 #: For what no index has a part in: the daemon builds none.
 NO_INDEXES = {"MEMORY_MCP_TELEPORT__ENABLED": "false", "MEMORY_MCP_TOPICS__ENABLED": "false"}
 

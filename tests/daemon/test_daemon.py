@@ -64,7 +64,7 @@ def test_start_status_and_restart_say_what_is_so_a_second_is_refused_and_what_a_
     assert (status["idle_exit_s"], [one["pid"] > 0 for one in status["commands"]]) == (600, [True])
     assert set(status["stays_for"]) <= {"files events", "brings an index up to date", "runs a job, or is about to"}
     text = place.ok("daemon", "status")
-    assert "ends 600 s after its last client" in text
+    assert "ends 10 min after its last client" in text
     assert f"process {pid}, " in text
     assert "clients: 0" in text
     other_settings_are_noticed(place)

@@ -12,7 +12,8 @@ import pytest
 from bench.place import Place
 from memory_mcp import paths
 from memory_mcp.client import door
-from tests.daemon.places import DAEMON, NO_INDEXES, look, needs_proc
+from tests.daemon.places import DAEMON, NO_INDEXES, call, look, needs_proc
+from tests.waiting import PATIENCE
 
 pytestmark = needs_proc
 
@@ -36,7 +37,7 @@ def test_who_does_not_know_the_secret_hears_nothing(tcp: Place) -> None:
     _, found = told(tcp)
     with socket.create_connection(("127.0.0.1", int(str(found["port"])))) as stranger:
         stranger.sendall(b'{"nonce": "0"}\n{"proof": "0"}\n{"memory-mcp": "1", "kind": "rpc"}\n')
-        stranger.settimeout(30)
+        stranger.settimeout(PATIENCE)
         heard = b""
         while got := stranger.recv(1000):
             heard += got
@@ -47,10 +48,8 @@ def test_who_does_not_know_the_secret_hears_nothing(tcp: Place) -> None:
 def test_commands_and_clients_reach_the_daemon_over_tcp(tcp: Place) -> None:
     tcp.ok("ingest", "-", stdin=EVENT)
     assert "harbour" in tcp.ok("search", "harbour", "--all")
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    said = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}) + "\n"
-    answered = json.loads(tcp.run("serve", stdin=said).stdout)
-    assert answered["result"]["serverInfo"]["name"] == "memory-mcp"
+    [status] = call(tcp, ("serve",), {}, ("get_retrieval_status", {}))
+    assert status["name"] == "Agentic"
     file, _ = told(tcp)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert not Path(paths.socket_path(str(tcp.directory))).exists()

@@ -232,16 +232,17 @@ def test_tool_calls_are_counted_by_how_they_end(app: App) -> None:
 
 
 def test_a_call_that_is_given_up_is_counted_as_cancelled(app: App) -> None:
-    scope = anyio.CancelScope()
+    scopes: list[anyio.CancelScope] = []
 
     async def slow() -> None:
-        scope.cancel()
+        scopes[0].cancel()
         await anyio.sleep_forever()
 
     server = MemoryServer("slow", [Tool.from_function(slow, name="get_retrieval_status")])
 
     async def main() -> None:
-        with scope:
+        with anyio.CancelScope() as scope:
+            scopes.append(scope)
             await server.call_tool("get_retrieval_status", {})
 
     before = now(app)
