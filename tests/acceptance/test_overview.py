@@ -80,11 +80,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield made
 
 
-def ask(place: Place, **arguments: Any) -> dict[str, Any]:
-    """The answer of a server on stdio, as a client starts it."""
+def ask(place: Place, directory: str = "", **arguments: Any) -> dict[str, Any]:
+    """The answer of a server on stdio, as a client that works in `directory` starts it."""
+    server = place.server()
+    server.env = {**(server.env or {}), "CLAUDE_PROJECT_DIR": directory} if directory else server.env
 
     async def call() -> dict[str, Any]:
-        async with stdio_client(place.server()) as (read, write), ClientSession(read, write) as session:
+        async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
             await session.initialize()
             answer = await session.call_tool("intelligent_search", arguments)
             assert isinstance(answer.structured_content, dict), answer
@@ -121,7 +123,8 @@ def test_what_was_worked_on_is_told_by_project_newest_first_with_grips(place: Pl
 
 @pytest.mark.parametrize("query", ["Where did we stop?", "Wo haben wir aufgehört?", "¿Dónde lo dejamos?", "どこまでやったっけ？"])
 def test_inside_a_project_it_tells_of_that_alone_in_any_language(place: Place, query: str) -> None:
-    [project] = ask(place, query=query, project="shop")["projects"]
+    [project] = ask(place, SHOP, query=query)["projects"]
+    assert ask(place, query=query, project="shop")["projects"] == [project]
     assert project["project"] == "shop"
     assert len(project["asked"]) == 2
 

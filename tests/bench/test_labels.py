@@ -6,8 +6,10 @@ from collections import Counter
 import pytest
 
 from bench.locomo import load
+from bench.next_steps import verdict_of
 from bench.quality.corpora import LABELS as FOLDER
 from bench.quality.corpora import Half, half_of
+from memory_mcp.toc.open_ends import Cause
 
 LABELS = FOLDER / "unanswerable.jsonl"
 
@@ -46,3 +48,19 @@ def test_sixty_questions_are_written_in_two_other_ways_half_of_them_held_out() -
     texts = {row["id"]: row["query"] for name in ("answers", "messages") for row in load(FOLDER / f"{name}.jsonl")}
     for label in labels:
         assert len({*label["paraphrases"], texts.get(label["id"])}) == 3
+
+
+def test_eighty_sessions_are_judged_for_what_they_leave_open_half_of_them_held_out() -> None:
+    labels = load(FOLDER / "next_steps.jsonl")
+    assert Counter(label["half"] for label in labels) == {"tune": 40, "held": 40}
+    assert len({(label["corpus"], label["session"]) for label in labels}) == 80
+    assert {label["open"] for label in labels} <= {"", *Cause}
+
+
+def test_a_next_step_is_right_by_its_cause_or_rightly_absent() -> None:
+    assert [verdict_of(*pair) for pair in (("question", "question"), ("", ""), ("question", ""), ("", "to do"))] == [
+        "right",
+        "rightly absent",
+        "wrongly absent",
+        "wrong",
+    ]

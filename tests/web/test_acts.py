@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.model.event import Trust
+from memory_mcp.model.event import Role, Trust
 from memory_mcp.requests.capturing import ResumeCapture
 from memory_mcp.requests.correct import Audit
 from memory_mcp.requests.excluding import ListExcluded
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.jobs import ListJobs
+from memory_mcp.requests.material import of_session
 from memory_mcp.requests.nodes import GetNode
 from memory_mcp.requests.one_topic import GetTopic
 from memory_mcp.requests.overview import GetOverview
 from memory_mcp.requests.projects import ListProjects
+from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.search import SearchRequest
 from memory_mcp.requests.topics import TopTopics
 from memory_mcp.web.registry import ACTS
@@ -108,6 +110,10 @@ def test_a_correction_stands_in_the_place_of_the_quotation_and_is_made_once(memo
     assert [(e.event.trust, e.event.agent) for e in events] == [(Trust.AGENT_NOTE, "person")]
     cited = memory.ask(ExpandRequest(grip_id=old))
     assert (cited["superseded_by"], cited["why_superseded"]) == (first.headers["location"].rpartition("grip/")[2], "measured")
+    # It is signed as the person's, and no session that could be continued.
+    assert [(e.event.role, e.event.session_id.partition(":")[0]) for e in events] == [(Role.USER, "notes")]
+    assert acts(memory)[0]["author"] == "person"
+    assert "The ledger has two tables." not in of_session(memory.door.app, "", Scoped(None), 800).text.partition("Decided:")[0]
     # Sent by another door's retry, after a restart of the visit, with the same key: still once.
     other = memory.visit()
     other.act("correct", **{**form, "token": other.token()})

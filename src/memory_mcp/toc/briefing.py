@@ -165,6 +165,7 @@ def digest(stretches: Iterable[Stretch], calendar: Calendar, budget: int, factor
         name = title_of(stretch.title)
         same = next((said for said in stretch.said if is_title(said.text, name)), None)
         telling = [(said, label) for said, label in ranked_of(stretch, newest=stretch is ordered[-1]) if said is not same]
+        telling += stretch.open_ends
         told = [said for said, _ in telling]
         rest = [(said, "said") for said in stretch.said if said not in told and said is not same]
         moment, lines = calendar.local(stretch.at_ms), days.setdefault(f"{calendar.local(stretch.at_ms):%Y-%m-%d, %A}", [])

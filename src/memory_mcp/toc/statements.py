@@ -76,13 +76,13 @@ _RULES = {
     MemoryKind.PREFERENCE: (1, "preference"),
     MemoryKind.PROCEDURE: (3, "procedure"),
 }
-#: Rank and name of open items, the ranks of statements that stay valid, and the ranks of results.
-_OPEN, _HOLDS, _CAME = (2, "open"), (0, 1, 3), (4, 5, 6)
+#: The ranks of statements that stay valid, and the ranks of results.
+_HOLDS, _CAME = (0, 1, 3), (4, 5, 6)
 #: Characters of a statement by which it is recognized in a title.
 _SAME = 40
 _RESULTS = ((Cue.FIX, (4, "fixed")), (Cue.CAUSE, (5, "cause")), (Cue.OUTCOME, (6, "done")))
-# Words that announce something to the summarizer, and here would call a plan open and a comparison a decision.
-_LOOSE = re.compile(r"\binstead of\b|\btodo\b(?!\s*:)", re.I)
+# Words that announce something to the summarizer, and here would call a comparison a decision.
+_LOOSE = re.compile(r"\binstead of\b", re.I)
 # Words of a lasting rule, also next to a request.
 _STANDING = re.compile(r"\b(?:always|never|must|do not|don['’]t|from now on)\b", re.I)
 
@@ -91,7 +91,8 @@ _STANDING = re.compile(r"\b(?:always|never|must|do not|don['’]t|from now on)\b
 def label_of(said: Said) -> tuple[int, str] | None:
     """Return rank and name of a statement worth telling, the lowest rank most important; None for any other.
 
-    Questions and announcements are none. 0 decision, 1 constraint or preference, 2 open, 3 procedure or note, 4 to 6 results.
+    Questions and announcements are none, and what is open is not known by its words (see `Stretch.open_ends`). 0 decision,
+    1 constraint or preference, 3 procedure or note, 4 to 6 results.
     """
     cues = cues_of(_LOOSE.sub("", said.text))
     if cues & Cue.QUESTION or said.text.rstrip().endswith(":"):
@@ -102,8 +103,6 @@ def label_of(said: Said) -> tuple[int, str] | None:
         return _RULES[said.kind]
     if said.speaker == "user" and _STANDING.search(said.text):
         return 1, "constraint"
-    if cues & Cue.OPEN:
-        return _OPEN
     # A person's words about causes and fixes are mostly requests, not results.
     for cue, label in _RESULTS:
         if cues & cue and said.speaker != "user":
