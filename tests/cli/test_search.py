@@ -115,4 +115,3 @@ def test_the_question_as_it_was_just_recorded_neither_answers_nor_outshines_what
     lines += [said("old", at - day / 12, "user", answer), said("new", at - day / 86_400, "user", asked)]
     first = told(lines)("ask", asked, "--all", "--json").data["results"][0]
     assert "7411" in json.dumps(first)
-    assert first["score"] > 0.4

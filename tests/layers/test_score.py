@@ -127,6 +127,15 @@ def test_output_of_tools_stands_behind_words_that_fit_as_well_unless_the_questio
     assert order(ranked(much_better, KEYWORDS, False, 2)) == [0, 1]
 
 
+def test_what_only_says_what_comes_next_is_after_what_fits_as_well_unless_the_question_is_literal() -> None:
+    announced = [Turn.REPLY | Turn.ANNOUNCES, Turn.REPLY]
+    found = candidates(words=[(0.32,), (0.3,)], roles=["assistant"] * 2, turns=announced)
+    assert order(ranked(found, KEYWORDS, False, 2)) == [1, 0]
+    assert order(ranked(found, KEYWORDS, True, 2)) == [0, 1]
+    much_better = candidates(words=[(0.6,), (0.3,)], roles=["assistant"] * 2, turns=announced)
+    assert order(ranked(much_better, KEYWORDS, False, 2)) == [0, 1]
+
+
 def test_sessions_in_which_more_was_said_come_first_and_the_first_places_are_spread_over_several() -> None:
     found = candidates(words=[(0.3,), (0.3,), (0.28,), (0.28,)], sessions=[1, 2, 2, 2])
     assert order(ranked(found, KEYWORDS, False, 4))[0] == 1

@@ -52,6 +52,19 @@ def turns(*events: Event, is_begin: bool = True) -> list[Turn]:
 ASKED = "which lock did we choose?"
 
 
+def test_a_short_reply_with_which_a_turn_goes_on_announces_and_its_last_one_and_a_long_one_do_not() -> None:
+    told = [user("Run the linter."), agent("Let me run it."), call("Bash"), agent("It is clean.")]
+    assert turns(*told) == [Turn.PLAIN, Turn.REPLY | Turn.ANNOUNCES, Turn.PLAIN, Turn.REPLY]
+    several = [
+        user("Run the linter."),
+        agent("Let me look."),
+        agent("Found it: " + "the pool is closed twice. " * 9),
+        agent("Done."),
+    ]
+    assert turns(*several) == [Turn.PLAIN, Turn.REPLY | Turn.ANNOUNCES, Turn.REPLY, Turn.REPLY]
+    assert turns(user("Thanks."), agent("Welcome."), user("One more thing."))[1] == Turn.REPLY
+
+
 def test_a_question_with_a_reply_asks_and_a_statement_does_not() -> None:
     assert turns(user(ASKED), agent("An advisory lock.")) == [Turn.ASKS, Turn.REPLY]
     assert turns(user("we keep the advisory lock"), agent("Noted.")) == [Turn.PLAIN, Turn.REPLY]

@@ -54,7 +54,7 @@ def visitor(door: tuple[Door, Visitor]) -> Visitor:
 
 
 def asked(door: Door, **given: Any) -> dict[str, Any]:
-    found: dict[str, Any] = as_json(respond(door.app, SearchRequest(scope="all", **{"limit": 10, **given}), Caller()))
+    found: dict[str, Any] = as_json(respond(door.app, SearchRequest(scope="all", **{"limit": 10, "with_agents": True, **given}), Caller()))
     return found
 
 
@@ -182,7 +182,7 @@ def test_nothing_asked_and_nothing_found_say_what_to_try(visitor: Visitor) -> No
         assert cards(page) == []
         assert "Nothing was found" not in page
     page = visitor.page("search", q="qwxzv", agent="codex")
-    for words in ("Nothing here fits the question well.", "Nothing was found", "Search without the filters."):
+    for words in ("Nothing here fits the question.", "Nothing was found", "Search without the filters."):
         assert words in plain(page)
     assert {"q": "qwxzv"} in links(page)
 
@@ -358,7 +358,7 @@ def test_why_a_result_is_here_is_told_by_the_parts_of_its_score(door: tuple[Door
 def test_what_is_missing_comes_by_the_link_that_says_how(
     door: tuple[Door, Visitor], visitor: Visitor, given: dict[str, str]
 ) -> None:
-    [missing] = [one["grip"] for one in asked(door[0], query="tile the airship")["results"][:1]]
+    [missing] = [one["grip"] for one in asked(door[0], query="tile the airship", with_agents=True)["results"][:1]]
     search = {"q": "tile the airship", **given}
     assert f"grip/{missing}" not in opens(visitor.page("search", **search))
     page = visitor.page("search", **search, why_not=missing)

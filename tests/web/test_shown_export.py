@@ -62,9 +62,9 @@ def texts(value: object) -> Iterator[str]:
         ({"node": DAY}, GetNode(DAY, "", "all", 60, "", "full")),
         ({"node": "toc:month:2026-01", "project": SHOP}, GetNode("toc:month:2026-01", SHOP, "", 60, "", "full")),
         ({"session": "calls"}, GetEvents(session_id="calls", limit=100)),
-        ({"q": "ledger", "project": BILLING}, SearchRequest(query="ledger", project=BILLING)),
+        ({"q": "ledger", "project": BILLING}, SearchRequest(query="ledger", project=BILLING, with_agents=True)),
         ({"q": "ledger", "role": "user", "since": "2026-02", "limit": 2},
-         SearchRequest(query="ledger", role="user", since="2026-02", limit=2, scope="all")),
+         SearchRequest(query="ledger", role="user", since="2026-02", limit=2, scope="all", with_agents=True)),
     ],
 )  # fmt: skip
 def test_the_file_holds_what_the_page_shows(memory: Served, visitor: Visitor, given: dict[str, object], request_: object) -> None:

@@ -19,8 +19,9 @@ from memory_mcp.model.exchange import LAST, Turn
 #: Weight of its session's likelihood in a message's log odds; penalty for each message of the same session ranked before it,
 #: and the number of first places the penalty applies to.
 _SESSION, _AGAIN, _SPREAD = 0.35, 2.0, 5
-#: Penalty on tool output, unless the question is literal.
-_TOOL = 1.0
+#: Penalties on tool output and on what only says what will be done next, unless the question is literal. The latter: recall
+#: among ten +2 and +5 on coding sessions, first sessions as before.
+_TOOL, _ANNOUNCED = 1.0, 1.2
 _TOOL_ROLE = ROLES.index("tool")
 #: Share of what a request's log odds exceed its best reply's by that goes over to that reply: the exchange is the evidence.
 _TAKEN = 0.5
@@ -75,8 +76,8 @@ def ranked(found: Candidates, weights: Weights, literal: bool, limit: int, boost
     """Return at most `limit` candidates, best first, with scores 0..1 that never rise.
 
     Those with neither a query term nor any similarity nor a boost are left out; `boost`, `(n,)`, adds to the log odds.
-    Messages of one session are spread over the first five places; tool output is lowered unless `literal`. Requests
-    come last; of those with a reply it takes over what they would be worth.
+    Messages of one session are spread over the first five places; tool output and announcements are lowered unless
+    `literal`. Requests come last; of those with a reply it takes over what they would be worth.
     """
     boost = np.zeros(len(found)) if boost is None else boost
     counts = (found.words[:, OWN] > 0) | (found.meaning[:, SIMILARITY] > 0) | (boost > 0)
@@ -86,6 +87,7 @@ def ranked(found: Candidates, weights: Weights, literal: bool, limit: int, boost
     odds = log_odds(found.words[places], found.meaning[places], weights) + boost[places]
     if not literal:
         odds = odds - _TOOL * (found.role[places] == _TOOL_ROLE)
+        odds = odds - _ANNOUNCED * ((found.turn[places] & Turn.ANNOUNCES) != 0)
     odds = _taken_over(odds, found.turn[places], found.exchange[places])
     requests = (found.turn[places] & LAST) != 0
     evidence = _ordered(found, places[~requests], odds[~requests])

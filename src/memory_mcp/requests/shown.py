@@ -164,6 +164,7 @@ def _shown(app: App, what: str, request: ExportShown, caller: Caller) -> object:
         speaker=request.speaker,
         scope=request.scope,
         cursor=request.cursor,
+        with_agents=True,
     )
     return search(app, asked, caller)
 
