@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from memory_mcp.events.running import PIDS, Connection, RunningSessions
-from memory_mcp.model.event import HOOK, RECAP, Event, EventType, Role
+from memory_mcp.model.event import HOOK, RECAP, Event, EventType, Excluded, Role
 from memory_mcp.storage.duckdb.store import DuckStorage
-from memory_mcp.storage.values import Excluded
 from tests.factories import event
 from tests.fakes import FakeClock
 

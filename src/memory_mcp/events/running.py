@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from memory_mcp.clock import Clock
-from memory_mcp.model.event import HOOK, Event, EventType, Role, is_recap
+from memory_mcp.model.event import HOOK, Event, EventType, Excluded, Role, is_recap
 from memory_mcp.storage.base import EventStore
-from memory_mcp.storage.values import Excluded, Scope
+from memory_mcp.storage.values import Scope
 
 #: Metadata key of a prompt: the processes above its hook, the nearest first. On disk.
 PIDS = "pids"

@@ -13,6 +13,8 @@ import numpy as np
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import Array
 
+#: Factor on the calibrated score of a message that only asks: a question is not its answer.
+REQUESTED = 0.01
 #: Knots of a rising, piecewise linear table: normalized score and share that was relevant. The first is half of what the
 #: lowest of the first ten results had; nothing was fitted below that.
 Table = tuple[tuple[float, float], ...]

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from memory_mcp.model import ids
 from memory_mcp.model.calendar import LEVELS, TocLevel, level_of, span_of
+from memory_mcp.model.event import Excluded
 from memory_mcp.model.ids import EventId, GripId, NodeId, digest
-from memory_mcp.storage.values import Excluded
 
 _NODE = 1 << 63
 _LEVEL_AT, _PLACE_AT = 60, 32

@@ -14,8 +14,6 @@ from memory_mcp.model.exchange import LAST, Turn
 ASKING = 0.15
 #: Share of its score that a request keeps to which nothing was said in return: it is listed after everything else.
 UNANSWERED = 0.05
-#: Factor on the calibrated score of a message that only asks: a question is not its answer.
-REQUESTED = 0.01
 _USER = ROLES.index(Role.USER)
 
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Match
-from memory_mcp.indexes.calibrate import Table, calibrated
+from memory_mcp.indexes.calibrate import REQUESTED, Table, calibrated
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.messages import REQUESTED
 from memory_mcp.indexes.part import LivePart
 from memory_mcp.indexes.snapshot import segment_of
 from memory_mcp.model.exchange import LAST

@@ -7,9 +7,8 @@ from typing import Protocol
 
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow, TocLevel
-from memory_mcp.model.event import Event
+from memory_mcp.model.event import Event, Excluded
 from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId
-from memory_mcp.storage.values import Excluded
 
 
 class LayerName(StrEnum):

@@ -11,8 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from memory_mcp.indexes.base import DocType, Match, Unfiled
-from memory_mcp.indexes.calibrate import BM25, HYBRID, VECTOR, Table, calibrated
-from memory_mcp.indexes.messages import REQUESTED
+from memory_mcp.indexes.calibrate import BM25, HYBRID, REQUESTED, VECTOR, Table, calibrated
 
 #: Highest score that counts for a side.
 _SUREST = 0.999

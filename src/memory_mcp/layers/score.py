@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from memory_mcp.indexes.calibrate import REQUESTED
 from memory_mcp.indexes.candidates import OWN, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.messages import REQUESTED
 from memory_mcp.model.exchange import LAST, Turn
 
 #: Weight of its session's likelihood in a message's log odds; penalty for each message of the same session ranked before it,

@@ -140,6 +140,14 @@ class Event:
         return self if project == self.project else replace(self, project=project, recorded_project=self.project)
 
 
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """A session that a search leaves out, from a moment on (UTC milliseconds)."""
+
+    session_id: str
+    since_ms: int = 0
+
+
 def carried(event: Event) -> EventDraft:
     """Return a stored event as a draft for another store, which keeps its id, source and trust, under its recorded project."""
     return EventDraft(

@@ -10,6 +10,7 @@ from memory_mcp.errors import DeadlineExceeded
 from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import GONE
 from memory_mcp.model.calendar import Calendar
+from memory_mcp.model.event import Excluded
 from memory_mcp.policy.plan import How, Mode, Plan
 from memory_mcp.policy.why_not import Seen
 from memory_mcp.question.intent import Intent
@@ -18,7 +19,6 @@ from memory_mcp.requests.limits import BOUNDS, SEARCHED, Bounds, Detail, choice,
 from memory_mcp.requests.people import role_of, speaker_of
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.times import Times, times_of
-from memory_mcp.storage.values import Excluded
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.events.evidence import Expanded, unknown_grip
 from memory_mcp.events.running import Connection
+from memory_mcp.model.event import Excluded
 from memory_mcp.requests.limits import choice
 from memory_mcp.scope import is_place
-from memory_mcp.storage.values import Excluded, Scope
+from memory_mcp.storage.values import Scope
 
 ALL_PROJECTS = "all projects"
 _LOCKED = "It is bound to its project (server.scope_lock); the person may use the memory-mcp command."

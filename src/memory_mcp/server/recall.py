@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from memory_mcp.layers.base import Query
+from memory_mcp.model.event import Excluded
 from memory_mcp.model.fencing import fence
-from memory_mcp.storage.values import Excluded
 
 if TYPE_CHECKING:
     from memory_mcp.app import App

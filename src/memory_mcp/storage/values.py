@@ -6,19 +6,11 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.model.event import Event
+from memory_mcp.model.event import Event, Excluded
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-
-
-@dataclass(frozen=True, slots=True)
-class Excluded:
-    """A session that a search leaves out, from a moment on (UTC milliseconds)."""
-
-    session_id: str
-    since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from memory_mcp.derive.build import searchable
 from memory_mcp.events.evidence import Evidence, quotes_in
+from memory_mcp.indexes.calibrate import REQUESTED
 from memory_mcp.layers.agentic.calibrate import TERMS
 from memory_mcp.layers.agentic.match import Weighted, count_terms, text_score
 from memory_mcp.layers.base import Hit, Query, unfiled_hit
@@ -48,8 +49,8 @@ _WAITING = 5000
 _LIKELY = 150
 #: Segments whose events are cached, about 16 KB of text each.
 _KEPT = 128
-#: Share of what a request scores more than its best reply that goes over to that; what a request keeps of its score.
-_TAKEN, REQUESTED = 0.5, 0.01
+#: Share of what a request scores more than its best reply that goes over to that.
+_TAKEN = 0.5
 #: Weight of words of a segment's summary; words of the summary alone do not count.
 _SUMMARY_WEIGHT = 1
 
