@@ -107,7 +107,7 @@ class Search:
     @cached_property
     def _reader(self) -> relevance.Reader:
         """Reads what results show for this question."""
-        return relevance.Reader(self._weigh(), term_set(" ".join(self._subjects)))
+        return relevance.Reader(self._weigh(), term_set(" ".join(self._subjects)), term_set(" ".join(self._missing)))
 
     def listed(self, before: Listed | None, offset: int) -> Listed:
         """Run the search and return the full list of results; `before` is what earlier pages of the same question listed.
