@@ -95,7 +95,7 @@ def collect(corpora: Corpora, folder: Path, tiers: Sequence[int], every: Sequenc
 
 def _asked(app: App, sessions: Mapping[str, str], questions: Sequence[Question], tier: int) -> Iterator[Row]:
     """Ask questions of a store and yield a row for each that is judged."""
-    sources = {s.event.event_id: s.event.source_id for batch in app.storage.events.iter_all() for s in batch}
+    sources: dict[str, str] = {s.event.event_id: s.event.source_id for batch in app.storage.events.iter_all() for s in batch}
     seen: list[tuple[Sequence[Hit], relevance.Evidence]] = []
     shipped = relevance.Reader.evidence
 
@@ -104,7 +104,7 @@ def _asked(app: App, sessions: Mapping[str, str], questions: Sequence[Question],
         seen.append((hits, shipped(reader, hits, literal)))
         return seen[-1][1]
 
-    relevance.Reader.evidence = recorded  # type: ignore[method-assign]
+    relevance.Reader.evidence = recorded  # type: ignore[method-assign, assignment]
     try:
         for question in questions:
             seen.clear()
@@ -219,8 +219,10 @@ def auc(scores: Sequence[float], right: Sequence[bool]) -> float:
 
 def table(rows: Sequence[Row]) -> str:
     """Return what the shipped weights and limits give on rows: a line for each tier and corpus."""
-    head = ("tier", "corpus", "AUC answerable", "AUC right", "strong, right", "right first, strong", "taken out, strong")
-    head += ("other unanswerable, strong", "right first, none", "unanswerable, none")
+    head = (
+        *("tier", "corpus", "AUC answerable", "AUC right", "strong, right", "right first, strong", "taken out, strong"),
+        *("other unanswerable, strong", "right first, none", "unanswerable, none"),
+    )
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for tier, corpus in sorted({(row.tier, row.corpus) for row in rows}):
         own = [row for row in rows if (row.tier, row.corpus) == (tier, corpus)]

@@ -258,9 +258,12 @@ def logistic(weights: Mapping[str, float], values: Mapping[str, float]) -> float
     return 1 / (1 + math.exp(-odds))
 
 
-def confidence(sure: float, missing: Sequence[str], *, has_hits: bool) -> Confidence:
-    """Return the word for a probability: never STRONG with a word missing, NONE where nothing relevant is known."""
-    if not has_hits or sure < NOTHING:
+def confidence(sure: float, missing: Sequence[str], *, has_hits: bool, is_exact: bool = False) -> Confidence:
+    """Return the word for a probability: never STRONG with a word missing, NONE where nothing relevant is known.
+
+    Not NONE where a result `is_exact`.
+    """
+    if not has_hits or (sure < NOTHING and not is_exact):
         return Confidence.NONE
     return Confidence.STRONG if sure >= STRONG and not missing else Confidence.WEAK
 
