@@ -5,7 +5,7 @@
 
 Each question is asked in this process by the engine's own pipeline, whose evidence makes the row. Asked are the questions of
 the corpora, the same with their evidence taken out, questions recombined from two, those of other corpora, and all of these of
-stores of a few sessions. Questions with an answer weigh three times as much as those without; seeds are fixed.
+stores of a few sessions. Questions with an answer weigh five times as much as those without; seeds are fixed.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,15 +24,17 @@ from numpy.typing import NDArray
 from bench.quality import hard
 from bench.quality.corpora import CORPORA, Corpora, Half, Kind, Question, corpora_in
 from bench.quality.reduced import with_evidence_taken_out
+from bench.quality.rows import FIVE, TEN
 from bench.quality.stores import ROOMY, TIERS, Stores
 from memory_mcp.app import App
 from memory_mcp.layers.base import Hit, Query
 from memory_mcp.policy import relevance, relevance_weights
+from memory_mcp.policy.engine import Answer
 from memory_mcp.policy.plan import How
 
 Array = NDArray[np.float64]
 #: Questions with an answer for each without one; share of those without whose evidence was taken out.
-ODDS, TAKEN_OUT = 3.0, 0.6
+ODDS, TAKEN_OUT = 5.0, 0.6
 #: Questions from which a corpus counts fully, strength of the penalty on large weights, steps of the fit.
 _FULLY, _PENALTY, _STEPS = 250, 3.0, 60
 #: Values that lower the probability; all others only raise it.
@@ -62,7 +64,8 @@ class Row:
     half: str
     tier: int
     signals: str
-    #: Whether one of the first five results, and the first, is of a right session.
+    #: Whether one of ten results is a message that answers, or where none are named one of five is of a right session; whether
+    #: the first is of a right session.
     right: bool
     first: bool
     missing: bool
@@ -90,45 +93,51 @@ def collect(corpora: Corpora, folder: Path, tiers: Sequence[int], every: Sequenc
         print(f"  {name}: {len(questions)} questions", file=sys.stderr, flush=True)
 
 
-def _asked(app: App, sessions: dict[str, str], questions: Sequence[Question], tier: int) -> Iterator[Row]:
+def _asked(app: App, sessions: Mapping[str, str], questions: Sequence[Question], tier: int) -> Iterator[Row]:
     """Ask questions of a store and yield a row for each that is judged."""
-    sources = {s.event.event_id: s.event.source_id for batch in app.storage.events.iter_all() for s in batch}
-    seen: list[relevance.Evidence] = []
+    sources: dict[str, str] = {s.event.event_id: s.event.source_id for batch in app.storage.events.iter_all() for s in batch}
+    seen: list[tuple[Sequence[Hit], relevance.Evidence]] = []
     shipped = relevance.Reader.evidence
 
     def recorded(reader: relevance.Reader, hits: Sequence[Hit], literal: Sequence[bool]) -> relevance.Evidence:
         """Return the evidence, and note it."""
-        seen.append(shipped(reader, hits, literal))
-        return seen[-1]
+        seen.append((hits, shipped(reader, hits, literal)))
+        return seen[-1][1]
 
-    relevance.Reader.evidence = recorded  # type: ignore[method-assign]
+    relevance.Reader.evidence = recorded  # type: ignore[method-assign, assignment]
     try:
         for question in questions:
             seen.clear()
             how = How(as_of=int(question.as_of.timestamp() * 1000))
-            answer = app.ask(Query(question.text, limit=relevance.COMPARED), how)
-            if seen and answer.hits:
-                names = [sources.get(hit.event_id, "") for hit in answer.hits]
-                right = [sessions.get(name, "") in question.sessions for name in names]
-                exact = [
-                    name in question.messages if question.messages else held for name, held in zip(names, right, strict=True)
-                ]
-                yield Row(
-                    corpus=question.corpus,
-                    store=question.store,
-                    question=question.id,
-                    kind=question.kind,
-                    half=question.half,
-                    tier=tier,
-                    signals=seen[-1].signals,
-                    right=any(right),
-                    first=right[0],
-                    missing=bool(answer.missing),
-                    values=relevance.values_of(seen[-1]),
-                    hits=[(relevance.hit_values(h), held) for h, held in zip(seen[-1].hits, exact, strict=False)],
-                )
+            answer = app.ask(Query(question.text, limit=TEN), how)
+            if seen and seen[-1][0]:
+                hits, found = seen[-1]
+                names = [sources.get(hit.event_id, "") for hit in hits[:TEN]]
+                yield _row(question, tier, names, found, answer, sessions)
     finally:
         relevance.Reader.evidence = shipped  # type: ignore[method-assign]
+
+
+def _row(
+    question: Question, tier: int, names: Sequence[str], found: relevance.Evidence, answer: Answer, sessions: Mapping[str, str]
+) -> Row:
+    """The row of one question; `names` are the messages of the first ten results, before any is left out."""
+    in_session = [sessions.get(name, "") in question.sessions for name in names]
+    answers = [name in question.messages for name in names] if question.messages else in_session[:FIVE]
+    return Row(
+        corpus=question.corpus,
+        store=question.store,
+        question=question.id,
+        kind=question.kind,
+        half=question.half,
+        tier=tier,
+        signals=found.signals,
+        right=any(answers),
+        first=in_session[0],
+        missing=bool(answer.missing),
+        values=relevance.values_of(found),
+        hits=[(relevance.hit_values(hit), is_right) for hit, is_right in zip(found.hits, answers, strict=False)],
+    )
 
 
 def weights_of(rows: Sequence[Row]) -> Array:
@@ -210,8 +219,10 @@ def auc(scores: Sequence[float], right: Sequence[bool]) -> float:
 
 def table(rows: Sequence[Row]) -> str:
     """Return what the shipped weights and limits give on rows: a line for each tier and corpus."""
-    head = ("tier", "corpus", "AUC answerable", "AUC right", "strong, right", "right first, strong", "taken out, strong")
-    head += ("other unanswerable, strong", "right first, none", "unanswerable, none")
+    head = (
+        *("tier", "corpus", "AUC answerable", "AUC right", "strong, right", "right first, strong", "taken out, strong"),
+        *("other unanswerable, strong", "right first, none", "unanswerable, none"),
+    )
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for tier, corpus in sorted({(row.tier, row.corpus) for row in rows}):
         own = [row for row in rows if (row.tier, row.corpus) == (tier, corpus)]

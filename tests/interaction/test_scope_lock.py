@@ -285,6 +285,20 @@ def unlocked(app: App) -> Iterator[Door]:
     opened.close()
 
 
+def test_a_word_that_only_another_project_holds_is_missing_and_that_project_is_named_only_without_the_lock(
+    app: App, unlocked: Door
+) -> None:
+    bound = Door(app, "auto", SHOP)
+    for detail in ("lean", "full"):
+        asked = {"query": "which ledger did we choose for Norway", "detail": detail}
+        assert bound.ok("intelligent_search", **asked)["missing"] == ["ledger", "Norway"]
+        found = unlocked.ok("intelligent_search", **asked, scope="project")
+        assert found["missing"] == [f"{word} (occurs in project {BILLING})" for word in ("ledger", "Norway")]
+        assert found["confidence"] != "strong"
+        assert ("probability" in found) is (detail == "full")
+    assert "missing" not in unlocked.ok("intelligent_search", query=asked["query"], scope="all")
+
+
 def test_without_the_lock_an_id_is_opened_and_marked_with_its_project_and_no_grip_of_it_rewrites_a_shared_period(
     unlocked: Door,
 ) -> None:

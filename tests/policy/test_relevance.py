@@ -72,6 +72,8 @@ def of(text: str, *hits: Hit, counts: Mapping[str, int] | None = None) -> Eviden
 def test_nothing_found_is_none_and_its_probability_0() -> None:
     assert probability(of("palladium ledger")) == 0.0
     assert confidence(0.99, (), has_hits=False) is Confidence.NONE
+    assert confidence(0.0, (), has_hits=True) is Confidence.NONE
+    assert confidence(0.0, (), has_hits=True, is_exact=True) is Confidence.WEAK
 
 
 def test_every_kind_of_evidence_has_weights_of_its_own() -> None:

@@ -2,7 +2,7 @@
 
 What goes in is what the search knows: how the results' scores stand to each other, what the indexes say of the best one, how
 much of the question, by rarity in this store, its exchange holds and how close together, and which words the store holds
-nowhere. What comes out is one probability, calibrated on questions of which three in four have an answer: the weights
+nowhere. What comes out is one probability, calibrated on questions of which five in six have an answer: the weights
 (`relevance_weights`) are fitted by `bench.quality.fit` on the tuning halves of all corpora, and words of no language are listed.
 
 Invariants
@@ -18,14 +18,15 @@ from enum import StrEnum
 from memory_mcp.layers.base import Hit, Weighed
 from memory_mcp.model.ids import NodeId
 from memory_mcp.policy.relevance_weights import ANSWER, HIT
-from memory_mcp.text import term_set, terms
+from memory_mcp.text import cjk_runs, term_set, terms
 
 #: Results that are judged, best first, and results whose words count for the exchange of one of them.
 COMPARED, NEIGHBOURS = 5, 14
 #: Results that an answer keeps which is probably not in this memory.
 NEAREST = 2
-#: Probabilities from which an answer is strong, and below which it is none: 1 % of right answers lie below on held-out questions.
-STRONG, NOTHING = 0.77, 0.1
+#: Probabilities from which an answer is strong, and below which it is none: at most 2 % of right first answers lie below on the
+#: held halves.
+STRONG, NOTHING = 0.72, 0.1
 #: Probability from which no further layer is asked: 97 % of the questions with an answer are above it.
 ENOUGH = 0.25
 #: Probabilities that a message answers from which it is close (nine in ten of those that do are above), and from which it is
@@ -122,18 +123,25 @@ class _Result:
 class Reader:
     """Reads what results show for one question; each text is taken apart once."""
 
-    def __init__(self, weighed: Weighed, subjects: Set[str]) -> None:
-        """Take the question's terms; results are judged by those in `subjects`, or by all if none is.
+    def __init__(self, weighed: Weighed, subjects: Set[str], missing: Set[str] = frozenset()) -> None:
+        """Take the question's terms.
 
         Args:
             weighed: The terms with their weights and how many segments hold them.
-            subjects: The terms that name what the question is about.
+            subjects: The terms that name what the question is about; results are judged by them, or by all if there are none.
+            missing: The terms of the words that occur nowhere.
 
         """
-        named = {term: weight for term, weight in weighed.weights.items() if term in subjects} or weighed.weights
+        absent = {term for term in weighed.weights if not weighed.counts.get(term)}
+        # A pair of ideographs that no text holds is mostly the border of two words.
+        borders = {term for term in absent - missing if cjk_runs(term)}
+        weights = {term: weight for term, weight in weighed.weights.items() if term not in borders}
+        named = {term: weight for term, weight in weights.items() if term in subjects} or weights
         self._asked = replace(weighed, weights=named)
         self._total = sum(named.values()) or 1.0
-        self._unknown = weighed.share({term for term in weighed.weights if not weighed.counts.get(term)})
+        self._unknown = replace(weighed, weights=weights).share(absent - borders)
+        #: What the indexes' shares of the whole question are divided by.
+        self._whole = 1 - weighed.share(borders) or 1.0
         self._read: dict[str, tuple[set[str], set[str], float]] = {}
         self._close: dict[str, float] = {}
         self._latest: tuple[object, Evidence] | None = None
@@ -185,9 +193,9 @@ class Reader:
         score = min(max(score, _LEAST), _MOST)
         return HitEvidence(
             lead=math.log(score / (1 - score)),
-            own=one.parts.get("own", one.parts.get("terms", 0.0)),
-            near=one.parts.get("near", 0.0),
-            segment=one.parts.get("segment", one.parts.get("coverage", 0.0)),
+            own=one.parts.get("own", one.parts.get("terms", 0.0)) / self._whole,
+            near=one.parts.get("near", 0.0) / self._whole,
+            segment=one.parts.get("segment", one.parts.get("coverage", 0.0)) / self._whole,
             similarity=one.parts.get("similarity", 0.0) ** 2,
             segment_similarity=one.parts.get("segment_similarity", 0.0),
             held=self._share(exchange),
@@ -250,9 +258,12 @@ def logistic(weights: Mapping[str, float], values: Mapping[str, float]) -> float
     return 1 / (1 + math.exp(-odds))
 
 
-def confidence(sure: float, missing: Sequence[str], *, has_hits: bool) -> Confidence:
-    """Return the word for a probability: never STRONG with a word missing, NONE where nothing relevant is known."""
-    if not has_hits or sure < NOTHING:
+def confidence(sure: float, missing: Sequence[str], *, has_hits: bool, is_exact: bool = False) -> Confidence:
+    """Return the word for a probability: never STRONG with a word missing, NONE where nothing relevant is known.
+
+    Not NONE where a result `is_exact`.
+    """
+    if not has_hits or (sure < NOTHING and not is_exact):
         return Confidence.NONE
     return Confidence.STRONG if sure >= STRONG and not missing else Confidence.WEAK
 

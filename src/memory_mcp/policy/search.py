@@ -107,7 +107,7 @@ class Search:
     @cached_property
     def _reader(self) -> relevance.Reader:
         """Reads what results show for this question."""
-        return relevance.Reader(self._weigh(), term_set(" ".join(self._subjects)))
+        return relevance.Reader(self._weigh(), term_set(" ".join(self._subjects)), term_set(" ".join(self._missing)))
 
     def listed(self, before: Listed | None, offset: int) -> Listed:
         """Run the search and return the full list of results; `before` is what earlier pages of the same question listed.
@@ -143,18 +143,18 @@ class Search:
     def _judged(self, hits: Sequence[Hit]) -> tuple[tuple[Hit, ...], Judgement]:
         """Return the hits with how well each of the first fits, and how sure the answer is; the nearest alone if it is none.
 
-        What happened in a time is not judged, as nothing in particular is asked for; nothing is left out where the caller
-        names the least score.
+        What only asks is no evidence. What happened in a time is not judged, as nothing in particular is asked for; nothing is
+        left out where the caller names the least score.
         """
         if not self._plan.text:
             return tuple(hits), SURE if hits else NO_RESULT
         if not hits:
             return (), replace(NO_RESULT, missing=self._missing)
-        found = self._evidence(hits)
-        missing, sure = self._missing, relevance.probability(found)
-        verdict = relevance.confidence(sure, missing, has_hits=True)
-        fitting = [replace(hit, fit=fit) for hit, fit in zip(hits, relevance.fits(found), strict=False)]
-        judged = (*fitting, *(replace(hit, fit=relevance.Fit.LOOSE) for hit in hits[len(fitting) :]))
+        found = self._evidence([hit for hit in hits if not hit.asks])
+        missing, sure, fits = self._missing, relevance.probability(found), iter(relevance.fits(found))
+        judged = tuple(replace(hit, fit=relevance.Fit.LOOSE if hit.asks else next(fits, relevance.Fit.LOOSE)) for hit in hits)
+        is_exact = any(hit.fit is relevance.Fit.EXACT for hit in judged)
+        verdict = relevance.confidence(sure, missing, has_hits=True, is_exact=is_exact)
         if verdict is Confidence.NONE and self._plan.floor is None:
             judged = judged[: relevance.NEAREST]
         return judged, Judgement(verdict, sure, missing)

@@ -1,0 +1,23 @@
+"""The words that name what a question is about, in the languages with a table and in others."""
+
+import pytest
+
+from memory_mcp.question.subjects import subject_words
+
+
+@pytest.mark.parametrize(
+    ("question", "subjects"),
+    [
+        ("why did we choose kafka", ("choose", "kafka")),
+        ("which tyre pressure did the mechanic recommend", ("tyre", "pressure", "mechanic", "recommend")),
+        ("Weshalb haben wir uns für Kafka entschieden?", ("Kafka",)),
+        ("pourquoi avons-nous choisi Kafka", ("choisi", "Kafka")),
+        ("gdzie jest konfiguracja bazy danych", ("gdzie", "jest", "konfiguracja", "bazy", "danych")),
+        ("我们为什么选了灯笼布局", ("我们", "选了灯笼布局")),
+        ("port 8443 on 7 May 2023", ("port", "8443", "May")),
+        ("where is `parse_config` in app.py", ("parse_config", "app.py")),
+        ("what did we do", ()),
+    ],
+)
+def test_words_that_ask_or_name_nothing_are_left_out(question: str, subjects: tuple[str, ...]) -> None:
+    assert subject_words(question) == subjects
