@@ -111,18 +111,15 @@ class App:
         self.calendar, self.summarizer = Calendar(self.storage.timezone), SUMMARIZERS["extractive"]()
         self.backups = BackupKeeper(self.storage, settings.backup, directory, self.clock, callbacks.give_way)
         self.tree = Tree(self.storage, self.calendar, self.summarizer, lambda: _LAG if callbacks.importing() else 0.0)
-        self.running = RunningSessions(self.storage.events, self.clock)
-        self.evidence = Evidence(self.storage)
+        self.running, self.evidence = RunningSessions(self.storage.events, self.clock), Evidence(self.storage)
         self.log = EventLog(self.storage.events, self.clock, callbacks.before_write, self.running.observe)
         self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones)
         self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
         self.derivation, self.improver = self._derivation()
-        self.shown = self._shown()
+        self.shown, self.accelerators = self._shown(), self._accelerators(directory)
         self.agentic = AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
-        self.accelerators = self._accelerators(directory)
         self.engine = Engine(self.engine_parts())
         self._watch = self._watched(directory) if callbacks.watches_spool else None
-        #: Jobs of this store; a process that keeps the App open for long starts it.
         self.scheduler = self._scheduler(directory)
         if self._watch is not None:
             self._watch.start(lambda: self.scheduler.hasten("drain_spool"))
@@ -174,7 +171,7 @@ class App:
         return Accelerators(settings.teleport, settings.topics, settings.embedder.model, *beside)
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
-        """Return the scheduler with every job of `JOBS`, wired to the parts of this memory; it is not started."""
+        """Return the scheduler with every job of `JOBS`; a process that keeps the App open for long starts it."""
         from memory_mcp.derive.derivation import Depth
         from memory_mcp.jobs.registry import JOBS, Parts
         from memory_mcp.jobs.render_briefings import BriefingSettings

@@ -54,7 +54,8 @@ def visitor(door: tuple[Door, Visitor]) -> Visitor:
 
 
 def asked(door: Door, **given: Any) -> dict[str, Any]:
-    found: dict[str, Any] = as_json(respond(door.app, SearchRequest(scope="all", **{"limit": 10, "with_agents": True, **given}), Caller()))
+    request = SearchRequest(scope="all", **{"limit": 10, "with_agents": True, **given})
+    found: dict[str, Any] = as_json(respond(door.app, request, Caller()))
     return found
 
 

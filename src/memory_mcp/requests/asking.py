@@ -39,29 +39,29 @@ class ParsedSearch:
 ScopeOf = Callable[[str, str], Scoped]
 
 
+#: Arguments that make two calls different questions; a cursor belongs to its own.
+_IDENTIFYING = ("query", "since", "until", "as_of", "tz", "agent", "role", "speaker", "intent", "mode")
+
+
 def parse_search(
     app: App, scope_of: ScopeOf, given: Mapping[str, Any], excluded: frozenset[Excluded] = frozenset()
 ) -> ParsedSearch:
-    """Return the parsed arguments of a call; what is missing has its default, and only `query` must be there.
-
-    `excluded` are the sessions that it leaves out.
+    """Return the parsed arguments of a call, which leaves out `excluded` sessions; only `query` must be there.
 
     Raises InvalidQuery for any invalid argument: a time, an unknown name, a number out of range, an unknown
     speaker, or a cursor of another question; and what `scope_of` raises.
     """
     times = times_of(app, given.get("tz", ""), given.get("as_of", ""))
     scoped = scope_of(given.get("project", ""), given.get("scope", ""))
-    window = times.window(given.get("since", ""), given.get("until", ""))
-    told = [given.get(name, "") for name in ("query", "since", "until", "as_of", "tz", "agent", "role", "speaker")]
     keywords = keyword_list(given.get("keywords", ()))
-    question = (*told, scoped.words, given.get("intent", ""), given.get("mode", ""), *keywords)
+    question = (*(given.get(name, "") for name in _IDENTIFYING), scoped.words, *keywords)
     return ParsedSearch(
         query=Query(
             words(given["query"]),
             SEARCHED.check(given.get("limit", SEARCHED.default)),
             scoped.project,
             given.get("agent") or None,
-            window,
+            times.window(given.get("since", ""), given.get("until", "")),
             role_of(given.get("role", "")),
             speaker_of(app, given.get("speaker", ""), scoped),
             excluded=excluded,

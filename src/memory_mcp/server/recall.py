@@ -55,9 +55,8 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     if found.confidence is not Confidence.STRONG or not found.hits:
         return fence("\n".join(missing)) if missing else ""
     least = found.hits[0].score * _BESIDE
-    fitting = [h for h in found.hits if h.score >= least and h.grip_ids]
     lines: dict[str, None] = {}
-    for hit in fitting:
+    for hit in (h for h in found.hits if h.score >= least and h.grip_ids):
         who, flag = named(hit.speaker) or hit.role, flag_of(hit.quote)
         said = f"{app.calendar.local(hit.timestamp):%Y-%m-%d %H:%M}, {who} said: {quoted(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
         lines[f"- {said} ({flag})" if flag else f"- {said}"] = None
