@@ -104,6 +104,15 @@ def test_keywords_of_something_else_leave_the_answer_where_it_is(talk: Door) -> 
     assert wrong[0] == alone[0] == "Unrelated remark about violins."
 
 
+def test_in_the_other_language_they_find_the_answer_and_make_no_missing_word_known(talk: Door) -> None:
+    question = "Warum dauerte alles so lange"
+    alone = talk.ok("intelligent_search", query=question, scope="all")
+    helped = talk.ok("intelligent_search", query=question, scope="all", keywords=KEYWORDS)
+    assert ANSWER not in quotes(alone)
+    assert quotes(helped)[0] == ANSWER
+    assert (helped["confidence"], helped["missing"]) == ("weak", alone["missing"])
+
+
 def test_a_cursor_is_of_a_question_with_its_keywords(talk: Door) -> None:
     first = talk.ok("intelligent_search", query=QUESTION, scope="all", limit=2, keywords=KEYWORDS)
     cursor = first["next_cursor"]
