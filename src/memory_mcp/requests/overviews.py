@@ -115,6 +115,9 @@ def overview_of(
             _shaped(project, names.get(project.name, project.name) or NO_NAME, calendar, width, cite) for project in projects
         )
 
+    # A name without a line says nothing.
+    for project in projects:
+        project.shown = 1
     while projects and not fits(shaped(_LEAST)):
         projects.pop()
     _share_lines(projects, lambda: fits(shaped(_LEAST)))
@@ -157,9 +160,9 @@ def _cuts_to_read(cuts: Sequence[Segment], most: int) -> list[Segment]:
 
 def _share_lines(projects: Sequence[_Project], fits: Callable[[], bool]) -> None:
     """Show one more line at a time, of the project that has fewest for its weight, until none fits or all are shown."""
-    waiting = [project for project in projects if project.lines]
+    waiting = [project for project in projects if project.shown < len(project.lines)]
     while waiting:
-        project = min(waiting, key=lambda each: (each.shown > 0, (each.shown + 1) / each.weight))
+        project = min(waiting, key=lambda each: (each.shown + 1) / each.weight)
         project.shown += 1
         if not fits():
             project.shown -= 1
