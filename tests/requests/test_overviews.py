@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.model.event import EventDraft, EventType, Excluded, Role
+from memory_mcp.requests.overviews import Asked, overview_of
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, SearchResponse, search
@@ -93,3 +94,31 @@ def test_what_a_later_session_took_up_is_open_no_more(app: App) -> None:
     ]
     fill(app, done)
     assert answer(app).projects[0].open == ()
+
+
+def test_the_session_that_asks_and_questions_to_the_memory_are_no_work(app: App) -> None:
+    fill(app, session("ledger", 3, SHOP))
+    query = "What have I been working on?"
+    call = {"tool": "mcp__memory__intelligent_search", "tool_use_id": "u1"}
+    questions = [
+        draft(query, at="2026-02-04 09:00", session="asks", agent="codex"),
+        draft(
+            "intelligent_search",
+            at="2026-02-04 09:01",
+            session="asks",
+            role=Role.ASSISTANT,
+            kind=EventType.TOOL_CALL,
+            metadata=call,
+        ),
+        draft("You rewrote the ledger.", at="2026-02-04 09:02", session="asks", role=Role.ASSISTANT),
+        draft("Rewrite the quokka of the program, please.", at="2026-02-04 09:03", session="asks"),
+    ]
+    fill(app, questions)
+    [project] = answer(app).projects
+    assert [line.text for line in project.asked] == [
+        "Rewrite the quokka of the program, please.",
+        "Rewrite the ledger of the program, please.",
+    ]
+    own = Asked(None, excluded=frozenset({Excluded("asks")}))
+    [project] = overview_of(app, own, app.calendar, lambda projects: True)
+    assert [line.text for line in project.asked] == ["Rewrite the ledger of the program, please."]
