@@ -8,6 +8,7 @@ from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import EVERY_DAY, Calendar, TimeWindow
+from memory_mcp.model.event import Excluded
 from memory_mcp.model.ids import NodeId, day_id, short_grip
 from memory_mcp.model.project import short_names
 from memory_mcp.model.segment import Segment
@@ -83,6 +84,8 @@ class Asked:
     project: str | None
     agent: str | None = None
     window: TimeWindow | None = None
+    #: Sessions that are left out: the one that asks.
+    excluded: frozenset[Excluded] = frozenset()
     #: Whether grips have their time, as pages want them; an agent's answer is shorter without.
     for_page: bool = False
 
@@ -105,7 +108,7 @@ def overview_of(
         by_project.setdefault(project_names[NodeId(stretch.node_id)], []).append(stretch)
     for project in projects:
         # What was open then may be done by now.
-        is_latest = latest.get(project.name, 0) <= project.last[0]
+        is_latest = asked.window is None or latest.get(project.name, 0) < asked.window.end_ms
         project.lines = account_lines(by_project.get(project.name, []), with_open=is_latest)
     projects = [project for project in projects if project.lines]
     cite = str if asked.for_page else short_grip
@@ -115,6 +118,9 @@ def overview_of(
             _shaped(project, names.get(project.name, project.name) or NO_NAME, calendar, width, cite) for project in projects
         )
 
+    # A name without a line says nothing.
+    for project in projects:
+        project.shown = 1
     while projects and not fits(shaped(_LEAST)):
         projects.pop()
     _share_lines(projects, lambda: fits(shaped(_LEAST)))
@@ -132,7 +138,9 @@ def _projects_in(app: App, asked: Asked) -> list[_Project]:
         window = TimeWindow(app.calendar.window(day_id(days[0])).start_ms, app.calendar.window(day_id(days[-1])).end_ms)
     by_name: dict[str, list[Segment]] = {}
     for cut in app.storage.toc.segments_in(Scope(project=asked.project, agent=asked.agent, window=window)):
-        if not cut.thread:
+        if not cut.thread and not any(
+            cut.session_id == one.session_id and cut.start[0] >= one.since_ms for one in asked.excluded
+        ):
             by_name.setdefault(cut.project, []).append(cut)
     projects = [_Project(name, cuts) for name, cuts in by_name.items() if not all(is_notes(cut.session_id) for cut in cuts)]
     # What belongs to no project comes last: often it was dated by its import.
@@ -157,9 +165,9 @@ def _cuts_to_read(cuts: Sequence[Segment], most: int) -> list[Segment]:
 
 def _share_lines(projects: Sequence[_Project], fits: Callable[[], bool]) -> None:
     """Show one more line at a time, of the project that has fewest for its weight, until none fits or all are shown."""
-    waiting = [project for project in projects if project.lines]
+    waiting = [project for project in projects if project.shown < len(project.lines)]
     while waiting:
-        project = min(waiting, key=lambda each: (each.shown > 0, (each.shown + 1) / each.weight))
+        project = min(waiting, key=lambda each: (each.shown + 1) / each.weight)
         project.shown += 1
         if not fits():
             project.shown -= 1

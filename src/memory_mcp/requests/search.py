@@ -149,7 +149,8 @@ def _by_project(app: App, response: SearchResponse, found: Answer, asked: Parsed
     bare = response if asked.full else replace(response, results=(), themes=(), also=(), next_cursor="")
     budget = min(found.why.limits[_TOKEN_BOUND], OVERVIEW_TOKENS)
     factor = app.settings.retrieval.token_factor
-    wanted = Asked(asked.query.project, asked.query.agent, found.why.window, for_page=asked.with_agents)
+    query = asked.query
+    wanted = Asked(query.project, query.agent, found.why.window, query.excluded, for_page=asked.with_agents)
     base = 0 if asked.full else size_of(bare)
     projects = overview_of(
         app, wanted, asked.calendar, lambda several: tokens_in(base + _listed("projects", several), factor) <= budget

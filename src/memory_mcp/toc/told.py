@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from memory_mcp.derive.grips import covering
 from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.model.event import Event, Role, Trust, is_recap
+from memory_mcp.model.exchange import Turn, is_prompt, turns_in
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, span_grip_id
 from memory_mcp.model.segment import Segment
@@ -58,10 +59,24 @@ def _events_of(
     """Return what happened in each cut, by its key, and by stream what its end leaves open, as far as `own` holds that."""
     tails = {stream: _tail_of(stream, own) for stream in dict.fromkeys(cut.stream for cut in cuts)}
     to_read = {cut.key: cut for several in (cuts, *tails.values()) for cut in several}
-    events = storage.events.in_segments(list(to_read.values())) if to_read else {}
+    stored = storage.events.in_segments(list(to_read.values())) if to_read else {}
+    events = {key: _work_in(several) for key, several in stored.items()}
     doings = {cut.key: doings_of(events.get(cut.key, [])) for cut in cuts}
     ends = {stream: open_ends([event for cut in tail for event in events.get(cut.key, [])]) for stream, tail in tails.items()}
     return doings, ends
+
+
+def _work_in(events: Sequence[Event]) -> list[Event]:
+    """Return events in order without the exchanges in which the memory was asked: they are no work, and leave nothing open."""
+    turns = turns_in(events)
+    kept: list[Event] = []
+    is_question = False
+    for event in events:
+        if is_prompt(event):
+            is_question = bool(turns.get(event.event_id, Turn.PLAIN) & Turn.TO_MEMORY)
+        if not is_question:
+            kept.append(event)
+    return kept
 
 
 def _tail_of(stream: int, cuts: Sequence[Segment]) -> list[Segment]:
