@@ -99,9 +99,9 @@ def patient(directory: Path, given: bytes) -> set[str]:
     return set(done.stdout.decode().split())
 
 
-def again(directory: Path, name: str, given: bytes = SECRET) -> None:
+def again(directory: Path, name: str, given: bytes = SECRET, **more: str) -> None:
     """What a daemon does with a request that waited."""
-    told = {"name": name, "payload": base64.b64encode(given).decode("ascii"), "told": {"cwd": str(ROOT)}}
+    told = {"name": name, "payload": base64.b64encode(given).decode("ascii"), "told": {"cwd": str(ROOT), **more}}
     assert link.call(str(directory), handing.METHOD, told, LIMIT) == {handing.KEPT: True}
 
 
@@ -191,10 +191,14 @@ def test_a_halted_daemon_holds_no_hook_up_and_what_it_does_later_stores_nothing_
 def test_daemon_and_hook_make_the_same_of_a_payload(served: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     assert RULES in loaded(alone, SECRET)
+    [file] = kept(alone)
+    head = json.loads(file.read_bytes().partition(b"\n")[0])
     asked(served, "scheduler", "pause", "drain_spool")
-    again(served, kept(alone)[0].name)
-    assert kept(served)[0].read_bytes() == kept(alone)[0].read_bytes()
-    asked(served, "scheduler", "resume", "drain_spool")
+    try:
+        again(served, file.name, pids=head["pids"])
+        assert kept(served)[0].read_bytes() == file.read_bytes()
+    finally:
+        asked(served, "scheduler", "resume", "drain_spool")
 
 
 def test_with_a_daemon_a_hook_loads_no_rules_and_little_else(served: Path) -> None:
