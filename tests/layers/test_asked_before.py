@@ -85,7 +85,8 @@ def test_what_was_said_in_return_comes_before_every_question(app: App, is_filed:
 
 
 def test_questions_alone_are_no_answer(app: App) -> None:
-    app.write(questions(), f"{HOOK}claude-code")
+    app.write(questions()[:1], f"{HOOK}claude-code")
     file(app)
     answer = app.ask(Query("what lock was decided for the bookings", limit=10))
-    assert answer.confidence is not Confidence.STRONG
+    assert answer.confidence is Confidence.NONE
+    assert all(hit.asks for hit in answer.hits)
