@@ -133,6 +133,11 @@ def test_a_call_leaves_out_the_session_that_it_comes_from_and_no_other(
         assert both(mine.ask(question, tool, **what)) == {"indigo"}, tool
         assert both(other.ask(question, tool, **what)) == {"crimson"}, tool
         assert both(mine.ask(question, tool, **what, include_current=True)) == {"crimson", "indigo"}, tool
+    # So does a command that the client's model runs.
+    run_by_model = {"CLAUDE_CODE_SESSION_ID": "mine"}
+    for flags, expected in (((), {"indigo"}), (("--include-current",), {"crimson", "indigo"})):
+        told = json.loads(command("--json", "ask", "--all", *flags, question, env=run_by_model).stdout)
+        assert both([r["quote"] for r in told["results"]]) == expected
     # The agent forgets what came before a compaction, and knows what came after it.
     mine.hook("mine", "PostCompact", compact_summary="The crimson pier was looked at; its file lock for bookings is a summary.")
     mine.hook("mine", "UserPromptSubmit", prompt="The bookings file lock of the crimson pier was moved to the annex.")

@@ -183,3 +183,26 @@ def test_of_a_message_that_both_sides_found_the_grip_of_the_side_that_says_more_
     keyword = candidates(words=[(own,)], messages=[7], grips=[10])
     similar = candidates(meaning=[(similarity,)], messages=[7], grips=[20])
     assert joined(keyword, similar).lo.tolist() == [grip]
+
+
+def test_a_request_comes_last_and_its_best_reply_takes_over_half_of_what_it_is_worth_more() -> None:
+    words = [(0.9,), (0.3,), (0.2,), (0.4,)]
+    turns = [Turn.ASKS, Turn.REPLY, Turn.REPLY, Turn.PLAIN]
+    asked = candidates(words, turns=turns, exchanges=[1, 1, 1, 4])
+    told = ranked(asked, KEYWORDS, False, 10)
+    assert order(told) == [1, 3, 2, 0]
+    # Without the request the statement is ahead of the reply.
+    assert order(ranked(candidates(words[1:], turns=turns[1:], exchanges=[1, 1, 4]), KEYWORDS, False, 10)) == [2, 0, 1]
+    assert told.score[-1] <= 0.01 * told.score[-2]
+
+
+def test_a_request_of_another_exchange_moves_no_reply() -> None:
+    turns = [Turn.ASKS, Turn.REPLY, Turn.PLAIN, Turn.UNANSWERED]
+    told = ranked(candidates([(0.9,), (0.3,), (0.4,), (0.8,)], turns=turns, exchanges=[1, 7, 8, 9]), KEYWORDS, False, 10)
+    assert order(told) == [2, 1, 0, 3]
+
+
+def test_requests_alone_are_listed_and_score_next_to_nothing() -> None:
+    told = ranked(candidates([(0.9,), (0.3,)], turns=[Turn.UNANSWERED] * 2), KEYWORDS, False, 10)
+    assert order(told) == [0, 1]
+    assert told.score[0] <= 0.01

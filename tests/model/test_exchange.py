@@ -66,7 +66,7 @@ def test_a_short_reply_with_which_a_turn_goes_on_announces_and_its_last_one_and_
 
 
 def test_a_question_with_a_reply_asks_and_a_statement_does_not() -> None:
-    assert turns(user(ASKED), agent("An advisory lock.")) == [Turn.ASKS, Turn.REPLY]
+    assert turns(user(ASKED), agent("An advisory lock.")) == [Turn.ASKS, Turn.REPLY | Turn.TO_QUESTION]
     assert turns(user("we keep the advisory lock"), agent("Noted.")) == [Turn.PLAIN, Turn.REPLY]
     assert turns(user("Redis is gone. Which lock now?"), agent("Advisory.")) == [Turn.PLAIN, Turn.REPLY]
 

@@ -6,7 +6,7 @@ the judged messages of all corpora together (softmax over the candidates, each c
 `bench.quality`). Leaving out one corpus at a time makes none worse. The score is that likelihood, 0..1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,8 @@ _TOOL, _ANNOUNCED = 1.0, 1.2
 _TOOL_ROLE = ROLES.index("tool")
 #: Share of what a request's log odds exceed its best reply's by that goes over to that reply: the exchange is the evidence.
 _TAKEN = 0.5
+#: Share of a request's similarity that a reply without a term of the query must have to take over anything.
+_NEAR = 0.6
 #: Least difference of log odds between neighbouring places, so that scores keep the order.
 _STEP = 1e-3
 
@@ -72,6 +74,20 @@ def joined(keyword: Candidates, similar: Candidates) -> Candidates:
     )  # fmt: skip
 
 
+def grounded(found: Candidates) -> Candidates:
+    """Return the candidates without what their neighbours and segment add to replies that hold no term of the query.
+
+    Of a reply to a message that only asks, such as "I do not know", all of that comes from the question.
+    """
+    empty = ((found.turn & Turn.TO_QUESTION) != 0) & (found.words[:, OWN] <= 0)
+    if not empty.any():
+        return found
+    words, meaning = found.words.copy(), found.meaning.copy()
+    words[empty] = 0.0
+    meaning[empty] = np.minimum(meaning[empty], meaning[empty, SIMILARITY : SIMILARITY + 1])
+    return replace(found, words=words, meaning=meaning)
+
+
 def ranked(found: Candidates, weights: Weights, literal: bool, limit: int, boost: Array | None = None) -> Ranking:
     """Return at most `limit` candidates, best first, with scores 0..1 that never rise.
 
@@ -88,7 +104,7 @@ def ranked(found: Candidates, weights: Weights, literal: bool, limit: int, boost
     if not literal:
         odds = odds - _TOOL * (found.role[places] == _TOOL_ROLE)
         odds = odds - _ANNOUNCED * ((found.turn[places] & Turn.ANNOUNCES) != 0)
-    odds = _taken_over(odds, found.turn[places], found.exchange[places])
+    odds = _taken_over(odds, found.taken(places))
     requests = (found.turn[places] & LAST) != 0
     evidence = _ordered(found, places[~requests], odds[~requests])
     asking = _ordered(found, places[requests], odds[requests])
@@ -97,11 +113,17 @@ def ranked(found: Candidates, weights: Weights, literal: bool, limit: int, boost
     return Ranking(np.concatenate([evidence.places, asking.places])[:limit], score[:limit])
 
 
-def _taken_over(odds: Array, turn: Array, exchange: Array) -> Array:
-    """Return log odds in which the best reply of each request's exchange has a share of what the request has more; all `(n,)`."""
-    joined_odds = odds.copy()
+def _taken_over(odds: Array, found: Candidates) -> Array:
+    """Return log odds, `(n,)`, in which the best reply of each request's exchange has a share of what the request has more.
+
+    A reply that holds no term of the query and is far less similar to it than the request takes over nothing.
+    """
+    joined_odds, turn, similarity = odds.copy(), found.turn, found.meaning[:, SIMILARITY]
+    holds = ((turn & Turn.REPLY) != 0) & (found.words[:, OWN] > 0)
+    near = ((turn & Turn.REPLY) != 0) & (similarity > 0)
     for request in np.flatnonzero(turn & Turn.ASKS).tolist():
-        replies = np.flatnonzero((exchange == exchange[request]) & ((turn & Turn.REPLY) != 0))
+        tells = holds | (near & (similarity >= _NEAR * similarity[request]))
+        replies = np.flatnonzero((found.exchange == found.exchange[request]) & tells)
         if len(replies):
             best = replies[np.argmax(odds[replies])]
             joined_odds[best] += _TAKEN * max(0.0, float(odds[request] - joined_odds[best]))

@@ -19,11 +19,19 @@ from memory_mcp.model.grip import Said
 from memory_mcp.model.ids import GripId, NodeId, span_grip_id
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.storage.base import Storage
-from memory_mcp.text import densest, term_set
+from memory_mcp.text import densest, probe, term_set
 from memory_mcp.toc.tree import Tree, share_of
 
 #: Length in characters of a quotation from an event that no grip covers yet.
 _SPAN = 400
+#: Hits, best first, that get asides: fewer are shown.
+_WITH_ASIDES = 8
+
+
+def _count(probes: Sequence[str], text: str) -> int:
+    """Return how many probes a text may hold."""
+    lower = text.lower()
+    return sum(one in lower for one in probes)
 
 
 class Showing:
@@ -61,13 +69,16 @@ class Showing:
 
     def _with_asides(self, hits: Sequence[Hit], wanted: frozenset[str]) -> list[Hit]:
         """Return the hits with what tells more beside them: what a reply replies to, what a person's question got in return."""
-        quoted = [GripId(h.grip_id) for h in hits if h.grip_id and (not h.speaker or h.quote.rstrip().endswith(QUESTION_MARKS))]
+        first = hits[:_WITH_ASIDES]
+        quoted = [GripId(h.grip_id) for h in first if h.grip_id and (not h.speaker or h.quote.rstrip().endswith(QUESTION_MARKS))]
         asides = self._shown.beside(quoted)
+        # Splitting texts into terms would cost a third of a question's time.
+        probes = [probe(term) for term in wanted]
         shown = []
         for hit in hits:
             pieces = asides.get(GripId(hit.grip_id), [])
             if pieces and all(bool(said.speaker) == bool(hit.speaker) for _, said in pieces):
-                grip, said = max(pieces, key=lambda piece: len(wanted & term_set(piece[1].quote)))
+                grip, said = max(pieces, key=lambda piece: _count(probes, piece[1].quote))
                 aside = Aside(said.quote, grip, said.role, said.speaker, said.event_id)
                 shown.append(replace(hit, beside=(aside,)))
             else:

@@ -21,7 +21,7 @@ from memory_mcp.indexes.shown import MOST_WAITING, Shown
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.boost import keyword_boost
 from memory_mcp.layers.budget import Budget
-from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, ranked
+from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, grounded, ranked
 from memory_mcp.layers.showing import Showing
 from memory_mcp.layers.sides import Side, Sides, candidates_of, matches_of, pending_events
 from memory_mcp.layers.turns import turns_of
@@ -271,7 +271,7 @@ class TeleportLayer:
         # Each prompt costs a read: those that cannot be shown are not looked up.
         likely = heapq.nlargest(query.limit, pending.values(), key=lambda u: u.score)
         turns = turns_of(self._storage, (u.event for u in likely))
-        everything = candidates_of(sides, pending, turns)
+        everything = grounded(candidates_of(sides, pending, turns))
         boost = keyword_boost(everything, candidates_of(keyword_sides, pending, turns), weights) if keyword_sides else None
         ranking = ranked(everything, weights, query.literal, query.limit, boost)
         matches = matches_of(everything.taken(ranking.places), ranking.score)

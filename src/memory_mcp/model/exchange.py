@@ -64,6 +64,8 @@ class Turn(IntFlag):
     REPLY = 8
     #: A short reply with which its turn did not end: it says what will be done next.
     ANNOUNCES = 16
+    #: A reply to a message that only asks: what is near it says nothing of it.
+    TO_QUESTION = 32
 
 
 #: Turns that are listed after everything else.
@@ -111,16 +113,17 @@ def turns_in(events: Sequence[Event], is_begin: bool = False) -> dict[EventId, T
     ours: set[str] = set()
     unheard = is_begin and not any(_is_reply(e) for e in events)
     for exchange in _exchanges(events):
-        to_memory = False
+        prompt, to_memory = exchange.prompt, False
+        reply = Turn.REPLY | Turn.TO_QUESTION if prompt and not prompt.speaker and only_asks(prompt.text) else Turn.REPLY
         for event, after in zip(exchange.rest, [*exchange.rest[1:], None], strict=False):
             use = event.metadata.get("tool_use_id", "")
             if asks_memory(event) or (use and use in ours):
                 ours.add(use)
                 turns[event.event_id], to_memory = Turn.TO_MEMORY, True
-            elif _is_reply(event) and not (exchange.prompt or event).speaker:
-                turns[event.event_id] = Turn.REPLY | (Turn.ANNOUNCES if _announces(event, after) else Turn.PLAIN)
-        if exchange.prompt is not None and (turn := _of_prompt(exchange, exchange.prompt, to_memory, unheard)):
-            turns[exchange.prompt.event_id] = turn
+            elif _is_reply(event) and not (prompt or event).speaker:
+                turns[event.event_id] = reply | (Turn.ANNOUNCES if _announces(event, after) else Turn.PLAIN)
+        if prompt is not None and (turn := _of_prompt(exchange, prompt, to_memory, unheard)):
+            turns[prompt.event_id] = turn
     return turns
 
 

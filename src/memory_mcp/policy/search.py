@@ -34,6 +34,8 @@ _WALKED = frozenset({"max_nodes_visited", "max_rpc_calls"})
 #: Milliseconds that must be left to look everywhere and then inside a time as well: in fewer a walk finds nothing in either
 #: (7 of 40 questions with a limit of 100 ms, over 49,000 events without indexes).
 _TO_LOOK_TWICE = 300.0
+#: Results that tell something, from which on those that only ask are left out.
+_TELLING = 3
 #: Share of a question's words, by weight, from which the literal things that it names are all that is asked for.
 _WHOLE = 0.9
 #: Milliseconds that a scan must have left.
@@ -143,18 +145,21 @@ class Search:
     def _judged(self, hits: Sequence[Hit]) -> tuple[tuple[Hit, ...], Judgement]:
         """Return the hits with how well each of the first fits, and how sure the answer is; the nearest alone if it is none.
 
-        What only asks is no evidence. What happened in a time is not judged, as nothing in particular is asked for; nothing is
-        left out where the caller names the least score.
+        What only asks is no evidence: it comes last, and not at all behind some results that tell. What happened in a time is
+        not judged, as nothing in particular is asked for; nothing is left out where the caller names the least score.
         """
         if not self._plan.text:
             return tuple(hits), SURE if hits else NO_RESULT
-        if not hits:
-            return (), replace(NO_RESULT, missing=self._missing)
-        found = self._evidence([hit for hit in hits if not hit.asks])
+        telling, asking = [h for h in hits if not h.asks], [replace(h, fit=relevance.Fit.LOOSE) for h in hits if h.asks]
+        if not telling:
+            return tuple(asking[: relevance.NEAREST]), replace(NO_RESULT, missing=self._missing)
+        found = self._evidence(telling)
         missing, sure, fits = self._missing, relevance.probability(found), iter(relevance.fits(found))
-        judged = tuple(replace(hit, fit=relevance.Fit.LOOSE if hit.asks else next(fits, relevance.Fit.LOOSE)) for hit in hits)
+        judged = tuple(replace(hit, fit=next(fits, relevance.Fit.LOOSE)) for hit in telling)
         is_exact = any(hit.fit is relevance.Fit.EXACT for hit in judged)
         verdict = relevance.confidence(sure, missing, has_hits=True, is_exact=is_exact)
+        # Questions of earlier sessions add nothing to what answers, unless one looks for what was asked.
+        judged = judged if len(judged) >= _TELLING and self._asked.role is None else (*judged, *asking)
         if verdict is Confidence.NONE and self._plan.floor is None:
             judged = judged[: relevance.NEAREST]
         return judged, Judgement(verdict, sure, missing)

@@ -282,7 +282,9 @@ def _found(
         messages = [replace(m, score=1.0) if phrase in folded(m.event.text) else m for m in messages]
     messages = _by_exchange(messages, events, turns)
     best = sorted(messages, key=lambda m: (-m.score, m.event.order))[:PER_SEGMENT]
-    return Found(segment, node, tuple(best), frozenset(total), query.share(total), score)
+    # A segment that only asks must not keep the walk from reading on.
+    worth = REQUESTED if all(m.asks for m in best) else 1.0
+    return Found(segment, node, tuple(best), frozenset(total), query.share(total) * worth, score * worth)
 
 
 def _by_exchange(messages: Sequence[Message], events: Sequence[Event], turns: Mapping[EventId, Turn]) -> list[Message]:
