@@ -62,10 +62,10 @@ def select(hits: tuple[Hit, ...], further: tuple[Hit, ...], confidence: Confiden
     good = [hit.fit for hit in hits if hit.fit != LOOSE]
     if confidence is not Confidence.STRONG or len(good) < _ENOUGH or EXACT not in good:
         return Selection(hits, further, len(hits))
-    spare = {id(hit) for hit in [hit for hit in (*hits, *further) if hit.fit == LOOSE][_LOOSE_LINES:]}
-    return Selection(
-        tuple(hit for hit in hits if id(hit) not in spare), tuple(hit for hit in further if id(hit) not in spare), len(hits)
-    )
+    # A page keeps its results, loose ones too: pages follow each other without gaps, and begin alike whatever the limit.
+    left = _LOOSE_LINES - sum(hit.fit == LOOSE for hit in hits)
+    loose = [hit for hit in further if hit.fit == LOOSE][: max(left, 0)]
+    return Selection(hits, tuple(hit for hit in further if hit.fit != LOOSE or any(hit is other for other in loose)), len(hits))
 
 
 class LeanHits:
