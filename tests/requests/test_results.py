@@ -167,6 +167,7 @@ def test_a_message_beside_a_result_is_a_line_of_it_where_it_tells_something_and_
         (("exact", "close", "loose", "loose", "loose"), Confidence.STRONG, 5, 0),
         (("exact", "close", "loose", "loose", "loose"), Confidence.WEAK, 5, 4),
         (("exact", "loose", "loose", "loose", "loose"), Confidence.STRONG, 5, 4),
+        (("close", "close", "loose", "loose", "loose"), Confidence.STRONG, 5, 4),
         (("loose", "loose", "loose", "loose", "loose"), Confidence.NONE, 2, 0),
     ],
 )

@@ -7,7 +7,7 @@ import numpy as np
 from memory_mcp.indexes.columns import ROLES, Columns
 from memory_mcp.indexes.files import Array
 from memory_mcp.model.event import Role
-from memory_mcp.model.exchange import LAST, Turn
+from memory_mcp.model.exchange import Turn
 
 #: Share of its score that a message of questions alone loses: it holds the words of a question, not of its answer. A larger
 #: one gains on dialogue and loses on personal records (`bench.quality`).
@@ -74,13 +74,15 @@ def exchanges_of(grips: Columns, messages: Messages) -> Array:
 def beside_of(grips: Columns, messages: Messages, exchanges: Array, row: int) -> int:
     """Return the index of the message that tells what a grip's does not, -1 for none.
 
-    Of a reply it is the statement of a person that it replies to, in a dialogue between people what was said next.
+    Of a reply right after it, it is the message of a person that it replies to, also one that only asks: what is asked tells of
+    who asks. One from farther back took the room of others (any gold of coding sessions -1 to -3).
+    In a dialogue between people what was said next.
     """
     own = int(messages.of_row[row])
     if grips.turn[row] & Turn.REPLY:
         prompt = int(exchanges[own])
         first = int(messages.first[prompt])
-        return prompt if prompt != own and grips.role[first] == _USER and not grips.turn[first] & LAST else -1
+        return prompt if prompt == own - 1 and grips.role[first] == _USER else -1
     after = own + 1
     return after if after < len(messages) and messages.unit[after] == messages.unit[own] else -1
 

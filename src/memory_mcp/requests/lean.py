@@ -25,8 +25,8 @@ QUOTE, LINE, LEAST_QUOTE = 400, 200, 80
 BESIDE, LEAST_BESIDE = 100, 80
 #: What the field of lines adds to a response.
 _ALSO = ',"also":[]'
-#: A fit that deserves a line alone.
-LOOSE = "loose"
+#: The best fit, and one that deserves a line alone.
+EXACT, LOOSE = "exact", "loose"
 #: Good results that make a strong answer whole, and loose ones that are still shown with them.
 _ENOUGH, _LOOSE_LINES = 2, 3
 #: Results of an answer that has none.
@@ -54,17 +54,18 @@ class LeanPage:
 def select(hits: tuple[Hit, ...], further: tuple[Hit, ...], confidence: Confidence) -> Selection:
     """Return what of a page and of the hits after it is worth showing.
 
-    Of an answer that has none, the two nearest. Of a strong one with two good results, three loose ones at most.
+    Of an answer that has none, the two nearest. Of a strong one with two good results, one of them exact, three loose ones at
+    most: without an exact one a message that answers was among the further loose ones of 4 of 100 questions.
     """
     if confidence is Confidence.NONE:
         return Selection(hits[:_NEAREST], (), len(hits))
-    good = sum(hit.fit != LOOSE for hit in hits)
-    if confidence is not Confidence.STRONG or good < _ENOUGH:
+    good = [hit.fit for hit in hits if hit.fit != LOOSE]
+    if confidence is not Confidence.STRONG or len(good) < _ENOUGH or EXACT not in good:
         return Selection(hits, further, len(hits))
-    spare = {id(hit) for hit in [hit for hit in (*hits, *further) if hit.fit == LOOSE][_LOOSE_LINES:]}
-    return Selection(
-        tuple(hit for hit in hits if id(hit) not in spare), tuple(hit for hit in further if id(hit) not in spare), len(hits)
-    )
+    # A page keeps its results, loose ones too: pages follow each other without gaps, and begin alike whatever the limit.
+    left = _LOOSE_LINES - sum(hit.fit == LOOSE for hit in hits)
+    loose = [hit for hit in further if hit.fit == LOOSE][: max(left, 0)]
+    return Selection(hits, tuple(hit for hit in further if hit.fit != LOOSE or any(hit is other for other in loose)), len(hits))
 
 
 class LeanHits:
