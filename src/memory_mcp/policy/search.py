@@ -154,7 +154,8 @@ class Search:
         missing, sure, fits = self._missing, relevance.probability(found), iter(relevance.fits(found))
         judged = tuple(replace(hit, fit=relevance.Fit.LOOSE if hit.asks else next(fits, relevance.Fit.LOOSE)) for hit in hits)
         is_exact = any(hit.fit is relevance.Fit.EXACT for hit in judged)
-        verdict = relevance.confidence(sure, missing, has_hits=True, is_exact=is_exact)
+        unknown = bool(missing) and set(missing) >= set(self._subjects)
+        verdict = relevance.confidence(sure, missing, has_hits=True, is_exact=is_exact, all_missing=unknown)
         if verdict is Confidence.NONE and self._plan.floor is None:
             judged = judged[: relevance.NEAREST]
         return judged, Judgement(verdict, sure, missing)

@@ -29,7 +29,7 @@ _SURE = {
 
 
 #: The same of an answer without results.
-_NOTHING = "Nothing here fits the question."
+_NOTHING = "Nothing here fits the question well."
 
 
 async def search(ask: Ask) -> Response:
