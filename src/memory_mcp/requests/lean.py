@@ -54,17 +54,18 @@ class LeanPage:
 def select(hits: tuple[Hit, ...], further: tuple[Hit, ...], confidence: Confidence) -> Selection:
     """Return what of a page and of the hits after it is worth showing.
 
-    Of an answer that has none, the two nearest. Of a strong one with two good results, three loose ones at most.
+    Of an answer that has none, the two nearest. Of hits after a strong page with two good results, loose ones only up to three
+    with those of the page.
     """
     if confidence is Confidence.NONE:
         return Selection(hits[:_NEAREST], (), len(hits))
     good = sum(hit.fit != LOOSE for hit in hits)
     if confidence is not Confidence.STRONG or good < _ENOUGH:
         return Selection(hits, further, len(hits))
-    spare = {id(hit) for hit in [hit for hit in (*hits, *further) if hit.fit == LOOSE][_LOOSE_LINES:]}
-    return Selection(
-        tuple(hit for hit in hits if id(hit) not in spare), tuple(hit for hit in further if id(hit) not in spare), len(hits)
-    )
+    # The hits of a page all stay, so that pages follow each other without a gap.
+    spare = max(_LOOSE_LINES - (len(hits) - good), 0)
+    loose = [hit for hit in further if hit.fit == LOOSE][spare:]
+    return Selection(hits, tuple(hit for hit in further if not any(hit is one for one in loose)), len(hits))
 
 
 class LeanHits:
