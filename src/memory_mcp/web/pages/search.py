@@ -29,7 +29,7 @@ _SURE = {
 
 
 #: The same of an answer without results.
-_NOTHING = "Nothing here fits the question well."
+_NOTHING = "Nothing here fits the question."
 
 
 async def search(ask: Ask) -> Response:
