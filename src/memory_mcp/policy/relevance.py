@@ -29,9 +29,9 @@ NEAREST = 2
 STRONG, NOTHING, ALL_MISSING = 0.72, 0.17, 0.25
 #: Probability from which no further layer is asked: 97 % of the questions with an answer are above it.
 ENOUGH = 0.25
-#: Probabilities that a message answers from which it is close (nine in ten of those that do are above), and from which it is
-#: exact if it holds all words together.
-CLOSE, EXACT = 0.06, 0.5
+#: Probabilities that a message answers from which it is close (96 % of those that do and come among the first three are), and
+#: from which it is exact if it holds all words together.
+CLOSE, EXACT = 0.04, 0.5
 #: Share of what the scope knows of the question, by weight, that counts as all of it.
 _ALL = 0.95
 #: Share of the question, by weight, that counts as the whole of it; share of the terms of two results that say the same.
