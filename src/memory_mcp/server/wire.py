@@ -28,7 +28,7 @@ _HIDDEN = {
     "Topic": f"{_TOPIC} parts events weeks",
     "expand_grip": "superseded_by why_superseded flag pinned",
     "get_retrieval_status": "healthy",
-    "intelligent_search": "next",
+    "intelligent_search": "next probability",
     "teleport_search": "partial",
     "topics_by_query": "total next_cursor scope",
     "vector_teleport": "partial total_hits",
