@@ -74,6 +74,8 @@ def test_nothing_found_is_none_and_its_probability_0() -> None:
     assert confidence(0.99, (), has_hits=False) is Confidence.NONE
     assert confidence(0.0, (), has_hits=True) is Confidence.NONE
     assert confidence(0.0, (), has_hits=True, is_exact=True) is Confidence.WEAK
+    assert confidence(0.2, ("kafka",), has_hits=True) is Confidence.WEAK
+    assert confidence(0.2, ("kafka",), has_hits=True, all_missing=True) is Confidence.NONE
 
 
 def test_every_kind_of_evidence_has_weights_of_its_own() -> None:

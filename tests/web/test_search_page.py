@@ -191,6 +191,11 @@ def test_nothing_asked_and_nothing_found_say_what_to_try(visitor: Visitor) -> No
 # filters
 
 
+def test_words_that_occur_nowhere_are_named(visitor: Visitor) -> None:
+    assert "Not in this memory: qwxzv." in plain(visitor.page("search", q="ledger qwxzv test"))
+    assert "Not in this memory" not in plain(visitor.page("search", q="ledger test"))
+
+
 @pytest.mark.parametrize(
     ("given", "same"),
     [

@@ -24,14 +24,14 @@ from memory_mcp.text import cjk_runs, term_set, terms
 COMPARED, NEIGHBOURS = 5, 14
 #: Results that an answer keeps which is probably not in this memory.
 NEAREST = 2
-#: Probabilities from which an answer is strong, and below which it is none: at most 2 % of right first answers lie below on the
-#: held halves.
-STRONG, NOTHING = 0.72, 0.1
+#: Probabilities from which an answer is strong, and below which it is none, also where every word of its subject is missing:
+#: below the second lie 0.4 % of right answers on the held halves.
+STRONG, NOTHING, ALL_MISSING = 0.72, 0.17, 0.25
 #: Probability from which no further layer is asked: 97 % of the questions with an answer are above it.
 ENOUGH = 0.25
-#: Probabilities that a message answers from which it is close (nine in ten of those that do are above), and from which it is
-#: exact if it holds all words together.
-CLOSE, EXACT = 0.06, 0.5
+#: Probabilities that a message answers from which it is close (96 % of those that do and come among the first three are), and
+#: from which it is exact if it holds all words together.
+CLOSE, EXACT = 0.04, 0.5
 #: Share of what the scope knows of the question, by weight, that counts as all of it.
 _ALL = 0.95
 #: Share of the question, by weight, that counts as the whole of it; share of the terms of two results that say the same.
@@ -258,12 +258,14 @@ def logistic(weights: Mapping[str, float], values: Mapping[str, float]) -> float
     return 1 / (1 + math.exp(-odds))
 
 
-def confidence(sure: float, missing: Sequence[str], *, has_hits: bool, is_exact: bool = False) -> Confidence:
+def confidence(
+    sure: float, missing: Sequence[str], *, has_hits: bool, is_exact: bool = False, all_missing: bool = False
+) -> Confidence:
     """Return the word for a probability: never STRONG with a word missing, NONE where nothing relevant is known.
 
-    Not NONE where a result `is_exact`.
+    Not NONE where a result `is_exact`. `all_missing` is whether no word that names the subject occurs.
     """
-    if not has_hits or (sure < NOTHING and not is_exact):
+    if not has_hits or (sure < (ALL_MISSING if all_missing else NOTHING) and not is_exact):
         return Confidence.NONE
     return Confidence.STRONG if sure >= STRONG and not missing else Confidence.WEAK
 
