@@ -73,13 +73,13 @@ class LeanHits:
 
     def __init__(self, selection: Selection, weights: Mapping[str, float], style: Style) -> None:
         """Prepare the results and lines of a selection; `weights` are those of the question's terms."""
-        shown, self._weights = selection.results, weights
+        shown, self._weights, self._words = selection.results, weights, style.words
         repeated = [repeats(hit, shown[:at]) for at, hit in enumerate(shown)]
         #: Positions of the hits that are shown: not of one that repeats a quotation and names no node of its own.
         self.positions = [at for at, again in enumerate(repeated) if not again or node_shown(shown[at], style)]
         results = [shown[at] for at in self.positions]
         self._ends = [*self.positions[1:], selection.hits]
-        self._excerpts = [Excerpt("" if repeated[at] else shown[at].quote, weights) for at in self.positions]
+        self._excerpts = [Excerpt("" if repeated[at] else shown[at].quote, weights, style.words) for at in self.positions]
         quoted = [at for at, hit in enumerate(results) if hit.fit != LOOSE][: style.quoted]
         self._at_length = [at in quoted for at in range(len(results))]
         self._beside = [_beside(hit, results, weights, style) for hit in results]
@@ -114,7 +114,7 @@ class LeanHits:
         for hit, bare in self._lines:
             if hit.event_id in events:
                 continue
-            line = brief(replace(bare, flag=flag_of(hit.quote)), _cut(Excerpt(hit.quote, self._weights), LINE))
+            line = brief(replace(bare, flag=flag_of(hit.quote)), _cut(Excerpt(hit.quote, self._weights, self._words), LINE))
             left -= size_of(line) + 1
             if left < 0:
                 break
@@ -162,7 +162,7 @@ def _beside(
     lines = (
         Brief(
             who=aside.speaker or aside.role,
-            quote=" ".join(_cut(Excerpt(aside.quote, weights), BESIDE).split()),
+            quote=" ".join(_cut(Excerpt(aside.quote, weights, style.words), BESIDE).split()),
             grip=aside.grip_id if style.for_page else short_grip(aside.grip_id),
             flag=flag_of(aside.quote),
         )

@@ -4,7 +4,7 @@ A lean result says nothing twice: its title is shown where its segment is first 
 quotation, its project where that differs from the result above.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -154,6 +154,8 @@ class Style:
     project: str | None = None
     #: Short names of projects; one without is written whole.
     names: Mapping[str, str] = field(default_factory=dict)
+    #: Words of the question and of its keywords as they were typed, case folded: quotations are cut around them.
+    words: Set[str] = frozenset()
     #: Results that are quoted at length; None for all.
     quoted: int | None = QUOTED
     #: Whether results name their nodes, also those that have a grip.

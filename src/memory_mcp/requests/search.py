@@ -17,7 +17,7 @@ from memory_mcp.policy.relevance import Confidence
 from memory_mcp.requests import explaining
 from memory_mcp.requests.asking import ParsedSearch, Trying, parse_search
 from memory_mcp.requests.cursors import offset_cursor
-from memory_mcp.requests.excerpts import Excerpt, term_weights
+from memory_mcp.requests.excerpts import Excerpt, term_weights, words_typed
 from memory_mcp.requests.explaining import Explanation, FullExplanation, WhyNot
 from memory_mcp.requests.lean import LeanHits, Selection, select
 from memory_mcp.requests.limits import SEARCHED, TOKENS, Bounds, Detail
@@ -203,7 +203,8 @@ class _Shaping:
         frequencies, tally = app.tree.frequencies(), app.tree.tally(query.project)
         weights = term_weights(query.text, frequencies, tally.segments, query.project, query.keywords)
         names, quoted = ({}, None) if for_page else (self._short_names, QUOTED)
-        style = Style(self._asked.calendar, query.project, names, quoted, for_page=for_page)
+        words = words_typed(query.text, query.keywords)
+        style = Style(self._asked.calendar, query.project, names, words, quoted, for_page=for_page)
         chosen = (
             Selection(found.hits, found.further, len(found.hits))
             if for_page

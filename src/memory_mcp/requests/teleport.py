@@ -13,7 +13,7 @@ from memory_mcp.model.calendar import LEVELS
 from memory_mcp.model.project import short_names
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import room_in
-from memory_mcp.requests.excerpts import term_weights
+from memory_mcp.requests.excerpts import term_weights, words_typed
 from memory_mcp.requests.lean import LeanHits, Selection
 from memory_mcp.requests.limits import RESULTS, Detail, choice, keyword_list, words
 from memory_mcp.requests.people import role_of, speaker_of
@@ -149,7 +149,8 @@ def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits:
     segments = app.tree.tally(scoped.project).segments
     weights = term_weights(request.query, app.tree.frequencies(), segments, scoped.project, request.keywords)
     names = short_names(app.tree.tally().projects)
-    style = Style(app.calendar, scoped.project, names, quoted=None, with_nodes=True, raw_score=_SCORES.get(type(request), ""))
+    words, score = words_typed(request.query, request.keywords), _SCORES.get(type(request), "")
+    style = Style(app.calendar, scoped.project, names, words, quoted=None, with_nodes=True, raw_score=score)
     room = room_in(budget, retrieval.token_factor) - size_of(bare)
     return LeanHits(Selection(tuple(hits), (), len(hits)), weights, style).page(room, room).results
 
