@@ -11,6 +11,8 @@ import os
 import stat
 import sys
 
+from memory_mcp import foreign_files
+
 # Type checkers take this name for true. Importing typing would cost half of what starting Python does.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +108,7 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
     import tomllib
 
     try:
-        with open(place, "rb") as stream:
+        with foreign_files.open_file(os.path.realpath(place)) as stream:
             return tomllib.load(stream).get(section, {}).get(key, default)
     except (OSError, ValueError, AttributeError):
         return default
@@ -120,26 +122,13 @@ def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
     return ""
 
 
-def content(place: str, most: int = 16_000_000) -> bytes:
-    """Return the content of a file of the data directory, only its first `most` bytes.
-
-    Raises OSError for a missing file, for a link, which leads to somebody else's words, and for a pipe or a
-    device, which may keep its reader for ever.
-    """
-    descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    with open(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{place} is no file")
-        return stream.read(most)
-
-
 def loss_told(directory: str) -> str:
     """Return a short line about what is missing of a memory, without opening it; "" while nothing is known to be.
 
     A record of a loss that cannot be read counts as one.
     """
     try:
-        said = content(os.path.join(directory, "loss.json"))
+        said = foreign_files.read_file(os.path.join(directory, "loss.json"))
         import json
 
         told = json.loads(said)["told"]

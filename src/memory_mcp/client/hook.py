@@ -239,7 +239,9 @@ def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
     from memory_mcp import paths
 
     try:
-        return paths.content(paths.briefing_file(directory, project), 8 * MAX_ANSWER).decode("utf-8", "replace").strip()
+        from memory_mcp import foreign_files
+
+        return foreign_files.read_file(paths.briefing_file(directory, project), 8 * MAX_ANSWER).decode("utf-8", "replace").strip()
     except OSError:
         # None yet, or a link, which leads to somebody else's words.
         return ""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from memory_mcp import __version__, machine, paths
+from memory_mcp import __version__, foreign_files, machine, paths
 from memory_mcp.client.door import connect
 
 #: How long a new daemon may take until it listens, and how often is looked (seconds).
@@ -333,7 +333,7 @@ def _last_words(log: str, said: int) -> str:
     Where there is none or the log cannot be read, a sentence that says where the log is.
     """
     try:
-        with open(os.open(log, os.O_RDONLY | machine.PRIVATE), "rb") as stream:
+        with foreign_files.open_file(log) as stream:
             stream.seek(said)
             lines = [line for line in stream.read(1 << 16).decode("utf-8", "replace").splitlines() if line.strip()]
     except OSError:

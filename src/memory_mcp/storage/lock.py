@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from memory_mcp import machine, paths
+from memory_mcp import foreign_files, machine, paths
 from memory_mcp.errors import ConfigError, StorageError, StorageLocked
 
 #: File systems of other machines, where a lock may be held twice and a log written back late.
@@ -110,7 +110,7 @@ def locked(directory: Path) -> StorageLocked:
 def owner(directory: Path) -> dict[str, object]:
     """Return pid, command and kind of the process that holds the directory, or held it last; {} without a readable note."""
     try:
-        note = json.loads((directory / "owner.json").read_text(encoding="utf-8"))
+        note = json.loads(foreign_files.read_file(directory / "owner.json"))
         return {"pid": int(note["pid"]), "command": str(note["command"]), "kind": str(note.get("kind", ALONE))}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
