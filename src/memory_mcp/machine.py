@@ -37,6 +37,30 @@ def owns(found: os.stat_result) -> bool:
     return not hasattr(os, "getuid") or found.st_uid == os.getuid()
 
 
+def peer(sock: Any) -> int | None:
+    """Return the user number of the process that listens on the other end of a connected Unix socket; None where unknown.
+
+    It is asked of the system, which noted it when that process began to listen.
+    """
+    import _socket
+
+    if hasattr(_socket, "SO_PEERCRED"):
+        # pid, uid and gid, a 32-bit number each.
+        credentials = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        return int.from_bytes(credentials[4:8], sys.byteorder)
+    if sys.platform == "darwin":
+        # LOCAL_PEERCRED of SOL_LOCAL: a version and the user number come first.
+        credentials = sock.getsockopt(0, 1, 76)
+        return int.from_bytes(credentials[4:8], sys.byteorder)
+    return None
+
+
+def is_foreign_peer(sock: Any) -> bool:
+    """Return whether another user's process listens on the other end of a connected Unix socket; False where unknown."""
+    user = peer(sock)
+    return user is not None and user != os.getuid()
+
+
 class Aside:
     """A file for this user alone that is written aside, and put in place of what is there once it is whole and on disk.
 

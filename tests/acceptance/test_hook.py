@@ -287,7 +287,7 @@ def loaded(directory: Path, given: bytes, **more: str) -> set[str]:
 
 #: The last three fence an answer: a tool call has none.
 OF_A_HOOK = (
-    *("paths", "scope", "machine", "client"),
+    *("paths", "scope", "machine", "foreign_files", "client"),
     *(f"client.{name}" for name in ("hook", "handing", "spoolfile", "link", "door")),
     *("model", "model.sentinel", "model.fencing", "model.lookalikes", "model.worktrees"),
 )

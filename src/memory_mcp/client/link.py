@@ -245,7 +245,7 @@ def starting(directory: str, end: float) -> Iterator[None]:
 
     Makes a missing directory. Raises Unusable where it cannot be a data directory, Unreachable when the lock was held till then.
     """
-    if why := paths.foreign(directory):
+    if why := paths.unfit(directory):
         raise Unusable(why)
     odd, kind = paths.planted(directory)
     if odd:

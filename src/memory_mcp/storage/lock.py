@@ -117,13 +117,13 @@ def owner(directory: Path) -> dict[str, object]:
 
 
 def prepare(directory: Path) -> None:
-    """Make the directory where it is missing, for this user alone; the mode of an existing one is left as it is.
+    """Make the directory where it is missing, for this user alone; an existing one into which others may write is refused.
 
-    Raises ConfigError when it is a folder of something else or holds a link, a pipe or a device; StorageError when it
-    cannot be made, is read-only, or lies on a network file system, where a lock cannot be trusted.
+    Raises ConfigError for such a one, a folder of something else, or one that holds a link, a pipe or a device; StorageError
+    when it cannot be made, is read-only, or lies on a network file system, where a lock cannot be trusted.
     """
-    if why := paths.foreign(str(directory)):
-        raise ConfigError(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
+    if why := paths.unfit(str(directory)):
+        raise ConfigError(why, "Or name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     refuse_links(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
