@@ -11,8 +11,6 @@ import os
 import stat
 import sys
 
-from memory_mcp import foreign_files
-
 # Type checkers take this name for true. Importing typing would cost half of what starting Python does.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,6 +105,8 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
         return default
     import tomllib
 
+    from memory_mcp import foreign_files
+
     try:
         with foreign_files.open_file(os.path.realpath(place)) as stream:
             return tomllib.load(stream).get(section, {}).get(key, default)
@@ -127,6 +127,8 @@ def loss_told(directory: str) -> str:
 
     A record of a loss that cannot be read counts as one.
     """
+    from memory_mcp import foreign_files
+
     try:
         said = foreign_files.read_file(os.path.join(directory, "loss.json"))
         import json
@@ -335,6 +337,13 @@ def token_file(directory: str) -> str:
 
 #: Folder of what is shared with a team.
 SHARE = "share"
+
+
+def share_key_file(directory: str) -> str:
+    """Return the path of the file with the key of a team's server."""
+    return os.path.join(directory, SHARE, "key")
+
+
 #: Files of what was forgotten, as keyed hashes, and of their key.
 TOMBSTONES, TOMBSTONES_KEY = "tombstones.jsonl", "tombstones.key"
 

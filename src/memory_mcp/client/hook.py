@@ -158,7 +158,7 @@ def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]")
     try:
         from memory_mcp.ingest.payloads import Payloads
 
-        payloads = Payloads()
+        payloads = Payloads(directory)
         payload, told = payloads.clean(payload), payloads.clean_told(told)
     except Exception as error:
         failed = f"kept as it came, with any secrets in it: {type(error).__name__}: {error}"

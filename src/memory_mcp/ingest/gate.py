@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.ours import without_ours
+from memory_mcp.ingest.own_secrets import OwnSecrets
 from memory_mcp.ingest.redact import redactor, strip_private
 from memory_mcp.ingest.tombstones import MARK as FORGOTTEN_MARK
 from memory_mcp.ingest.tombstones import Tombstones
@@ -63,13 +64,17 @@ _UNSTORABLE = "\ufffd"
 class Gate:
     """Cleans drafts one by one; its memory is only a cache."""
 
-    def __init__(self, capture: Capture | None = None, forgotten: "TombstoneLog | None" = None) -> None:
+    def __init__(
+        self, capture: Capture | None = None, forgotten: "TombstoneLog | None" = None, own_keys: tuple[str, ...] = ()
+    ) -> None:
         """Begin with rules of what is never recorded, and with what was forgotten: in this log, else in the rules' directory.
 
-        Without rules (None) all is recorded; without a log and a directory nothing was forgotten.
+        Without rules (None) all is recorded; without a log and a directory nothing was forgotten. `own_keys` are keys of the
+        program besides those that lie in the directory.
         """
         self.capture = capture or Capture()
         self._redactor = redactor()
+        self._own = OwnSecrets(self.capture.directory, *own_keys)
         self.tombstones = Tombstones(Path(self.capture.directory) if self.capture.directory else None, forgotten)
         self._harmless: set[tuple[str, str]] = set()
         self._harmless_names: set[tuple[str, str]] = set()
@@ -138,7 +143,8 @@ class Gate:
 
     def redact(self, text: str, report: ImportReport) -> str:
         """Return `text` without private spans, and with forgotten values and secrets replaced; the latter count in `report`."""
-        return self._redactor.redact(self.tombstones.clean(strip_private(text)), report.redacted)
+        own_removed = self._own.clean(self.tombstones.clean(strip_private(text)), report.redacted)
+        return self._redactor.redact(own_removed, report.redacted)
 
     def name(self, value: str) -> str:
         """Return a name cleaned for storage, at most 500 characters; with "~" and a hash behind it if something was taken out."""
@@ -211,7 +217,8 @@ class Gate:
         """Redact values in place, each with its key in view, counted in `report`; short harmless ones are not searched again."""
         unknown = [item for item in kept.items() if item not in self._harmless]
         # A key such as "password" gives its value away, so it is looked at too.
-        if not unknown or not self._redactor.suspects("\n".join(f"{key}: {value}" for key, value in unknown)):
+        shown = "\n".join(f"{key}: {value}" for key, value in unknown)
+        if not unknown or not (self._redactor.suspects(shown) or self._own.holds(shown)):
             if unknown and len(self._harmless) > _HARMLESS_LIMIT:
                 self._harmless.clear()
             self._harmless.update(item for item in unknown if len(item[1]) <= MAX_SESSION_CHARS)

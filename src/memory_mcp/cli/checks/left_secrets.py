@@ -22,7 +22,7 @@ def checks(look: Look) -> Iterator[Check]:
     Rules and numbers are named, never a secret. The files stay as they are.
     """
     spool = Path(paths.spool_dir(str(look.directory)))
-    payloads = Payloads()
+    payloads = Payloads(str(spool.parent))
     found = False
     for folder in _FOLDERS:
         rules: Counter[str] = Counter()
