@@ -106,6 +106,8 @@ class App:
 
         self.settings, self.settings_file, self._callbacks = settings, config_path(), callbacks
         self.clock: Clock = clock or SystemClock()
+        #: Why this memory is not the one that clients were connected to; "" where it is.
+        self.displaced = ""
         self.directory = directory = None if in_memory else settings.storage.directory
         self.storage: Storage = storage or ENGINES[settings.storage.engine](settings.storage.opening(directory, lock))
         self.calendar, self.summarizer = Calendar(self.storage.timezone), SUMMARIZERS["extractive"]()

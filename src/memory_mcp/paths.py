@@ -315,6 +315,15 @@ def socket_path(directory: str) -> str:
     return os.path.join(place, f"{name_of(os.path.realpath(directory))}.sock")
 
 
+def identity(place: str) -> list[int]:
+    """Return device and inode of a file or folder, which a moved one keeps and a new one has not; [] where it is missing."""
+    try:
+        found = os.stat(place)
+    except OSError:
+        return []
+    return [found.st_dev, found.st_ino]
+
+
 def door_file(directory: str) -> str:
     """Return the path of the file with the port and the callers' secret of a daemon that listens on loopback TCP."""
     return os.path.join(directory, "daemon.door")

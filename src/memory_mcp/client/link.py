@@ -73,6 +73,13 @@ class Wanted:
         self.flags = dict(flags or {})
         #: The project that the command line names for what is asked; an identity or a directory.
         self.project = project
+        #: Device and inode of the directory as this process first met a daemon there.
+        self.first_identity: list[int] = []
+
+    def note_identity(self) -> None:
+        """Note which directory this is, unless that is known: a daemon is told, which may have begun in an empty new one."""
+        if not self.first_identity:
+            self.first_identity = paths.identity(self.directory)
 
     @property
     def arguments(self) -> list[str]:
@@ -165,6 +172,7 @@ def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = STAR
             "sessions": [os.environ[name] for name in paths.SESSIONS if os.environ.get(name)],
             "environ": told,
             "settings": wanted.settings,
+            "directory": wanted.first_identity,
             # Whatever the daemon was started with, a caller that wants to be bound is.
             "locked": paths.setting("server", "scope_lock", False, file=wanted.config) is True,
         }

@@ -42,6 +42,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: Name of the store in a data directory.
+DATABASE = "memory.duckdb"
+#: What callers are told whose memory was taken away under their connection.
+DISPLACED = (
+    "the memory that was here is missing: {} was moved or deleted while clients were connected, and this is a new, empty one. "
+    "To get it back, stop the daemon (memory-mcp daemon stop), move the new directory away and put the other one in its place, "
+    "or restore a backup"
+)
 #: A daemon that is ending is waited for (seconds): it takes three at most.
 _SUCCESSION = 5.0
 #: Ending takes at most so long, whatever hangs (seconds).
@@ -64,6 +72,7 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
     OSError where there is no way to listen.
     """
     directory = settings.storage.directory.absolute()
+    is_new = not (directory / DATABASE).exists()
     wait = _SUCCESSION if owner(directory).get("kind") == DAEMON else 0.0
     lock = DirectoryLock(directory, wait, DAEMON)
 
@@ -78,7 +87,7 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
         with few_collections():
             import anyio
 
-            daemon = _Daemon(settings, told, execute, lock, listener, secret)
+            daemon = _Daemon(settings, told, execute, lock, listener, secret, is_new)
         anyio.run(daemon.run)
     finally:
         lock.release()
@@ -97,8 +106,12 @@ class _Daemon:
         lock: DirectoryLock,
         listener: socket.socket,
         secret: str,
+        is_new: bool,
     ) -> None:
-        """Make all parts; nothing is opened or answered before `run`. Parameters are as in `run`, the lock held."""
+        """Make all parts; nothing is opened or answered before `run`. Parameters are as in `run`, the lock held.
+
+        `is_new`: there was no store in the directory.
+        """
         import anyio
 
         from memory_mcp.daemon.doors import Doors
@@ -127,11 +140,24 @@ class _Daemon:
         self._in_force = InForce(lambda: self._service.settings, told)
         private = Private({**methods.table(), METHOD: self._intake.keep}).serve
         project = settings.server.project
-        self._door = SocketDoor(self._speak, self._clients, private, self._in_force.answer, project, secret)
+        self._door = SocketDoor(self._speak, self._clients, private, self._greet, project, secret)
+        self._identity = paths.identity(self._directory) if is_new else []
+        self._displaced = ""
+
+    def _greet(self, hello: Mapping[str, Any]) -> dict[str, str]:
+        """Return what differs for a caller, as `InForce.answer`; note where it was connected to a memory that is gone.
+
+        That is where the store was made by this process and the caller comes from another directory of the same path.
+        """
+        if self._identity and hello.get("directory") not in (None, [], self._identity):
+            self._displaced = DISPLACED.format(self._directory)
+            if (app := self._service.host.opened) is not None:
+                app.displaced = self._displaced
+        return self._in_force.answer(hello)
 
     def _opened(self, app: "App") -> None:
-        """Tell an App that was just opened where the settings file is, and begin to count for metrics."""
-        app.settings_file = self._in_force.file
+        """Tell an App that was just opened what was noted before, and begin to count for metrics."""
+        app.settings_file, app.displaced = self._in_force.file, self._displaced
         metrics.start()
 
     async def run(self) -> None:
