@@ -243,10 +243,11 @@ def _lives_on_windows(pid: int) -> bool:
     return status.value == _STILL_ACTIVE
 
 
-def lock(handle: int) -> None:
+def lock(handle: int, *, shared: bool = False) -> None:
     """Lock an open file for this process until it is closed; `handle` is its descriptor.
 
-    On Windows only its next byte is locked. Raises OSError at once when another has it.
+    With `shared` others may share it, and nobody may have it alone; on Windows there is no such lock, and only the file's next
+    byte is locked. Raises OSError at once when another has it.
     """
     if sys.platform == "win32":
         import msvcrt
@@ -255,7 +256,7 @@ def lock(handle: int) -> None:
     else:
         import fcntl
 
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
 
 class Started:

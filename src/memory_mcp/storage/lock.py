@@ -66,14 +66,14 @@ def _identity(file: Path) -> tuple[int, int]:
 
 
 class LookingLock:
-    """The lock of a directory that is only read: held from construction to `release`, without a write.
+    """The shared lock of a directory that is only read: held from construction to `release`, without a write.
 
-    Raises StorageLocked when another process holds it. Where nobody ever locked the directory there is nothing to
-    hold, and where the platform has no such lock, the engine's own lock decides.
+    Any number of readers hold it at once. Raises StorageLocked when a process that writes holds it. Where nobody ever locked
+    the directory there is nothing to hold, and where the platform has no such lock, the engine's own lock decides.
     """
 
     def __init__(self, directory: Path) -> None:
-        """Lock the directory's existing file `lock` without writing; raise StorageLocked at once if another holds it.
+        """Share the lock of the directory's existing file `lock` without writing; raise StorageLocked if a writer holds it.
 
         Raises ConfigError for links, pipes or devices in the directory. Holds nothing on Windows or without that
         file.
@@ -85,7 +85,7 @@ class LookingLock:
             return
         self._descriptor = os.open(file, os.O_RDONLY | machine.PRIVATE)
         try:
-            machine.lock(self._descriptor)
+            machine.lock(self._descriptor, shared=True)
         except OSError:
             self.release()
             raise locked(directory) from None
@@ -98,9 +98,10 @@ class LookingLock:
 
 
 def locked(directory: Path) -> StorageLocked:
-    """Return, not raise, the error for a directory that another process holds, named by its note where there is one."""
+    """Return, not raise, the error for a directory that another process holds, named by its note if that process lives."""
     note = owner(directory)
-    holder = f"`{note['command']}` (process {note['pid']})" if note else "another memory-mcp process"
+    is_living = isinstance(pid := note.get("pid"), int) and machine.lives(pid)
+    holder = f"`{note['command']}` (process {pid})" if is_living else "another memory-mcp process"
     return StorageLocked(
         f"the data directory {directory} is in use by {holder}",
         "Wait for it to end or use its tools; with storage.data_dir another directory can be used meanwhile.",
