@@ -83,6 +83,9 @@ ALONE = Callbacks()
 class App:
     """One open memory: storage, derivation, layers and policy, ready for a door (server or command line)."""
 
+    #: Why this memory is not the one that clients were connected to; "" where it is.
+    displaced = ""
+
     def __init__(
         self,
         settings: Settings,
@@ -106,8 +109,6 @@ class App:
 
         self.settings, self.settings_file, self._callbacks = settings, config_path(), callbacks
         self.clock: Clock = clock or SystemClock()
-        #: Why this memory is not the one that clients were connected to; "" where it is.
-        self.displaced = ""
         self.directory = directory = None if in_memory else settings.storage.directory
         self.storage: Storage = storage or ENGINES[settings.storage.engine](settings.storage.opening(directory, lock))
         self.calendar, self.summarizer = Calendar(self.storage.timezone), SUMMARIZERS["extractive"]()

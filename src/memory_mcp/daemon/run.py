@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Name of the store in a data directory.
-DATABASE = "memory.duckdb"
 #: What callers are told whose memory was taken away under their connection.
 DISPLACED = (
     "the memory that was here is missing: {} was moved or deleted while clients were connected, and this is a new, empty one. "
@@ -72,7 +70,6 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
     OSError where there is no way to listen.
     """
     directory = settings.storage.directory.absolute()
-    is_new = not (directory / DATABASE).exists()
     wait = _SUCCESSION if owner(directory).get("kind") == DAEMON else 0.0
     lock = DirectoryLock(directory, wait, DAEMON)
 
@@ -87,7 +84,7 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
         with few_collections():
             import anyio
 
-            daemon = _Daemon(settings, told, execute, lock, listener, secret, is_new)
+            daemon = _Daemon(settings, told, execute, lock, listener, secret)
         anyio.run(daemon.run)
     finally:
         lock.release()
@@ -98,6 +95,9 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
 class _Daemon:
     """The parts of the daemon, which share one event loop."""
 
+    #: What callers are told whose memory was taken away; "" where none was.
+    _displaced = ""
+
     def __init__(
         self,
         settings: Settings,
@@ -106,12 +106,8 @@ class _Daemon:
         lock: DirectoryLock,
         listener: socket.socket,
         secret: str,
-        is_new: bool,
     ) -> None:
-        """Make all parts; nothing is opened or answered before `run`. Parameters are as in `run`, the lock held.
-
-        `is_new`: there was no store in the directory.
-        """
+        """Make all parts; nothing is opened or answered before `run`. Parameters are as in `run`, the lock held."""
         import anyio
 
         from memory_mcp.daemon.doors import Doors
@@ -141,8 +137,7 @@ class _Daemon:
         private = Private({**methods.table(), METHOD: self._intake.keep}).serve
         project = settings.server.project
         self._door = SocketDoor(self._speak, self._clients, private, self._greet, project, secret)
-        self._identity = paths.identity(self._directory) if is_new else []
-        self._displaced = ""
+        self._identity = paths.identity(self._directory) if lock.is_new else []
 
     def _greet(self, hello: Mapping[str, Any]) -> dict[str, str]:
         """Return what differs for a caller, as `InForce.answer`; note where it was connected to a memory that is gone.

@@ -24,6 +24,7 @@ from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.model.ids import digest, encode
 from memory_mcp.model.renaming import carried_on
 from memory_mcp.model.sentinel import MARK
+from memory_mcp.storable import storable
 
 if TYPE_CHECKING:
     from memory_mcp.storage.records import TombstoneLog
@@ -58,7 +59,6 @@ _HARMLESS_LIMIT = 10_000
 _SHORTENED = re.compile(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n")
 _NOTE_BYTES = 64
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_UNSTORABLE = "\ufffd"
 
 
 class Gate:
@@ -101,7 +101,7 @@ class Gate:
         if strip_private(row := "\n".join(told.values())) is not row:
             kept: dict[str, Any] = {name: strip_private(value) for name, value in told.items()}
             draft = replace(draft, **kept)
-        text = strip_private(without_ours(_storable(draft.text)))
+        text = strip_private(without_ours(storable(draft.text)))
         if not text.strip():
             return OWN_OUTPUT if MARK in draft.text else EMPTY
         if not self.tombstones.empty:
@@ -136,7 +136,7 @@ class Gate:
 
         def clean(text: str) -> str:
             """Return a field's text without forgotten values and characters that cannot be stored."""
-            return self.tombstones.clean(_storable(text))
+            return self.tombstones.clean(storable(text))
 
         names: dict[str, Any] = {name: clean(getattr(draft, name)) for name in _NAMES}
         return replace(draft, metadata={clean(str(k)): clean(str(v)) for k, v in draft.metadata.items()}, **names)
@@ -148,11 +148,11 @@ class Gate:
 
     def name(self, value: str) -> str:
         """Return a name cleaned for storage, at most 500 characters; with "~" and a hash behind it if something was taken out."""
-        return self._name("name", _storable(value), ImportReport())[:MAX_NAME_CHARS]
+        return self._name("name", storable(value), ImportReport())[:MAX_NAME_CHARS]
 
     def words(self, text: str) -> str:
         """Return words about events without private spans, output of ours, forgotten values and secrets; "" if none are left."""
-        return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
+        return self.redact(strip_private(without_ours(strip_private(storable(text)))), ImportReport())
 
     def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
         """Return the fields beside the text, by name, without private spans, forgotten values and secrets, cut to their bounds.
@@ -160,7 +160,7 @@ class Gate:
         Where something is taken out or cut, a hash keeps different values different. Blanks around the session's id go
         too. Redactions are counted in `report`.
         """
-        given: dict[str, Any] = {name: _storable(getattr(draft, name)) for name in _NAMES}
+        given: dict[str, Any] = {name: storable(getattr(draft, name)) for name in _NAMES}
         given["session_id"] = given["session_id"].strip()
         for item in given.items():
             if item in self._harmless_names:
@@ -205,8 +205,8 @@ class Gate:
             if (key, value) in self._harmless:
                 kept[key] = value
                 continue
-            told = self._name("metadata", strip_private(_storable(str(key))), report)
-            kept[told[:MAX_SESSION_CHARS]] = strip_private(_storable(str(value)))
+            told = self._name("metadata", strip_private(storable(str(key))), report)
+            kept[told[:MAX_SESSION_CHARS]] = strip_private(storable(str(value)))
         self._redact_values(kept, report)
         for key, value in kept.items():
             if len(value) > MAX_METADATA_BYTES // 4:
@@ -247,16 +247,3 @@ def shorten(text: str, bound: int) -> tuple[str, int]:
     head, tail = raw[:half].decode("utf-8", "ignore"), raw[-half:].decode("utf-8", "ignore")
     left_out = len(raw) - 2 * half
     return f"{head.rstrip()}\n[... {left_out} bytes left out ...]\n{tail.lstrip()}", len(raw)
-
-
-def _storable(text: str) -> str:
-    """Return `text` with NUL bytes and lone surrogates, which cannot be stored, as U+FFFD; halves of a character are joined."""
-    if "\0" in text:
-        text = text.replace("\0", _UNSTORABLE)
-    if text.isascii():
-        return text
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text

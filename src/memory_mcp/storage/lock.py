@@ -33,6 +33,8 @@ class DirectoryLock:
         """
         prepare(directory)
         self.directory = directory
+        #: Whether there was no store yet.
+        self.is_new = not (directory / "memory.duckdb").exists()
         self._note = directory / "owner.json"
         self._file = directory / "lock"
         self._lock = FileLock(str(self._file), mode=0o600)
