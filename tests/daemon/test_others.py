@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench.place import Place
-from memory_mcp import machine, paths
+from memory_mcp import machine, ownership
 from memory_mcp.client import door, handing, link
 from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import DAEMON, needs_proc
@@ -132,16 +132,16 @@ def test_a_group_of_this_user_alone_is_shut_out_and_any_other_is_refused(
     monkeypatch.setattr("grp.getgrgid", lambda gid: group)
     monkeypatch.setattr("pwd.getpwuid", lambda uid: SimpleNamespace(pw_name=user, pw_gid=os.getgid()))
     tmp_path.chmod(0o775)
-    assert bool(paths.open_to_others(str(tmp_path))) == is_refused
+    assert bool(ownership.open_to_others(str(tmp_path))) == is_refused
     assert stat.S_IMODE(tmp_path.stat().st_mode) == (0o775 if is_refused else 0o755)
 
 
 def test_what_is_missing_or_closed_is_nobody_elses(tmp_path: Path) -> None:
-    assert paths.open_to_others(str(tmp_path / "missing")) == ""
+    assert ownership.open_to_others(str(tmp_path / "missing")) == ""
     for mode in range(0o700, 0o1000):
         tmp_path.chmod(mode)
-        is_open = mode & 0o002 or (mode & 0o020 and paths.open_to_others(str(tmp_path)))
-        assert bool(paths.open_to_others(str(tmp_path))) == bool(is_open)
+        is_open = mode & 0o002 or (mode & 0o020 and ownership.open_to_others(str(tmp_path)))
+        assert bool(ownership.open_to_others(str(tmp_path))) == bool(is_open)
 
 
 def test_the_peer_of_ones_own_socket_is_this_user(tmp_path: Path) -> None:

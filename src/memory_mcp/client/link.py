@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from memory_mcp import __version__, foreign_files, machine, paths
+from memory_mcp import __version__, foreign_files, machine, ownership, paths
 from memory_mcp.client.door import connect
 
 #: How long a new daemon may take until it listens, and how often is looked (seconds).
@@ -253,7 +253,7 @@ def starting(directory: str, end: float) -> Iterator[None]:
 
     Makes a missing directory. Raises Unusable where it cannot be a data directory, Unreachable when the lock was held till then.
     """
-    if why := paths.unfit(directory):
+    if why := ownership.unfit(directory):
         raise Unusable(why)
     odd, kind = paths.planted(directory)
     if odd:

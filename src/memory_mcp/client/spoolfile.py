@@ -67,9 +67,9 @@ def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> N
     write into; one that is a link is refused. `by` distinguishes writers of one name while they write: a hook that no longer
     waits, and the daemon it asked.
     """
-    from memory_mcp import paths
+    from memory_mcp import ownership
 
-    if why := (paths.open_to_others if os.path.isdir(spool) else paths.unfit)(os.path.dirname(spool)):
+    if why := (ownership.open_to_others if os.path.isdir(spool) else ownership.unfit)(os.path.dirname(spool)):
         raise OSError(why)
     for place in (os.path.dirname(spool), spool, *(os.path.join(spool, folder) for folder in ("tmp", "new"))):
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from memory_mcp import foreign_files, machine, paths
+from memory_mcp import foreign_files, machine, ownership, paths
 from memory_mcp.errors import ConfigError, StorageError, StorageLocked
 
 #: File systems of other machines, where a lock may be held twice and a log written back late.
@@ -125,7 +125,7 @@ def prepare(directory: Path) -> None:
     Raises ConfigError for such a one, a folder of something else, or one that holds a link, a pipe or a device; StorageError
     when it cannot be made, is read-only, or lies on a network file system, where a lock cannot be trusted.
     """
-    if why := paths.unfit(str(directory)):
+    if why := ownership.unfit(str(directory)):
         raise ConfigError(why, "Or name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     refuse_links(directory)
     try:

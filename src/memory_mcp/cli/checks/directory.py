@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from memory_mcp import paths
+from memory_mcp import ownership, paths
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 
 _OPEN_TO_OTHERS = 0o077
@@ -25,7 +25,7 @@ def checks(look: Look) -> Iterator[Check]:
         yield Check(FAIL, "data directory", why, "name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR")
         return
     yield Check(OK, "data directory", str(directory))
-    if why := paths.open_to_others(str(directory)):
+    if why := ownership.open_to_others(str(directory)):
         yield Check(FAIL, "permissions", why, "it is refused until then")
         return
     mode = directory.stat().st_mode & 0o777
