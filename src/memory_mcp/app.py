@@ -83,6 +83,9 @@ ALONE = Callbacks()
 class App:
     """One open memory: storage, derivation, layers and policy, ready for a door (server or command line)."""
 
+    #: Why this memory is not the one that clients were connected to; "" where it is.
+    displaced = ""
+
     def __init__(
         self,
         settings: Settings,
@@ -113,7 +116,7 @@ class App:
         self.tree = Tree(self.storage, self.calendar, self.summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.running, self.evidence = RunningSessions(self.storage.events, self.clock), Evidence(self.storage)
         self.log = EventLog(self.storage.events, self.clock, callbacks.before_write, self.running.observe)
-        self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones)
+        self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones, (settings.server.http_token,))
         self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
         self.derivation, self.improver = self._derivation()
         self.shown, self.accelerators = self._shown(), self._accelerators(directory)

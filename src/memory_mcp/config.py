@@ -17,7 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import machine, paths
+from memory_mcp import foreign_files, machine, paths
 from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.archive.shared import SyncSettings
 from memory_mcp.derive.segments import SegmentSettings
@@ -147,7 +147,7 @@ def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | No
     env = os.environ if environ is None else environ
     path = file or config_path(env)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        values = tomllib.loads(foreign_files.read_file(path.resolve()).decode()) if path.exists() else {}
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise ConfigError(f"{path} cannot be read: {e}", "Check it with: memory-mcp config check") from e
     for key, text in _of_environment(env).items():
@@ -204,7 +204,7 @@ def store(path: Path, key: str, value: str) -> None:
     beside = real.with_name(f".{real.name}.{os.getpid()}")
     try:
         # As bytes: line ends stay what they are.
-        text = real.read_bytes().decode("utf-8") if real.exists() else ""
+        text = foreign_files.read_file(real).decode() if real.exists() else ""
         document = tomlkit.parse(text)
         if section not in document:
             document[section] = tomlkit.table()

@@ -10,6 +10,7 @@ MemoryMcpError
 │   ├── StorageForbidden     the database's role may not read or write the tables
 │   ├── StorageAway          the database does not answer; what was acknowledged is in it
 │   ├── Busy                 another process is doing that for this memory
+│   ├── StorageMoved         the store was moved or deleted while it was open
 │   ├── SchemaTooNew         written by a newer version
 │   └── SchemaTooOld         written by an older version, and opened to be looked at alone
 ├── NotFound                 unknown node, grip, event or session id
@@ -146,6 +147,14 @@ class StorageAway(StorageError):
 
 class Busy(StorageError):
     """Another process is doing that for this memory."""
+
+    code = "UNAVAILABLE"
+    retryable = True
+    exit_status = 3
+
+
+class StorageMoved(StorageError):
+    """The store was moved or deleted while it was open; nothing is acknowledged any more."""
 
     code = "UNAVAILABLE"
     retryable = True

@@ -37,6 +37,30 @@ def owns(found: os.stat_result) -> bool:
     return not hasattr(os, "getuid") or found.st_uid == os.getuid()
 
 
+def peer(sock: Any) -> int | None:
+    """Return the user number of the process that listens on the other end of a connected Unix socket; None where unknown.
+
+    It is asked of the system, which noted it when that process began to listen.
+    """
+    import _socket
+
+    if hasattr(_socket, "SO_PEERCRED"):
+        # pid, uid and gid, a 32-bit number each.
+        credentials = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        return int.from_bytes(credentials[4:8], sys.byteorder)
+    if sys.platform == "darwin":
+        # LOCAL_PEERCRED of SOL_LOCAL: a version and the user number come first.
+        credentials = sock.getsockopt(0, 1, 76)
+        return int.from_bytes(credentials[4:8], sys.byteorder)
+    return None
+
+
+def is_foreign_peer(sock: Any) -> bool:
+    """Return whether another user's process listens on the other end of a connected Unix socket; False where unknown."""
+    user = peer(sock)
+    return user is not None and user != os.getuid()
+
+
 class Aside:
     """A file for this user alone that is written aside, and put in place of what is there once it is whole and on disk.
 
@@ -219,10 +243,11 @@ def _lives_on_windows(pid: int) -> bool:
     return status.value == _STILL_ACTIVE
 
 
-def lock(handle: int) -> None:
+def lock(handle: int, *, shared: bool = False) -> None:
     """Lock an open file for this process until it is closed; `handle` is its descriptor.
 
-    On Windows only its next byte is locked. Raises OSError at once when another has it.
+    With `shared` others may share it, and nobody may have it alone; on Windows there is no such lock, and only the file's next
+    byte is locked. Raises OSError at once when another has it.
     """
     if sys.platform == "win32":
         import msvcrt
@@ -231,7 +256,7 @@ def lock(handle: int) -> None:
     else:
         import fcntl
 
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
 
 class Started:

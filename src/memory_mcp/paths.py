@@ -105,8 +105,10 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
         return default
     import tomllib
 
+    from memory_mcp import foreign_files
+
     try:
-        with open(place, "rb") as stream:
+        with foreign_files.open_file(os.path.realpath(place)) as stream:
             return tomllib.load(stream).get(section, {}).get(key, default)
     except (OSError, ValueError, AttributeError):
         return default
@@ -120,26 +122,15 @@ def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
     return ""
 
 
-def content(place: str, most: int = 16_000_000) -> bytes:
-    """Return the content of a file of the data directory, only its first `most` bytes.
-
-    Raises OSError for a missing file, for a link, which leads to somebody else's words, and for a pipe or a
-    device, which may keep its reader for ever.
-    """
-    descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    with open(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{place} is no file")
-        return stream.read(most)
-
-
 def loss_told(directory: str) -> str:
     """Return a short line about what is missing of a memory, without opening it; "" while nothing is known to be.
 
     A record of a loss that cannot be read counts as one.
     """
+    from memory_mcp import foreign_files
+
     try:
-        said = content(os.path.join(directory, "loss.json"))
+        said = foreign_files.read_file(os.path.join(directory, "loss.json"))
         import json
 
         told = json.loads(said)["told"]
@@ -277,6 +268,15 @@ def socket_path(directory: str) -> str:
     return os.path.join(place, f"{name_of(os.path.realpath(directory))}.sock")
 
 
+def identity(place: str) -> list[int]:
+    """Return device and inode of a file or folder, which a moved one keeps and a new one has not; [] where it is missing."""
+    try:
+        found = os.stat(place)
+    except OSError:
+        return []
+    return [found.st_dev, found.st_ino]
+
+
 def door_file(directory: str) -> str:
     """Return the path of the file with the port and the callers' secret of a daemon that listens on loopback TCP."""
     return os.path.join(directory, "daemon.door")
@@ -299,6 +299,13 @@ def token_file(directory: str) -> str:
 
 #: Folder of what is shared with a team.
 SHARE = "share"
+
+
+def share_key_file(directory: str) -> str:
+    """Return the path of the file with the key of a team's server."""
+    return os.path.join(directory, SHARE, "key")
+
+
 #: Files of what was forgotten, as keyed hashes, and of their key.
 TOMBSTONES, TOMBSTONES_KEY = "tombstones.jsonl", "tombstones.key"
 

@@ -8,7 +8,7 @@ Invariants
 import os
 from typing import NamedTuple
 
-from memory_mcp import machine, paths
+from memory_mcp import foreign_files, machine, paths
 
 #: Stands for every project.
 ALL = "*"
@@ -31,7 +31,7 @@ class Pause(NamedTuple):
 def read(directory: str) -> list[Pause]:
     """Return every pause there was, [] where the file is missing or cannot be opened. Raises ValueError for a damaged one."""
     try:
-        said = paths.content(paths.pauses_file(directory))
+        said = foreign_files.read_file(paths.pauses_file(directory))
     except OSError:
         return []
     import json

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 
-from memory_mcp import paths
+from memory_mcp import foreign_files, paths
 
 #: Git's own files are tiny; more than this is not one of them.
 _MAX_FILE = 256 * 1024
@@ -226,7 +226,7 @@ def _entries(config: str) -> Iterator[tuple[str, str, str]]:
 def _read(path: str) -> str:
     """Return the content of a small text file, up to `_MAX_FILE` characters; "" when it cannot be read."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
+        with foreign_files.open_text(path) as stream:
             return stream.read(_MAX_FILE)
     except (OSError, ValueError):
         return ""

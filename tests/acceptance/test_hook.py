@@ -287,12 +287,13 @@ def loaded(directory: Path, given: bytes, **more: str) -> set[str]:
 
 #: The last three fence an answer: a tool call has none.
 OF_A_HOOK = (
-    *("paths", "scope", "machine", "client"),
+    *("paths", "scope", "machine", "foreign_files", "ownership", "client"),
     *(f"client.{name}" for name in ("hook", "handing", "spoolfile", "link", "door")),
     *("model", "model.sentinel", "model.fencing", "model.lookalikes", "model.worktrees"),
 )
 #: Where no daemon answers: what takes secrets out.
 RULES = (
+    "ingest.own_secrets",
     *("ingest", "ingest.payloads", "ingest.redact", "ingest.secret_rules", "ingest.secret_values", "ingest.named_rules"),
     *("ingest.context_rules", "ingest.command_rules", "ingest.list_rules", "ingest.vendor_rules", "ingest.label_rules"),
     "ingest.drawn_rules",

@@ -1,5 +1,6 @@
 """A data directory that may only be read: commands and clients read it, and whoever writes is told."""
 
+import json
 import os
 import stat
 import subprocess
@@ -12,6 +13,8 @@ import pytest
 from mcp import ClientSession, stdio_client
 
 from bench.place import Place
+from memory_mcp.errors import StorageLocked
+from memory_mcp.storage.lock import DirectoryLock, LookingLock
 from tests.daemon.inside import BARE, WORDS, Beside, Inside
 from tests.daemon.places import needs_proc
 from tests.daemon.test_capture import BEFORE
@@ -83,3 +86,44 @@ def test_a_read_only_snapshot_made_of_hard_links_is_read(tmp_path: Path) -> None
     (place.root / "snapshot").hardlink_to(place.directory / "memory.duckdb")
     with read_only(place.directory):
         assert "before" in place.ok("query", "events", "--all")
+
+
+@pytest.mark.anyio
+async def test_any_number_of_clients_read_a_directory_that_is_read_only(place: Place) -> None:
+    """Nobody holds it alone, and an event that was not filed before is found by every layer."""
+    with closing(opened(place.directory, FakeClock())) as app:
+        app.write([draft("The walnut fell.")], "test")
+    with read_only(place.directory):
+        for words in (("search", "--query", "walnut", "--all"), ("ask", "walnut", "--all"), ("query", "events", "--all")):
+            assert "The walnut fell." in place.ok(*words)
+        async with (
+            stdio_client(place.server()) as first,
+            stdio_client(place.server()) as second,
+            ClientSession(*first) as one,
+            ClientSession(*second) as two,
+        ):
+            for client in (one, two):
+                await client.initialize()
+            for client in (one, two, one):
+                for tool, key in (("intelligent_search", "query"), ("search_children", "query"), ("navigate", "query")):
+                    found = await client.call_tool(tool, {key: "walnut", "scope": "all"})
+                    assert not found.is_error, found.content
+                    assert "The walnut fell." in str(found.structured_content)
+            assert "The walnut fell." in place.ok("query", "events", "--all")
+
+
+def test_readers_share_the_lock_and_only_a_living_writer_is_named(tmp_path: Path) -> None:
+    DirectoryLock(tmp_path).release()
+    note = tmp_path / "owner.json"
+    note.write_text(json.dumps({"pid": 2**22 - 3, "command": "memory-mcp serve", "kind": "alone"}))
+    first, second = LookingLock(tmp_path), LookingLock(tmp_path)
+    with pytest.raises(StorageLocked) as refused:
+        DirectoryLock(tmp_path)
+    assert "memory-mcp serve" not in str(refused.value)
+    for lock in (first, second):
+        lock.release()
+    writer = DirectoryLock(tmp_path)
+    with pytest.raises(StorageLocked, match=str(os.getpid())):
+        LookingLock(tmp_path)
+    writer.release()
+    LookingLock(tmp_path).release()

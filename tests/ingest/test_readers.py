@@ -11,6 +11,7 @@ import pytest
 from memory_mcp.clock import SystemClock
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.events.log import EventLog
+from memory_mcp.foreign_files import NotAFile
 from memory_mcp.ingest import handover, pipeline, readers
 from memory_mcp.ingest.base import Importer, ImportReport
 from memory_mcp.ingest.capture import Capture
@@ -131,7 +132,7 @@ def test_files_are_private_and_named_here_alone(tmp_path: Path) -> None:
             handover.slices(spool, bad)
     link = f"{name[:-1]}9"
     (token.folder / link).symlink_to(file)
-    with pytest.raises(OSError, match="symbolic"):
+    with pytest.raises(NotAFile):
         handover.slices(spool, link)
 
 

@@ -192,7 +192,8 @@ def test_kubernetes_gives_a_server_no_rights_and_everything_it_writes_to() -> No
     mounts = {mount["name"]: mount["mountPath"] for mount in server["volumeMounts"]}
     assert set(mounts) == {volume["name"] for volume in pod["volumes"]}
     told = found["ConfigMap", "memory-settings"]["data"]
-    assert mounts["data"] == told["MEMORY_MCP_STORAGE__DATA_DIR"]
+    # A folder of its own: the mounted one is open to others, and would be refused.
+    assert f"{mounts['data']}/memory" == told["MEMORY_MCP_STORAGE__DATA_DIR"]
     assert told["MEMORY_MCP_CONFIG"] == f"{mounts['database']}/memory.toml"
     named = next(volume for volume in pod["volumes"] if volume["name"] == "database")["secret"]["secretName"]
     assert ("Secret", named) in found

@@ -241,13 +241,21 @@ def test_looking_at_a_store_changes_no_file_of_it_takes_its_lock_and_refuses_an_
         look_at(data_dir)
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o777, 0o2750])
-def test_the_mode_of_a_directory_that_was_there_is_its_owners_business(data_dir: Path, mode: int) -> None:
+@pytest.mark.parametrize("mode", [0o755, 0o2750])
+def test_a_directory_that_was_there_keeps_its_mode_where_nobody_else_may_write(data_dir: Path, mode: int) -> None:
     data_dir.mkdir()
     data_dir.chmod(mode)
     open_storage(data_dir, "Europe/Berlin").close()
     assert stat.S_IMODE(data_dir.stat().st_mode) == mode
     assert {stat.S_IMODE(p.stat().st_mode) for p in data_dir.iterdir()} == {0o600}
+
+
+def test_a_directory_that_others_may_write_into_is_refused_and_nothing_is_written(data_dir: Path) -> None:
+    data_dir.mkdir()
+    data_dir.chmod(0o777)
+    with pytest.raises(ConfigError, match="chmod go-w"):
+        open_storage(data_dir, "Europe/Berlin")
+    assert list(data_dir.iterdir()) == []
 
 
 def test_a_folder_of_something_else_is_refused_and_left_as_it_was(data_dir: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from memory_mcp import machine, paths, pauses
+from memory_mcp import foreign_files, machine, paths, pauses
 from memory_mcp.errors import StorageError
 from memory_mcp.storage.archive import TableRows
 from memory_mcp.storage.records import TombstoneLog
@@ -38,8 +38,8 @@ def rows(directory: Path | None, log: TombstoneLog | None = None) -> list[TableR
     elif directory is not None:
         # The key first: a line that is added meanwhile was made with it.
         with suppress(OSError):
-            key = (directory / paths.TOMBSTONES_KEY).read_bytes()
-            lines = (directory / paths.TOMBSTONES).read_text("ascii").splitlines()
+            key = foreign_files.read_file(directory / paths.TOMBSTONES_KEY)
+            lines = foreign_files.read_file(directory / paths.TOMBSTONES, -1).decode("ascii").splitlines()
             found += [(_KEY, key.hex()), *((_TOMBSTONE, line) for line in lines)]
     return [TableRows(TABLE, _COLUMNS, found)] if found else []
 
@@ -82,9 +82,9 @@ def _tombstones(directory: Path, key: bytes, lines: Sequence[str]) -> int:
     own_key, file = directory / paths.TOMBSTONES_KEY, directory / paths.TOMBSTONES
     with suppress(FileExistsError):
         _append(own_key, key, os.O_EXCL)
-    here = file.read_text("ascii").splitlines() if file.exists() else []
+    here = foreign_files.read_file(file, -1).decode("ascii").splitlines() if file.exists() else []
     new = [line for line in lines if line not in set(here)]
-    if own_key.read_bytes() != key:
+    if foreign_files.read_file(own_key) != key:
         return len(new)
     if new:
         # A line that a crash cut in two must not take the next one with it.

@@ -16,24 +16,26 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import machine
+from memory_mcp import foreign_files, machine
 from memory_mcp.archive import frames
 from memory_mcp.archive.frames import (
     FRAME,
     INDEX,
+    LONGEST_ROW,
     MAGIC,
     MARK,
     MAX_HEAD,
+    MAX_UNPACKED,
     TAIL,
     Block,
     Damaged,
     Head,
-    Row,
     as_line,
     framed,
     head_for,
@@ -43,6 +45,8 @@ from memory_mcp.archive.frames import (
 )
 from memory_mcp.storage.archive import TableRows
 
+#: What reading JSON of another shape than ours may raise: somebody else may have made the checksums.
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 #: Table, columns, rows of a block, and their lines of JSON.
 _Cut = tuple[str, tuple[str, ...], list[Sequence[Any]], list[bytes]]
 
@@ -101,13 +105,17 @@ def _cut(parts: Iterable[TableRows]) -> Iterator[_Cut]:
 class Archive:
     """An open archive file; iterating gives each block, whole or damaged, in the order in which they were written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, longest_row: int = LONGEST_ROW) -> None:
         """Open the file and read its index, or where that is damaged its first block, for what it is about (`about`).
 
-        Raises OSError when it cannot be read, ValueError when it is no archive.
+        A row longer than `longest_row` bytes counts as damaged. Raises OSError when it cannot be read or is no regular
+        file, ValueError when it is no archive.
         """
         self.path = path
-        self._file = path.open("rb")
+        self._longest_row = longest_row
+        #: What the blocks read so far unpacked to.
+        self.unpacked_bytes = 0
+        self._file = foreign_files.open_file(path)
         try:
             self._size = os.fstat(self._file.fileno()).st_size
             self._magic = self._file.read(len(MAGIC))
@@ -142,15 +150,15 @@ class Archive:
             yield from self._scanned()
             return
         for place, head in self._places:
-            rows = self._rows(place, head)
-            if rows is None:
-                yield Damaged("what it was made from" if not head.table else "a block", head, lost=bool(head.table))
+            part = self._part(place, head)
+            if isinstance(part, Damaged):
+                yield part
                 continue
             frame = framed(head)
             if self._bytes(place - len(frame), len(frame)) != frame:
                 yield Damaged("the head of a block", head, lost=False)
             if head.table:
-                yield Block(head, rows)
+                yield part
         # The last bytes of the file say where the index is.
         if self._bytes(self._ends, self._size) != TAIL.pack(self._end):
             yield Damaged("the last bytes of the file", lost=False)
@@ -167,19 +175,20 @@ class Archive:
         found = self._index_at(at)
         if found is None and (at := self._last(INDEX)) >= 0:
             found = self._index_at(at)
-        if found is None:
-            return None
-        self._end = at
-        return found["about"], [(place, head_of(told)) for place, told in found["blocks"]]
+        if found is not None:
+            self._end = at
+        return found
 
-    def _index_at(self, at: int) -> dict[str, Any] | None:
-        """Return the index ("about", and "blocks" as [place of the body, head]) at an offset, noting its end; None if damaged."""
+    def _index_at(self, at: int) -> tuple[dict[str, Any], list[tuple[int, Head]]] | None:
+        """Return what `_index` does for the index at an offset, noting its end; None if damaged or malformed."""
         told = self._framed_at(at, INDEX)
         if told is None:
             return None
         self._ends = at + len(INDEX) + FRAME.size + len(told)
-        loaded: dict[str, Any] = json.loads(zlib.decompress(told))
-        return loaded
+        with suppress(*MALFORMED):
+            index = json.loads(foreign_files.unpack(told, min(MAX_HEAD, self._size + MAX_UNPACKED)))
+            return dict(index["about"]), [(int(place), head_of(head)) for place, head in index["blocks"]]
+        return None
 
     def _framed_at(self, at: int, mark: bytes) -> bytes | None:
         """Return the content of the frame with this mark at an offset; None where mark, length or checksum is wrong."""
@@ -192,27 +201,40 @@ class Archive:
         told = self._bytes(at + len(start), size)
         return told if hashlib.sha256(told).digest() == digest else None
 
-    def _rows(self, place: int, head: Head) -> list[Row] | None:
-        """Return the rows of a block's body at an offset, [] for the one of no table; None where its checksum is wrong."""
+    def _part(self, place: int, head: Head) -> Block | Damaged:
+        """Return the block whose body is at an offset, without rows for the one of no table; Damaged where it is."""
         body = self._bytes(place, head.size)
         if hashlib.sha256(body).hexdigest() != head.sha256:
-            return None
-        told = zlib.decompress(body)
-        return [[unpacked(v) for v in json.loads(line)] for line in told.split(b"\n")] if head.table else []
+            return Damaged("a block" if head.table else "what it was made from", head, lost=bool(head.table))
+        try:
+            content = foreign_files.unpack(body, self._longest_row if head.rows == 1 else MAX_UNPACKED)
+            self.unpacked_bytes += len(content)
+            lines = content.split(b"\n") if head.table else []
+            return Block(head, [[unpacked(value) for value in json.loads(line)] for line in lines])
+        except MALFORMED as error:
+            why = f"a block of another form ({type(error).__name__})" if head.table else "what it was made from"
+            return Damaged(why, head, lost=bool(head.table), malformed=True)
 
     # without it
 
     def _about_in_front(self) -> dict[str, Any]:
         """Return what the file is about from its first block; {} where that is damaged or not there."""
         told = self._framed_at(len(MAGIC), MARK)
-        head = head_of(json.loads(told)) if told else None
+        head = self._head(told)
         if told is None or head is None or head.table:
             return {}
         body = self._bytes(len(MAGIC) + len(MARK) + FRAME.size + len(told), head.size)
         if hashlib.sha256(body).hexdigest() != head.sha256:
             return {}
-        loaded: dict[str, Any] = json.loads(zlib.decompress(body))
-        return loaded
+        with suppress(*MALFORMED):
+            return dict(json.loads(foreign_files.unpack(body, MAX_UNPACKED)))
+        return {}
+
+    def _head(self, told: bytes | None) -> Head | None:
+        """Return the head in a frame's content; None without one, or for a malformed one."""
+        with suppress(*MALFORMED):
+            return head_of(json.loads(told)) if told else None
+        return None
 
     def _scanned(self) -> Iterator[Block | Damaged]:
         """Yield the blocks whose heads are found, and a Damaged for each damaged one, missing numbers and a missing end."""
@@ -220,21 +242,19 @@ class Archive:
         before: Head | None = None
         while (at := self._next(MARK, at)) >= 0:
             told = self._framed_at(at, MARK)
-            if told is None:
+            head = self._head(told)
+            if told is None or head is None:
                 at += 1
                 continue
-            head = head_of(json.loads(told))
             if head.number > expected:
                 yield Damaged(f"{head.number - expected} blocks, of which nothing is told", between=(before, head))
             place = at + len(MARK) + FRAME.size + len(told)
-            rows = self._rows(place, head)
-            if rows is None:
-                yield Damaged("a block", head, lost=bool(head.table))
-            elif head.table:
-                yield Block(head, rows)
+            part = self._part(place, head)
+            if isinstance(part, Damaged) or head.table:
+                yield part
             before, expected = head, head.number + 1
             # What is damaged may hide the beginning of the next one.
-            at = place + (head.size if rows is not None else 0)
+            at = place + (head.size if isinstance(part, Block) else 0)
         if self._last(INDEX) < 0:
             yield Damaged("the end of the file, with whatever lay there", between=(before, None))
 

@@ -8,18 +8,21 @@ Invariants
 3. What was read is kept in the store, beside what came of it, so that a store that was brought back from a backup reads
    again what came after it.
 4. What was forgotten here is refused by `take`; what was forgotten elsewhere stays here, since nothing of that is exchanged.
-5. When the folder of a machine is gone, everything is written once more: nobody else may have shared what came from it.
+5. What is no file of ours, whatever its name and its checksums say, costs itself alone: it is refused, and told.
+6. When the folder of a machine is gone, everything is written once more: nobody else may have shared what came from it.
 """
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory_mcp.archive.blocks import Archive
-from memory_mcp.archive.frames import Block
+from memory_mcp import foreign_files
+from memory_mcp.archive.blocks import MALFORMED, Archive
+from memory_mcp.archive.frames import LONGEST_EVENT, Block, Damaged
 from memory_mcp.archive.others import drafts_in, unknown
 from memory_mcp.archive.outgoing import MACHINE, Clean, Outgoing, used_before
 from memory_mcp.errors import StorageError
@@ -28,9 +31,16 @@ from memory_mcp.storage.archive import READ_ELSEWHERE, TableRows
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Appended
 
-_WHOLE, _TORN = "whole", "torn"
+log = logging.getLogger(__name__)
+_WHOLE, _TORN, _REFUSED = "whole", "torn", "refused"
+#: Fields of an event that are texts.
+_TEXTS = ("session_id", "text", "source_id", "agent", "project", "thread", "speaker")
 #: One run at a time: a job and a command may come together.
 _TURN = threading.Lock()
+
+
+class Malformed(Exception):
+    """A shared file whose checksums hold and whose content is none of this program's."""
 
 
 @dataclass(slots=True)
@@ -42,6 +52,8 @@ class Synced:
     known: int = 0
     #: Files that are not whole yet.
     waiting: int = 0
+    #: Files that are no files of this program: links, pipes, what unpacks to more than it may, rows of another form.
+    refused: list[str] = field(default_factory=list)
     #: Other machines there are.
     machines: int = 0
 
@@ -101,7 +113,7 @@ class Exchange:
     def _marks(self, own: Outgoing) -> dict[str, dict[str, str]]:
         """Return the state in which files of other machines were read, by the machine's folder and by the file's name.
 
-        A state is "whole:SIZE:MTIME_NS" or "torn". Folders whose stored states are no JSON are left out.
+        A state is "whole:SIZE:MTIME_NS", "refused:SIZE:MTIME_NS" or "torn". Folders whose stored states are no JSON are left out.
         """
         prefix, found = self._mark(own), {}
         for name, told in self._storage.outbox.marks(prefix).items():
@@ -113,46 +125,71 @@ class Exchange:
         """Take in the new files of one machine and note in the store how far, after each file.
 
         Files that are not there any more are not remembered; one that is not whole is read again by the next run, and
-        counted as waiting.
+        counted as waiting. One that is refused is read again once it is another.
         """
         try:
             entries = sorted(place.iterdir())
         except FileNotFoundError:
             # Taken away after it was listed: the next run finds it gone.
             return
-        files = [f for f in entries if f.suffix == ".archive" and f.name.startswith("events-") and not f.is_symlink()]
+        files = [file for file in entries if file.suffix == ".archive" and file.name.startswith("events-")]
         now = {f.name: before[f.name] for f in files if f.name in before}
         for file in files:
             if should_stop():
                 return
             # It may be joined with others by its machine at this moment.
             with suppress(FileNotFoundError):
-                state = file.stat()
-                stamp = f"{_WHOLE}:{state.st_size}:{state.st_mtime_ns}"
-                if now.get(file.name) != stamp:
-                    now[file.name] = stamp if self._take_file(file, done) else _TORN
+                state = file.lstat()
+                stamp = f":{state.st_size}:{state.st_mtime_ns}"
+                if now.get(file.name) not in (_WHOLE + stamp, _REFUSED + stamp):
+                    outcome = self._take_file(file, done)
+                    now[file.name] = outcome if outcome == _TORN else outcome + stamp
                     self._storage.outbox.mark_all({self._mark(own, place.name): json.dumps(now)})
             done.waiting += now.get(file.name) == _TORN
+            if now.get(file.name, "").startswith(_REFUSED):
+                done.refused.append(str(file))
         if now.keys() != before.keys() or not before:
             self._storage.outbox.mark_all({self._mark(own, place.name): json.dumps(now)})
 
-    def _take_file(self, file: Path, done: Synced) -> bool:
-        """Store unknown events of a file's whole blocks, counted in `done`; return whether it is whole, not half an archive."""
-        whole = True
+    def _take_file(self, file: Path, done: Synced) -> str:
+        """Store unknown events of a file's whole blocks, counted in `done`; return "whole", "torn" or "refused"."""
         try:
-            archive = Archive(file)
+            with Archive(file, LONGEST_EVENT) as archive:
+                # Many blocks together unpack no further than the one member of another archive may.
+                most = foreign_files.unpacked_limit(file.lstat().st_size)
+                outcome = _WHOLE
+                for part in archive:
+                    if archive.unpacked_bytes > most or (isinstance(part, Damaged) and part.malformed):
+                        raise foreign_files.TooLarge(f"{file} is packed like no file of this program")
+                    if isinstance(part, Damaged):
+                        outcome = _TORN if part.lost else outcome
+                    elif part.head.table == "event":
+                        self._take_rows(part, done)
+                return outcome
+        except (foreign_files.NotAFile, foreign_files.TooLarge, Malformed) as error:
+            log.warning("shared file refused", extra={"file": str(file), "reason": str(error)})
+            return _REFUSED
         except ValueError:
-            return False
-        with archive:
-            for part in archive:
-                if not isinstance(part, Block):
-                    whole &= not part.lost
-                elif part.head.table == "event":
-                    drafts = drafts_in(TableRows("event", part.head.columns, part.rows))
-                    fresh = unknown(self._storage, drafts)
-                    done.known += len(drafts) - len(fresh)
-                    if fresh:
-                        stored = self._take(fresh)
-                        done.new += len(stored.new)
-                        done.known += len(stored.known)
-        return whole
+            return _TORN
+
+    def _take_rows(self, block: Block, done: Synced) -> None:
+        """Store the unknown events of a block, counted in `done`. Raises Malformed for rows that are no events."""
+        try:
+            drafts = drafts_in(TableRows("event", block.head.columns, block.rows))
+        except MALFORMED as error:
+            raise Malformed(f"rows that are no events: {error}") from None
+        if not all(map(_well_formed, drafts)):
+            raise Malformed("rows that are no events: a value of another kind")
+        fresh = unknown(self._storage, drafts)
+        done.known += len(drafts) - len(fresh)
+        if fresh:
+            stored = self._take(fresh)
+            done.new += len(stored.new)
+            done.known += len(stored.known)
+
+
+def _well_formed(draft: EventDraft) -> bool:
+    """Return whether the values of an event from a file have their kinds, whoever wrote the file."""
+    texts = all(isinstance(getattr(draft, name), str) for name in _TEXTS)
+    source = draft.carried.source if draft.carried else ""
+    return texts and type(draft.timestamp) is int and isinstance(draft.metadata, dict) and isinstance(source, str)

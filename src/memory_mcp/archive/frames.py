@@ -20,6 +20,12 @@ TAIL = struct.Struct(">Q")
 MAX_ROWS, MAX_BYTES = 500, 256_000
 #: Longest head or index that is believed (bytes): a damaged length must not be read as one.
 MAX_HEAD = 64_000_000
+#: Several rows of a block unpack to at most this (bytes), four times what is written today; and so do what a file is about and
+#: an index above the bytes of its file, which holds every head in clear.
+MAX_UNPACKED = 1_000_000
+#: The longest single row that is believed (bytes), of any table, and of the table of events: 1 MiB of text, each character
+#: escaped, and its metadata. Nonsense of small lists takes 24 times its length when it is parsed.
+LONGEST_ROW, LONGEST_EVENT = 64_000_000, 16_000_000
 
 Row = list[Any]
 
@@ -70,6 +76,8 @@ class Damaged:
     lost: bool = True
     #: What lay before and behind it, where `head` is None.
     between: tuple[Head | None, Head | None] = (None, None)
+    #: Its checksum holds and its content is none of ours: no byte was damaged, somebody else wrote it.
+    malformed: bool = False
 
 
 def packed(value: Any) -> Any:

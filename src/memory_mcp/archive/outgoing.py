@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import machine, paths
+from memory_mcp import foreign_files, machine, paths
 from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Block
@@ -211,7 +211,7 @@ class Outgoing:
         # Earlier folders of this machine and copies that a program made of a file, too.
         for name in machines(self._data_dir):
             for path in sorted((self._folder / name).glob("events-*.archive")):
-                with suppress(ValueError, FileNotFoundError):
+                with suppress(ValueError, FileNotFoundError, foreign_files.NotAFile):
                     blocks.rewrite(path, keep)
         self._shelf.tombstones = self._tombstones
         self._keep()
@@ -253,7 +253,7 @@ def machines(data_dir: Path) -> list[str]:
     """Return the folder names this machine ever had, newest last, [] for none; raises StorageError when their file is damaged."""
     place = data_dir / _ID
     try:
-        told = place.read_text(encoding="ascii", errors="replace").split()
+        told = foreign_files.read_file(place).decode("ascii", "replace").split()
     except FileNotFoundError:
         return []
     if not all(re.fullmatch(r"[0-9a-f]{32}", one) for one in told):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from memory_mcp import machine
+from memory_mcp import foreign_files, machine
 from memory_mcp.errors import InvalidQuery, StorageError
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.frames import unpack
@@ -100,7 +100,7 @@ class Export:
 
         `before` and `after` are the days it links to, "" for none.
         """
-        with (aside / day).open(encoding="utf-8", newline="\n") as stream:
+        with foreign_files.open_text(aside / day, newline="\n") as stream:
             events = [json.loads(line) for line in stream]
         events.sort(key=lambda told: (told[0]["timestamp"], told[0]["event_id"]))
         found = self._ask("day", {**self._asked, "day": day})
@@ -156,5 +156,5 @@ def _may_replace(path: Path) -> bool:
         return True
     if path.is_symlink() or not path.is_file():
         return False
-    with path.open(encoding="utf-8", errors="replace") as stream:
+    with foreign_files.open_text(path) as stream:
         return is_exported(stream.read(len(MARK) + 4096))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from memory_mcp import foreign_files
 from memory_mcp.errors import SourceUnreadable
 
 #: How files begin that are no text (place, bytes, what it is). Archives and databases are not among them: some clients
@@ -33,7 +34,7 @@ def refuse_no_transcript(path: Path) -> None:
     if not path.is_file():
         return
     try:
-        with path.open("rb") as stream:
+        with foreign_files.open_file(path.resolve()) as stream:
             head = stream.read(_HEAD)
     except OSError as error:
         hint = "Let yourself read it, or name another PATH."

@@ -115,14 +115,18 @@ def seen(directory: str) -> tuple[int, int, int] | None:
 def connect(directory: str) -> socket.socket:
     """Return a blocking connection to the running daemon, which has proved over TCP that it is this user's.
 
-    Over a Unix socket nothing is proved. Raises OSError when none runs, when it is not of this user, or sends nothing for
-    `_PATIENCE` seconds while its proof is awaited.
+    Over a Unix socket the system says whose it is. Raises OSError when none runs, when it is not of this user, or sends nothing
+    for `_PATIENCE` seconds while its proof is awaited.
     """
     told = _told(paths.door_file(directory))
     if told is None:
         if not hasattr(socket, "AF_UNIX"):
             raise FileNotFoundError("no daemon listens")
-        return _connected(socket.AF_UNIX, paths.socket_path(directory))
+        sock = _connected(socket.AF_UNIX, paths.socket_path(directory))
+        if machine.is_foreign_peer(sock):
+            sock.close()
+            raise ConnectionRefusedError("what listens there is not this user's daemon")
+        return sock
     port, secret = told
     sock = _connected(socket.AF_INET, (_HOST, port))
     try:

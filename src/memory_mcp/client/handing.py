@@ -10,7 +10,7 @@ Invariants
 
 import os
 
-from memory_mcp import __version__, paths
+from memory_mcp import __version__, machine, paths
 from memory_mcp.client.spoolfile import quoted
 
 TYPE_CHECKING = False
@@ -81,6 +81,8 @@ def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]
         stop_after(PATIENCE)
         try:
             sock.connect(place)
+            if machine.is_foreign_peer(sock):
+                return False
             sock.sendall(head + binascii.b2a_base64(payload, newline=False) + b'"}}\n')
             return b'"result":{"' + KEPT.encode() + b'":true}' in _second_line(sock)
         finally:

@@ -158,7 +158,7 @@ def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]")
     try:
         from memory_mcp.ingest.payloads import Payloads
 
-        payloads = Payloads()
+        payloads = Payloads(directory)
         payload, told = payloads.clean(payload), payloads.clean_told(told)
     except Exception as error:
         failed = f"kept as it came, with any secrets in it: {type(error).__name__}: {error}"
@@ -239,7 +239,9 @@ def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
     from memory_mcp import paths
 
     try:
-        return paths.content(paths.briefing_file(directory, project), 8 * MAX_ANSWER).decode("utf-8", "replace").strip()
+        from memory_mcp import foreign_files
+
+        return foreign_files.read_file(paths.briefing_file(directory, project), 8 * MAX_ANSWER).decode("utf-8", "replace").strip()
     except OSError:
         # None yet, or a link, which leads to somebody else's words.
         return ""

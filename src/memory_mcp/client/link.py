@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from memory_mcp import __version__, machine, paths
+from memory_mcp import __version__, foreign_files, machine, ownership, paths
 from memory_mcp.client.door import connect
 
 #: How long a new daemon may take until it listens, and how often is looked (seconds).
@@ -73,6 +73,13 @@ class Wanted:
         self.flags = dict(flags or {})
         #: The project that the command line names for what is asked; an identity or a directory.
         self.project = project
+        #: Device and inode of the directory as this process first met a daemon there.
+        self.first_identity: list[int] = []
+
+    def note_identity(self) -> None:
+        """Note which directory this is, unless that is known: a daemon is told, which may have begun in an empty new one."""
+        if not self.first_identity:
+            self.first_identity = paths.identity(self.directory)
 
     @property
     def arguments(self) -> list[str]:
@@ -165,6 +172,7 @@ def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = STAR
             "sessions": [os.environ[name] for name in paths.SESSIONS if os.environ.get(name)],
             "environ": told,
             "settings": wanted.settings,
+            "directory": wanted.first_identity,
             # Whatever the daemon was started with, a caller that wants to be bound is.
             "locked": paths.setting("server", "scope_lock", False, file=wanted.config) is True,
         }
@@ -245,7 +253,7 @@ def starting(directory: str, end: float) -> Iterator[None]:
 
     Makes a missing directory. Raises Unusable where it cannot be a data directory, Unreachable when the lock was held till then.
     """
-    if why := paths.foreign(directory):
+    if why := ownership.unfit(directory):
         raise Unusable(why)
     odd, kind = paths.planted(directory)
     if odd:
@@ -333,7 +341,7 @@ def _last_words(log: str, said: int) -> str:
     Where there is none or the log cannot be read, a sentence that says where the log is.
     """
     try:
-        with open(os.open(log, os.O_RDONLY | machine.PRIVATE), "rb") as stream:
+        with foreign_files.open_file(log) as stream:
             stream.seek(said)
             lines = [line for line in stream.read(1 << 16).decode("utf-8", "replace").splitlines() if line.strip()]
     except OSError:

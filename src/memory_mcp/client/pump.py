@@ -349,6 +349,7 @@ class Pump:
         """Go on with a daemon: send it what it must know, and tell the client which calls are given up."""
         said, told_client = self._relay.again()
         self._line = line
+        self._wanted.note_identity()
         line.sock.setblocking(False)
         self._to_daemon = bytearray(b"".join(said))
         self._to_client += b"".join(told_client)
@@ -383,6 +384,7 @@ def run(wanted: link.Wanted, start: bool = True) -> int | None:
         line = standin.begin(wanted) if stands_in else None
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if line is not None:
+        wanted.note_identity()
         for note in link.notes(line.about) if not stands_in else ():
             sys.stderr.write(f"memory-mcp: {note}\n")
         line.sock.setblocking(False)

@@ -63,14 +63,14 @@ def quoted(text: str) -> str:
 def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> None:
     """Write one file of the spool, on disk once this returns; raise OSError when that fails, and then nothing of it is left.
 
-    Folders are made, mode 0700, where there are none, but not in a folder that holds other programs' files; one that is a link
-    is refused. `by` distinguishes writers of one name while they write: a hook that no longer waits, and the daemon it asked.
+    Folders are made, mode 0700, where there are none, but not in a folder that holds other programs' files or that others may
+    write into; one that is a link is refused. `by` distinguishes writers of one name while they write: a hook that no longer
+    waits, and the daemon it asked.
     """
-    if not os.path.isdir(spool):
-        from memory_mcp import paths
+    from memory_mcp import ownership
 
-        if why := paths.foreign(os.path.dirname(spool)):
-            raise OSError(why)
+    if why := (ownership.open_to_others if os.path.isdir(spool) else ownership.unfit)(os.path.dirname(spool)):
+        raise OSError(why)
     for place in (os.path.dirname(spool), spool, *(os.path.join(spool, folder) for folder in ("tmp", "new"))):
         try:
             os.mkdir(place, 0o700)

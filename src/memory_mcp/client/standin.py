@@ -7,13 +7,12 @@ Invariants
 """
 
 import json
-import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
-from memory_mcp import machine
+from memory_mcp import foreign_files, machine
 from memory_mcp.client import link
 
 
@@ -23,9 +22,7 @@ def alone(directory: str) -> int:
     0 where that was a daemon or cannot be read; whether the process lives is not looked at.
     """
     try:
-        handle = os.open(Path(directory) / "owner.json", os.O_RDONLY | machine.PRIVATE)
-        with os.fdopen(handle, encoding="utf-8") as stream:
-            note = json.load(stream)
+        note = json.loads(foreign_files.read_file(Path(directory) / "owner.json"))
         return 0 if note.get("kind") == "daemon" else int(note["pid"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return 0

@@ -95,5 +95,5 @@ class Intake:
             if self._rules is None:
                 from memory_mcp.ingest.payloads import Payloads
 
-                self._rules = Payloads()
+                self._rules = Payloads(str(Path(self._spool).parent))
             return self._rules

@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: What callers are told whose memory was taken away under their connection.
+DISPLACED = (
+    "the memory that was here is missing: {} was moved or deleted while clients were connected, and this is a new, empty one. "
+    "To get it back, stop the daemon (memory-mcp daemon stop), move the new directory away and put the other one in its place, "
+    "or restore a backup"
+)
 #: A daemon that is ending is waited for (seconds): it takes three at most.
 _SUCCESSION = 5.0
 #: Ending takes at most so long, whatever hangs (seconds).
@@ -89,6 +95,9 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
 class _Daemon:
     """The parts of the daemon, which share one event loop."""
 
+    #: What callers are told whose memory was taken away; "" where none was.
+    _displaced = ""
+
     def __init__(
         self,
         settings: Settings,
@@ -127,11 +136,23 @@ class _Daemon:
         self._in_force = InForce(lambda: self._service.settings, told)
         private = Private({**methods.table(), METHOD: self._intake.keep}).serve
         project = settings.server.project
-        self._door = SocketDoor(self._speak, self._clients, private, self._in_force.answer, project, secret)
+        self._door = SocketDoor(self._speak, self._clients, private, self._greet, project, secret)
+        self._identity = paths.identity(self._directory) if lock.is_new else []
+
+    def _greet(self, hello: Mapping[str, Any]) -> dict[str, str]:
+        """Return what differs for a caller, as `InForce.answer`; note where it was connected to a memory that is gone.
+
+        That is where the store was made by this process and the caller comes from another directory of the same path.
+        """
+        if self._identity and hello.get("directory") not in (None, [], self._identity):
+            self._displaced = DISPLACED.format(self._directory)
+            if (app := self._service.host.opened) is not None:
+                app.displaced = self._displaced
+        return self._in_force.answer(hello)
 
     def _opened(self, app: "App") -> None:
-        """Tell an App that was just opened where the settings file is, and begin to count for metrics."""
-        app.settings_file = self._in_force.file
+        """Tell an App that was just opened what was noted before, and begin to count for metrics."""
+        app.settings_file, app.displaced = self._in_force.file, self._displaced
         metrics.start()
 
     async def run(self) -> None:

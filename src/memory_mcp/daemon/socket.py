@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import socket
-import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from memory_mcp import __version__, paths
+from memory_mcp import __version__, machine, paths
 from memory_mcp.client import lines
 from memory_mcp.client.door import demand
 from memory_mcp.daemon.clients import Client, Clients
@@ -145,9 +144,7 @@ class _Lines(Lines):
 
 def _is_ours(stream: anyio.abc.SocketStream) -> bool:
     """Whether the peer is of this user or root, where the platform reports it; elsewhere the socket's mode protects it."""
-    option = getattr(socket, "SO_PEERCRED", None)
     raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)
-    if option is None or raw.family != socket.AF_UNIX:
+    if not hasattr(socket, "AF_UNIX") or raw.family != socket.AF_UNIX:
         return True
-    _, user, _ = struct.unpack("3i", raw.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
-    return int(user) in (os.getuid(), 0)
+    return machine.peer(raw) in (None, os.getuid(), 0)

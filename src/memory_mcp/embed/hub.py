@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import machine, paths
+from memory_mcp import machine, ownership
 from memory_mcp.embed.models import FILES, Model
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
 
@@ -43,8 +43,8 @@ def fetch(model: Model, on_progress: OnProgress | None = None) -> int:
     model cannot be loaded, InvalidQuery when the hub has no such model or one of another kind, or the data directory
     belongs to something else; OSError when the disk is full or refuses writing.
     """
-    if why := paths.foreign(str(model.folder.parent.parent)):
-        raise InvalidQuery(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
+    if why := ownership.unfit(str(model.folder.parent.parent)):
+        raise InvalidQuery(why, "Or name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     model.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     for left in model.folder.parent.glob(f"{_FETCHING}*"):
         # Another download may end meanwhile and remove its own.

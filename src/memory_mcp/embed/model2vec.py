@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from memory_mcp import foreign_files
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.models import FILES, WEIGHTS
 from memory_mcp.embed.tensors import head
@@ -130,7 +131,7 @@ def _fingerprint(folder: Path) -> dict[str, Any]:
         digest = hashlib.blake2b(digest_size=16)
         for name in FILES:
             digest.update((folder / name).stat().st_size.to_bytes(8, "little"))
-            with (folder / name).open("rb") as f:
+            with foreign_files.open_file((folder / name).resolve()) as f:
                 while block := f.read(_CHUNK):
                     digest.update(block)
         dimensions = int(head(folder / WEIGHTS)[0]["embeddings"]["shape"][1])

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from memory_mcp import foreign_files
 from memory_mcp.embed.models import CONFIG, TOKENIZER, WEIGHTS, is_ours
 from memory_mcp.embed.prepare import split_identifiers
 from memory_mcp.embed.tensors import tensors
@@ -162,5 +163,5 @@ def load(folder: Path) -> Static:
 
     Raises ValueError, KeyError or OSError when it cannot be read, or an error of the tokenizer's library.
     """
-    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    config = json.loads(foreign_files.read_file((folder / CONFIG).resolve()))
     return Static(tensors(folder / WEIGHTS, is_ours(folder)), Tokenizer.from_file(str(folder / TOKENIZER)), config)

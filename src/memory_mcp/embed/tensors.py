@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_mcp import foreign_files
+
 #: Numpy types by their names in the format.
 _TYPES = {"I8": np.int8, "F16": np.float16, "F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
 
@@ -19,7 +21,7 @@ def head(path: Path) -> tuple[dict[str, Any], int]:
     "__metadata__". Raises ValueError if it is truncated or no JSON, struct.error if it has fewer than 8 bytes, OSError if
     it cannot be read.
     """
-    with path.open("rb") as f:
+    with foreign_files.open_file(path.resolve()) as f:
         size = struct.unpack("<Q", f.read(8))[0]
         if size > path.stat().st_size:
             raise ValueError(f"{path.name} is cut off")

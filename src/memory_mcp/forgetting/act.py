@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import machine
+from memory_mcp import foreign_files, machine
 from memory_mcp.app import App
 from memory_mcp.archive.outgoing import own_folders
 from memory_mcp.derive.derivation import Place
@@ -95,7 +95,7 @@ class Forgetting:
     def resume(self) -> bool:
         """Finish a forgetting that was killed; return whether there was a note. A damaged one names nobody in the audit."""
         try:
-            note = json.loads(self._note.read_text(encoding="utf-8"))
+            note = json.loads(foreign_files.read_file(self._note))
         except FileNotFoundError:
             return False
         except (OSError, ValueError):

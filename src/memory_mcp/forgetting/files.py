@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from memory_mcp import machine, paths, pauses
+from memory_mcp import foreign_files, machine, paths, pauses
 from memory_mcp.ingest import handover
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.event import EventDraft, EventType, Role
@@ -97,7 +97,7 @@ class Files:
         False for a file that cannot be read.
         """
         with suppress(OSError):
-            text = path.read_bytes().decode("utf-8", "replace")
+            text = foreign_files.read_file(path, -1).decode("utf-8", "replace")
             # Halves of a character beyond the first plane follow each other.
             joined = _ESCAPED.sub(lambda match: str(json.loads(f'"\\{match[1]}"')), text).encode("utf-16-le", "surrogatepass")
             plain = joined.decode("utf-16-le", "replace")
@@ -113,9 +113,7 @@ class Files:
         With `dry` whether it would. Links, what is no file and what cannot be read or written: False.
         """
         try:
-            if path.is_symlink() or not path.is_file():
-                return False
-            before = path.read_bytes().decode("utf-8", "surrogateescape")
+            before = foreign_files.read_file(path, -1).decode("utf-8", "surrogateescape")
             after = self._tombstones.clean(before)
             if after == before:
                 return False

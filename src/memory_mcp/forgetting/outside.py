@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, StorageError
 from memory_mcp.ingest.tombstone_file import append
@@ -83,7 +84,7 @@ def read(files: Iterable[Path]) -> dict[str, Copy]:
     """
     found: dict[str, Copy] = {}
     for file in files:
-        for raw in file.read_text("ascii", "replace").splitlines():
+        for raw in foreign_files.read_file(file, -1).decode("ascii", "replace").splitlines():
             with suppress(ValueError, KeyError, TypeError):
                 told = json.loads(raw)
                 memory, key, line = str(told["memory"]), bytes.fromhex(told["key"]), str(told["line"])

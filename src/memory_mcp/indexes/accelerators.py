@@ -94,6 +94,7 @@ class Accelerators:
         #: The model that was loaded before the first question needed it.
         self._warmed: Embedder | None = None
         self._warm_once = threading.Event()
+        self._warming: threading.Thread | None = None
         #: Reasons by name why an index that is switched on cannot be used.
         self.reasons: dict[str, str] = {}
         self._is_maintained = is_maintained
@@ -269,8 +270,9 @@ class Accelerators:
             serving.embed(["ready"])
         except LayerUnavailable as error:
             log.warning("the embedding model cannot be used: %s", error)
-        self._warmed = serving
-        self._warm_once.set()
+        finally:
+            self._warmed = serving
+            self._warm_once.set()
 
     def _to_warm(self) -> "Embedder | None":
         """Return the model that searches use; None while the vector index is not opened or has indexed nothing."""
@@ -287,8 +289,17 @@ class Accelerators:
             if keeper.index.health is Health.LOADING:
                 keeper.index.wait(max(0.0, began + seconds - time.monotonic()))
         if self._is_maintained and self._warmed is None and self._to_warm() is not None:
+            # An index may have been built by another process: nobody else may come to load the model for a while.
+            self._begin_warming()
             self._warm_once.wait(max(0.0, began + seconds - time.monotonic()))
         return time.monotonic() - began
+
+    def _begin_warming(self) -> None:
+        """Load the model in a thread of its own, unless one does."""
+        with self._making:
+            if self._warming is None or not self._warming.is_alive():
+                self._warming = threading.Thread(target=self._warm, name="warming", daemon=True)
+                self._warming.start()
 
     @property
     def busy(self) -> bool:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
 from memory_mcp.ingest.growing import Given, Reading, Told
 from memory_mcp.ingest.parts import EMPTY, Part, dropped, note, result, said
@@ -136,7 +137,7 @@ def text_of(block: Mapping[str, object]) -> str:
 def beside(path: Path) -> object:
     """Return the JSON of a small file next to a session; None if it is missing, no JSON or larger than 4 MB."""
     try:
-        with path.open("rb") as stream:
+        with foreign_files.open_file(path) as stream:
             raw = stream.read(_BESIDE + 1)
         return json.loads(raw) if len(raw) <= _BESIDE else None
     except (OSError, ValueError, RecursionError):

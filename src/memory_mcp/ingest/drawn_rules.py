@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memory_mcp.ingest.secret_rules import Rule, Span
-from memory_mcp.ingest.secret_values import is_chosen, is_drawn, is_placeholder, is_strong, is_worded
+from memory_mcp.ingest.secret_values import is_chosen, is_drawn, is_placeholder, is_random, is_strong, is_worded
 
 #: Names of values that are random and no secret, and words for them.
 _OPEN_WORD = (
@@ -24,6 +24,9 @@ _VARIABLE = re.compile(
 _SETS = re.compile(r"(?:^|\n)[ \t#>$]{0,8}(?:export |set |-e |ENV )?\Z| -e \Z|--env \Z")
 _RUN = re.compile(r"[A-Za-z0-9_+/.~-]{20,}+={0,2}")
 _WHOLE = re.compile(r"[A-Za-z0-9_+/-]{20,400}={0,2}")
+#: A token behind the prefix of who gave it, in small letters alone; shorter ones are ids and file names as often.
+_PREFIXED = re.compile(r"(?P<prefix>[a-z][a-z0-9]{1,11}(?:[_-](?:[a-z]{2,12}|v?\d{1,2})){0,2})[_-](?P<body>[a-z0-9]{40,})")
+_SHORTEST_BODY = 40
 _ENTRY = re.compile(
     r"(?<![A-Za-z0-9_.-])(?P<name>[A-Za-z][\w.-]{1,60}+)(?:: |[\"'](?:: ?|[ \t]?=>?[ \t])|[ \t]=>?[ \t])(?P<open>[\"']?)\Z"
 )
@@ -65,6 +68,12 @@ class VariableRule:
                 yield Span(*match.span("secret"), self.name)
 
 
+def is_prefixed(value: str) -> bool:
+    """Return whether a value is a vendor's short prefix, a sign, and 40 or more random small letters and digits."""
+    match = _PREFIXED.fullmatch(value)
+    return match is not None and is_random(match["body"], _SHORTEST_BODY) and not _OPEN_NAME.search(match["prefix"])
+
+
 @dataclass(frozen=True, slots=True)
 class DrawnRule:
     """`name: X`, `use X for staging`, `echo X | program`, where X is clearly random and not marked as public."""
@@ -79,10 +88,10 @@ class DrawnRule:
         """Yield runs of 20 or more random characters that the text around assigns, passes or pipes and does not call public."""
         for run in _RUN.finditer(text):
             value = run[0]
-            if value.islower() or value.isupper() or value.isalpha() or value.startswith("eyJ"):
+            if value.isupper() or value.isalpha() or value.startswith("eyJ"):
                 continue
             value = value.rstrip(".")
-            if not _WHOLE.fullmatch(value) or not is_strong(value):
+            if not _WHOLE.fullmatch(value) or not (is_prefixed(value) if value.islower() else is_strong(value)):
                 continue
             end = run.start() + len(value)
             before = text[max(0, run.start() - _BEFORE) : run.start()].rpartition("\n")[2]

@@ -7,20 +7,18 @@ unpacked into a private temporary file first.
 import re
 import shutil
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
+from memory_mcp import foreign_files
 from memory_mcp.ingest.lines import Record, iter_records
 from memory_mcp.ingest.whole import WholeImporter
 
 #: Newer exports are cut into conversations-000.json and so on.
 _NAME = re.compile(r"conversations(?:[-_]\d+)?\.json\Z")
-_CANNOT_READ = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError)
 #: A member's local header: mark, version, flags, method, time, date, checksum, size packed and unpacked, two lengths.
 _HEADER = b"PK\x03\x04"
 _HEADER_SIZE = 30
@@ -57,11 +55,8 @@ def _inflated(packed: bytes) -> tuple[bytes, bytes]:
 
     (b"", b"") where it cannot be decompressed.
     """
-    unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
-    with suppress(zlib.error):
-        # Not more than the beginning of a file has: an archive may claim to hold anything.
-        return unpacker.decompress(packed, 16 * len(packed)), unpacker.unused_data
-    return b"", b""
+    # Not more than the beginning of a file has: an archive may claim to hold anything.
+    return foreign_files.unpack_beginning(packed, 16 * len(packed))
 
 
 def _members(file: Path) -> list[str]:
@@ -69,11 +64,8 @@ def _members(file: Path) -> list[str]:
 
     Raises OSError when there are none, or it cannot be read.
     """
-    try:
-        with zipfile.ZipFile(file) as archive:
-            names = [n for n in archive.namelist() if _NAME.match(PurePosixPath(n).name)]
-    except _CANNOT_READ as error:
-        raise OSError(f"the archive cannot be read: {error}") from None
+    with foreign_files.Zip(file) as archive:
+        names = [name for name in archive.names() if _NAME.match(PurePosixPath(name).name)]
     if not names:
         raise OSError("the archive holds no conversations.json")
     return sorted(names)
@@ -105,7 +97,7 @@ class ExportImporter(WholeImporter):
         Members of an archive are unpacked into a temporary folder one by one. Raises OSError when the file cannot be read,
         an archive holds no conversations, or there is no room to unpack.
         """
-        if not zipfile.is_zipfile(file):
+        if not foreign_files.is_zip(file):
             yield from (replace(record, offset=record.reached) for record in iter_records(file))
             return
         with tempfile.TemporaryDirectory(prefix="memory-mcp-") as private:
@@ -122,12 +114,9 @@ class ExportImporter(WholeImporter):
 
 def _unpack(file: Path, name: str, loose: Path) -> None:
     """Write a member of an archive to a file of its own. Raises OSError when it cannot be read, or there is no room for it."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            size = archive.getinfo(name).file_size
-            if size > shutil.disk_usage(loose.parent).free:
-                raise OSError(f"there is no room to unpack {name} ({size} bytes) in {tempfile.gettempdir()}")
-            with archive.open(name) as packed, loose.open("wb") as unpacked:
-                shutil.copyfileobj(packed, unpacked, 1024 * 1024)
-    except _CANNOT_READ as error:
-        raise OSError(f"the archive cannot be read: {error}") from None
+    with foreign_files.Zip(file) as archive:
+        size = archive.size(name)
+        if size > shutil.disk_usage(loose.parent).free:
+            raise OSError(f"there is no room to unpack {name} ({size} bytes) in {tempfile.gettempdir()}")
+        with loose.open("wb") as sink:
+            archive.unpack(name, sink)

@@ -11,16 +11,17 @@ from memory_mcp.ingest.settings import IngestSettings
 
 
 def find_files(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-    """Return `path` itself when it is a file, else the files below it with one of `endings`, folder by folder.
+    """Return `path` when it is a file, or the one that it links to; else the files below it with one of `endings`.
 
-    Names are sorted in each folder. A folder that cannot be listed is returned as well, so that reading it is counted as
-    a failure. Raises SourceUnreadable when there is nothing at `path`.
+    Folder by folder, names sorted in each. A folder that cannot be listed is returned as well, and so is a link, which is
+    followed only where it was named: reading them is counted as a failure. Raises SourceUnreadable when there is nothing at
+    `path`.
     """
     if path.is_dir():
         return _below(path, endings)
     if not path.exists():
         raise SourceUnreadable(f"there is no file or folder {path}", "Name an existing file or folder.")
-    return iter((path,))
+    return iter((path.resolve() if path.is_symlink() else path,))
 
 
 def _below(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer
 from memory_mcp.ingest.marks import Mark, mark_name, stamp_of
@@ -103,7 +104,7 @@ def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tup
     """Yield (file, name) for each: of the first importer that recognises its first 64 KB; "" for none, None if unreadable."""
     for file in files:
         try:
-            with file.open("rb") as stream:
+            with foreign_files.open_file(file) as stream:
                 beginning = stream.read(BEGINNING)
         except OSError:
             yield file, None

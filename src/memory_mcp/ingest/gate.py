@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.ours import without_ours
+from memory_mcp.ingest.own_secrets import OwnSecrets
 from memory_mcp.ingest.redact import redactor, strip_private
 from memory_mcp.ingest.tombstones import MARK as FORGOTTEN_MARK
 from memory_mcp.ingest.tombstones import Tombstones
@@ -23,6 +24,7 @@ from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.model.ids import digest, encode
 from memory_mcp.model.renaming import carried_on
 from memory_mcp.model.sentinel import MARK
+from memory_mcp.storable import storable
 
 if TYPE_CHECKING:
     from memory_mcp.storage.records import TombstoneLog
@@ -57,19 +59,22 @@ _HARMLESS_LIMIT = 10_000
 _SHORTENED = re.compile(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n")
 _NOTE_BYTES = 64
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_UNSTORABLE = "\ufffd"
 
 
 class Gate:
     """Cleans drafts one by one; its memory is only a cache."""
 
-    def __init__(self, capture: Capture | None = None, forgotten: "TombstoneLog | None" = None) -> None:
+    def __init__(
+        self, capture: Capture | None = None, forgotten: "TombstoneLog | None" = None, own_keys: tuple[str, ...] = ()
+    ) -> None:
         """Begin with rules of what is never recorded, and with what was forgotten: in this log, else in the rules' directory.
 
-        Without rules (None) all is recorded; without a log and a directory nothing was forgotten.
+        Without rules (None) all is recorded; without a log and a directory nothing was forgotten. `own_keys` are keys of the
+        program besides those that lie in the directory.
         """
         self.capture = capture or Capture()
         self._redactor = redactor()
+        self._own = OwnSecrets(self.capture.directory, *own_keys)
         self.tombstones = Tombstones(Path(self.capture.directory) if self.capture.directory else None, forgotten)
         self._harmless: set[tuple[str, str]] = set()
         self._harmless_names: set[tuple[str, str]] = set()
@@ -96,7 +101,7 @@ class Gate:
         if strip_private(row := "\n".join(told.values())) is not row:
             kept: dict[str, Any] = {name: strip_private(value) for name, value in told.items()}
             draft = replace(draft, **kept)
-        text = strip_private(without_ours(_storable(draft.text)))
+        text = strip_private(without_ours(storable(draft.text)))
         if not text.strip():
             return OWN_OUTPUT if MARK in draft.text else EMPTY
         if not self.tombstones.empty:
@@ -131,22 +136,23 @@ class Gate:
 
         def clean(text: str) -> str:
             """Return a field's text without forgotten values and characters that cannot be stored."""
-            return self.tombstones.clean(_storable(text))
+            return self.tombstones.clean(storable(text))
 
         names: dict[str, Any] = {name: clean(getattr(draft, name)) for name in _NAMES}
         return replace(draft, metadata={clean(str(k)): clean(str(v)) for k, v in draft.metadata.items()}, **names)
 
     def redact(self, text: str, report: ImportReport) -> str:
         """Return `text` without private spans, and with forgotten values and secrets replaced; the latter count in `report`."""
-        return self._redactor.redact(self.tombstones.clean(strip_private(text)), report.redacted)
+        own_removed = self._own.clean(self.tombstones.clean(strip_private(text)), report.redacted)
+        return self._redactor.redact(own_removed, report.redacted)
 
     def name(self, value: str) -> str:
         """Return a name cleaned for storage, at most 500 characters; with "~" and a hash behind it if something was taken out."""
-        return self._name("name", _storable(value), ImportReport())[:MAX_NAME_CHARS]
+        return self._name("name", storable(value), ImportReport())[:MAX_NAME_CHARS]
 
     def words(self, text: str) -> str:
         """Return words about events without private spans, output of ours, forgotten values and secrets; "" if none are left."""
-        return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
+        return self.redact(strip_private(without_ours(strip_private(storable(text)))), ImportReport())
 
     def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
         """Return the fields beside the text, by name, without private spans, forgotten values and secrets, cut to their bounds.
@@ -154,7 +160,7 @@ class Gate:
         Where something is taken out or cut, a hash keeps different values different. Blanks around the session's id go
         too. Redactions are counted in `report`.
         """
-        given: dict[str, Any] = {name: _storable(getattr(draft, name)) for name in _NAMES}
+        given: dict[str, Any] = {name: storable(getattr(draft, name)) for name in _NAMES}
         given["session_id"] = given["session_id"].strip()
         for item in given.items():
             if item in self._harmless_names:
@@ -199,8 +205,8 @@ class Gate:
             if (key, value) in self._harmless:
                 kept[key] = value
                 continue
-            told = self._name("metadata", strip_private(_storable(str(key))), report)
-            kept[told[:MAX_SESSION_CHARS]] = strip_private(_storable(str(value)))
+            told = self._name("metadata", strip_private(storable(str(key))), report)
+            kept[told[:MAX_SESSION_CHARS]] = strip_private(storable(str(value)))
         self._redact_values(kept, report)
         for key, value in kept.items():
             if len(value) > MAX_METADATA_BYTES // 4:
@@ -211,7 +217,8 @@ class Gate:
         """Redact values in place, each with its key in view, counted in `report`; short harmless ones are not searched again."""
         unknown = [item for item in kept.items() if item not in self._harmless]
         # A key such as "password" gives its value away, so it is looked at too.
-        if not unknown or not self._redactor.suspects("\n".join(f"{key}: {value}" for key, value in unknown)):
+        shown = "\n".join(f"{key}: {value}" for key, value in unknown)
+        if not unknown or not (self._redactor.suspects(shown) or self._own.holds(shown)):
             if unknown and len(self._harmless) > _HARMLESS_LIMIT:
                 self._harmless.clear()
             self._harmless.update(item for item in unknown if len(item[1]) <= MAX_SESSION_CHARS)
@@ -240,16 +247,3 @@ def shorten(text: str, bound: int) -> tuple[str, int]:
     head, tail = raw[:half].decode("utf-8", "ignore"), raw[-half:].decode("utf-8", "ignore")
     left_out = len(raw) - 2 * half
     return f"{head.rstrip()}\n[... {left_out} bytes left out ...]\n{tail.lstrip()}", len(raw)
-
-
-def _storable(text: str) -> str:
-    """Return `text` with NUL bytes and lone surrogates, which cannot be stored, as U+FFFD; halves of a character are joined."""
-    if "\0" in text:
-        text = text.replace("\0", _UNSTORABLE)
-    if text.isascii():
-        return text
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text

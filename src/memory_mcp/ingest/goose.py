@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
@@ -73,7 +74,7 @@ class GooseImporter(ClientImporter):
         The offset in a database is the highest row read; a file of lines is always read from its start, each offset 0.
         Messages without an event are counted in `report` with the reason. Raises OSError when the file cannot be read.
         """
-        with file.open("rb") as stream:
+        with foreign_files.open_file(file) as stream:
             database = stream.read(len(_SQLITE)) == _SQLITE
         if database:
             yield from self._rows(file, offset, report)

@@ -11,7 +11,6 @@ Invariants
 import json
 import os
 import re
-import stat
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from memory_mcp import machine
+from memory_mcp import foreign_files, machine
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.frames import pack, unpack
 from memory_mcp.model.event import EventDraft, Trust
@@ -145,10 +144,8 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
     """
     if not _NAME.match(name):
         raise InvalidQuery(f"not a file of an import: {name[:80]!r}")
-    descriptor = os.open(spool / FOLDER / name, os.O_RDONLY | machine.PRIVATE)
-    stream = os.fdopen(descriptor, "rb")
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or not machine.owns(found):
+    stream = foreign_files.open_file(spool / FOLDER / name)
+    if not machine.owns(os.fstat(stream.fileno())):
         stream.close()
         raise InvalidQuery(f"not a file of this user's own: {name}")
     head = json.loads(stream.readline())

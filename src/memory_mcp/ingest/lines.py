@@ -17,6 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from memory_mcp import foreign_files
+
 #: Longest record that is read, bytes.
 MAX_RECORD = 64 * 1024 * 1024
 #: Records read to recognise the kind of a file.
@@ -60,7 +62,7 @@ class Record:
 
 def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
     """Yield the records of `file` from a byte offset on, broken ones with their error; raises OSError when it cannot be read."""
-    with file.open("rb") as stream:
+    with foreign_files.open_file(file) as stream:
         yield from _Reader(stream, offset, _line_feeds(stream, 0, offset)).records()
 
 
@@ -72,7 +74,7 @@ def first_values(beginning: bytes) -> list[dict[str, object]]:
 
 def iter_tail(file: Path, offset: int, width: int) -> Iterator[Record]:
     """Yield the whole records from `width` bytes before an offset on, line numbers not true; raises OSError."""
-    with file.open("rb") as stream:
+    with foreign_files.open_file(file) as stream:
         stream.seek(max(0, offset - width))
         if offset > width:
             stream.readline()

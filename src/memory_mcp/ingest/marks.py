@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.ingest.base import Growth
 
 _HEAD = 4096
@@ -72,7 +73,7 @@ def find_start(path: Path, stamp: int, known: Mark | None, growth: Growth = Grow
     A file of lines that shrank or begins differently is read from its start, and so is one that is rewritten as a whole;
     a database goes on. Raises OSError when the file cannot be read.
     """
-    with path.open("rb") as stream:
+    with foreign_files.open_file(path) as stream:
         beginning = stream.read(_HEAD)
     fresh = Mark(0, 0, _hash(beginning), len(beginning))
     if known is None:

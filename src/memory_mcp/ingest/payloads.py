@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from typing import Any
 
+from memory_mcp.ingest.own_secrets import OwnSecrets
 from memory_mcp.ingest.redact import Private, redactor, replaced, strip_private
 from memory_mcp.ingest.secret_rules import Span
 from memory_mcp.paths import name_of
@@ -65,14 +66,19 @@ class _Leaf:
 class Payloads:
     """Takes secrets out of payloads; any thread may ask it."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: str = "") -> None:
+        """Take out what rules find, and the keys of the program in a data directory ("": only those of the settings)."""
         self._redactor = redactor()
+        self._own = OwnSecrets(directory)
 
     def clean(self, payload: bytes) -> bytes:
         """Return the payload without secrets and private spans; itself if it has none and repeats no key. Never raises.
 
         What is no JSON is cleaned as text. Any other changed payload comes as ASCII JSON, one value a line.
         """
+        if any(value.encode() in payload for value in self._own.values()):
+            # Keys for headers: no sign of theirs is written otherwise in JSON.
+            payload = self._own.clean(payload.decode("utf-8", "surrogateescape"), Counter()).encode("utf-8", "surrogateescape")
         try:
             values, twice = json_values(payload.decode("utf-8-sig", "replace"))
             changed = self._clean_values(values)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.ingest.base import Importer
 from memory_mcp.ingest.finding import Lying, lying
 from memory_mcp.install.edit import jsonc
@@ -63,7 +64,8 @@ def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) 
 def _claude_days(sessions: Path) -> int:
     """Return the days after which Claude Code deletes `sessions`, by the settings beside them; 30 if they state none above 0."""
     try:
-        told = jsonc.parse((sessions.parent / "settings.json").read_text(encoding="utf-8-sig")).value.get("cleanupPeriodDays")
+        settings = foreign_files.read_file(sessions.parent / "settings.json").decode("utf-8-sig")
+        told = jsonc.parse(settings).value.get("cleanupPeriodDays")
     except (OSError, ValueError, AttributeError):
         told = None
     return told if isinstance(told, int) and told > 0 else _CLAUDE_DAYS

@@ -175,7 +175,7 @@ NAME = r"(?i:pass(?!port)(?:word|wd|phrase|code)?|pwd|secret|token|credentials?|
 NAME_END = r"(?:s?(?:[_-][A-Za-z0-9_-]{0,40}+|[A-Z0-9][A-Za-z0-9_]{0,40}+)?)"
 #: What makes a key a secret one; a key alone, a primary or a public key is none.
 _KEY_OF = re.compile(
-    r"(?:(?i:api|access|auth|private|account|encryption|encrypt|signing|master|service|shared|secret|deploy"
+    r"(?:(?i:api|access|auth|private|priv|pvt|account|encryption|encrypt|signing|master|service|shared|secret|deploy"
     r"|license|functions?|app|admin|server|pre-?shared)[ _.-]?"
     r"|(?<!PUBLIC)(?<=[A-Z0-9])_)\Z"
 )

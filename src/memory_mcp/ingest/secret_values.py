@@ -10,17 +10,26 @@ _SIGN = re.compile(r"[!?#*@%^&+~$](?![({\[])")
 _JUMBLE = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}")
 _CALL = re.compile(r"[(){}<>\[\]|;]|://|&&|\.\w+\(")
 _PLACEHOLDER = re.compile(
-    r"(?i)^(?:[<$%{\[*#@)\]},]|=\{\{|(?:your|my|the|some|any|our|insert|enter|add|put|paste|replace|dummy|fake|sample|example"
+    r"(?i)^(?:[<$%{\[*#@)\]},]|=\{\{|(?P<word>your|my|the|some|any|our|insert|enter|add|put|paste|replace|dummy|fake|sample|example"
     r"|test|mock|redacted|hidden|changeme|change|todo|tbd|none|null|nil|undefined|true|false|string|str|text|bytes|bool"
     r"|int|number|any|object|required|optional|password|passwd|secret|token|apikey|api|key|value|default|invalid"
     r"|incorrect|missing|wrong|empty|uint8array|enabled|disabled|process|os|env|config|settings|self|this|await|new|return|function)"
     r"(?:$|[^A-Za-z0-9]|(?<=y)api|(?<=your)[a-z]))"
 )
 _PLACEHOLDER_WORD = re.compile(
-    r"(?i)placeholder|your[_-]|_here\b|-here\b|x{4}|\.{3}|\u2026|\*{3}|redacted|example|1234567890?$"
+    r"(?i)placeholder|x{4}|\.{3}|\u2026|\*{3}|(?!^(?:redacted|example)[^A-Za-z0-9])(?:redacted|example)|1234567890?$"
     r"|^(?:test|some|bad|my|wrong|good|new|old|challenge|fake)[_-]?pass?(?:word|phrase|wd)?\d?$|^\d+(?:\.\d+){3,}$"
     r"|\$\{?(?:pass|secret|token|key)|(?:asd|sdf|dfg|jkl|qwe|zxc).*(?:asd|sdf|dfg|jkl|qwe|zxc)"
 )
+#: Words that stand for a value, wherever they stand in it.
+_STANDS_FOR = re.compile(r"(?i)your[_-]|[_-]here\b")
+#: Parts of a value between its signs; a word, a number, a word with a number, and how long they are at most.
+_PARTS = re.compile(r"[A-Za-z0-9+/]+")
+_PLAIN_PART = re.compile(
+    r"\d{1,8}|(?:[A-Z]?[a-z]{1,19}|[A-Z]{1,19}|[a-z]{2,}(?:[A-Z][a-z]{2,}){1,4}|(?:[A-Z][a-z]{2,}){2,5})\d{0,4}|\w{1,3}"
+)
+#: Drawn characters behind words from which on they are a secret: a name has a short id at most, no key is shorter.
+_FEWEST_DRAWN = 16
 #: What everybody tries first gives nothing away.
 _FIRST = r"pa(?:ss?|ee)word|pass|se[ck]ret|guest|admin|root|user|test(?:ing)?|demo|foo(?:bar)?|letmein|qwerty|welcome|default"
 _COMMON = re.compile(rf"(?i)(?:(?:{_FIRST}|p@ss?word|passw0rd|p@ssw0rd)[\d!@#$]{{0,4}}|hunter2)$")
@@ -157,13 +166,38 @@ def is_placeholder(value: str) -> bool:
     """Return whether a value only represents a secret: a name, variable, row of stars, sequence, common guess, text or code."""
     if is_sequence(value) or _WRITTEN.match(value) or says_text(value):
         return True
-    if len(set(value)) <= 3 or _PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value) or is_common(value):
+    if len(set(value)) <= 3 or _PLACEHOLDER_WORD.search(value) or is_common(value):
+        return True
+    if (match := _PLACEHOLDER.match(value)) and not match["word"]:
         return True
     # Names of what would stand there, in the spellings of code, and of a command that is called.
-    return _SNAKE.match(value) is not None or (
-        _TOLD_OF.search(value) is not None
-        and (sum(map(str.isdigit, value)) <= value.isalnum() or _NUMBERED.match(value) is not None)
+    is_named = (
+        match is not None
+        or _STANDS_FOR.search(value) is not None
+        or _SNAKE.match(value) is not None
+        or (
+            _TOLD_OF.search(value) is not None
+            and (sum(map(str.isdigit, value)) <= value.isalnum() or _NUMBERED.match(value) is not None)
+        )
     )
+    return is_named and not holds_drawn(value)
+
+
+def holds_drawn(value: str) -> bool:
+    """Return whether a value with words in it has a part that was drawn by a machine: `key_` and 64 digits of hexadecimal.
+
+    Words, numbers and short ids between its signs count as words; of what is left there must be `_FEWEST_DRAWN` characters.
+    """
+    parts = [part for part in _PARTS.findall(value) if not _PLAIN_PART.fullmatch(part) or _JUMBLE.search(part.lower())]
+    drawn = [part for part in parts if not is_sequence(part) and len(set(part)) > 3]
+    if sum(map(len, drawn)) < _FEWEST_DRAWN:
+        return False
+    return is_random("".join(drawn)) or any(is_random(part, _FEWEST_DRAWN) or _is_jumbled(part) for part in drawn)
+
+
+def _is_jumbled(part: str) -> bool:
+    """Return whether letters and digits without a sign are no names written together: five consonants in a row, 20 or more."""
+    return len(part) >= _SHORTEST_STRONG and _JUMBLE.search(part.lower()) is not None
 
 
 def is_common(value: str) -> bool:
@@ -246,6 +280,9 @@ def is_random(value: str, shortest: int = 12) -> bool:
     pieces = _PIECES.findall(value)
     if len(value) < shortest or not pieces:
         return False
+    # What was drawn stays drawn behind a word.
+    if (match := _PLACEHOLDER.match(value)) and match["word"] and is_random(value[match.end("word") :].lstrip("_-. :"), shortest):
+        return True
     if len(value) >= _LONG and _HEX.match(value):
         return entropy(value) >= 2.8
     average = sum(map(len, pieces)) / len(pieces)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from memory_mcp import machine
+from memory_mcp import foreign_files, machine
 from memory_mcp.events.log import EventLog
 from memory_mcp.events.running import PIDS
 from memory_mcp.failpoints import failpoint
@@ -182,7 +182,7 @@ class Spool:
                 # Set aside unread: a link's target is no payload, and reading a pipe would block all later payloads.
                 self._set_aside(file, "a link or a pipe, not a payload", b"", report)
                 return None
-            raw = file.read_bytes()
+            raw = foreign_files.read_file(file, -1)
         except OSError as error:
             report.fail(file, str(error))
             report.left += 1

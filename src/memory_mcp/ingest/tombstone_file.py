@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from memory_mcp import machine, paths
+from memory_mcp import foreign_files, machine, paths
 from memory_mcp.errors import StorageError
 
 KEY_BYTES = 32
@@ -31,7 +31,7 @@ class TombstoneFile:
     def lines(self) -> list[str]:
         """Return all lines, in the order they were added; [] without a file."""
         try:
-            return self._file.read_text("ascii", "replace").splitlines()
+            return foreign_files.read_file(self._file, -1).decode("ascii", "replace").splitlines()
         except FileNotFoundError:
             return []
 
@@ -47,7 +47,7 @@ class TombstoneFile:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        return self._key_file.read_bytes()
+        return foreign_files.read_file(self._key_file)
 
     def add(self, lines: Sequence[str]) -> None:
         """Add lines of ASCII; they are on disk when this returns. Raises OSError when they cannot be written."""

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import paths
+from memory_mcp import foreign_files, paths
 from memory_mcp.errors import InstallRefused
 from memory_mcp.install.edit import files
 
@@ -72,7 +72,7 @@ class State:
     def _load(self) -> None:
         """Read records and folders from the file; raise InstallRefused where it is unreadable or of another version."""
         try:
-            told = json.loads(self._file.read_text(encoding="utf-8"))
+            told = json.loads(foreign_files.read_file(self._file))
             if told["v"] != _VERSION:
                 raise InstallRefused(f"{self._file} was written by another version of memory-mcp")
             self._folders = told["folders"]
@@ -131,14 +131,14 @@ class State:
             self._file.unlink(missing_ok=True)
             return
         data = {"v": _VERSION, "folders": self._folders, "files": {path: asdict(one) for path, one in self.records.items()}}
-        was = self._file.read_bytes() if self._file.exists() else None
+        was = foreign_files.read_file(self._file) if self._file.exists() else None
         files.replace(self._file, was, json.dumps(data, indent=1, default=str).encode("ascii"))
 
     def keep(self, path: Path, data: bytes) -> Path:
         """Write a copy of `data`, which a file held, over an earlier copy; return the path of the copy. Raises OSError."""
         place = self.backup(path)
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        files.replace(place, place.read_bytes() if place.exists() else None, data)
+        files.replace(place, foreign_files.read_file(place) if place.exists() else None, data)
         return place
 
     def kept(self, path: Path, record: Record) -> bytes | None:
@@ -147,7 +147,7 @@ class State:
         None when the copy is gone or does not have the digest in the record. Raises OSError where it cannot be read.
         """
         place = self.backup(path)
-        data = place.read_bytes() if place.is_file() else None
+        data = foreign_files.read_file(place) if place.is_file() else None
         return data if data is not None and digest(data) == record.before else None
 
     def backup(self, path: Path) -> Path:

@@ -121,6 +121,8 @@ def sync_folder(exchange: Callable[[ShouldStop], Synced | None], busy: Callable[
         if done is None:
             return JobReport("off (sync.directory is not set)")
         words = f"wrote {done.written:,} events, took in {done.new:,} of {done.machines:,} other machines"
+        if done.refused:
+            words += f", refused {', '.join(done.refused)}: not written by this program"
         return JobReport(words, {"written": done.written, "new": done.new})
 
     # Each run that has something to write makes a file: few enough a day to be copied one by one. A network folder may be slow.

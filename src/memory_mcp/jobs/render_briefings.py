@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp import machine, paths
+from memory_mcp import foreign_files, machine, paths
 from memory_mcp.errors import NotFound
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.jobs.base import JobReport
@@ -257,7 +257,7 @@ def _write(file: Path, text: str) -> bool:
     data = text.encode("utf-8", "replace")
     file.parent.mkdir(mode=0o700, exist_ok=True)
     with suppress(FileNotFoundError):
-        if file.read_bytes() == data:
+        if foreign_files.read_file(file) == data:
             return False
     machine.put(file, data, os.fspath(file.with_suffix(".new")))
     return True

@@ -1,6 +1,7 @@
 """All requests by the name of their tool, one line each; those that only commands use are named alike."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from importlib import import_module
 from typing import Any, NamedTuple, get_type_hints
 
@@ -10,6 +11,7 @@ from memory_mcp.requests.limits import Bounds
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.response import with_loss
 from memory_mcp.requests.scope import Caller
+from memory_mcp.storable import storable_value
 
 
 class Entry(NamedTuple):
@@ -121,6 +123,11 @@ def respond(app: App, request: Any, caller: Caller) -> Any:
     Raises KeyError for a type that is not in `REQUESTS`, and what the handler raises.
     """
     kind = type(request)
+    given = {field.name: getattr(request, field.name) for field in fields(request)}
+    mended = {name: clean for name, value in given.items() if (clean := storable_value(value)) is not value}
+    if mended:
+        # No engine takes a NUL byte or half a character, and one refuses what another would keep.
+        request = replace(request, **mended)
     return _BY_TYPE[kind.__module__, kind.__name__].handle(app, request, caller)
 
 

@@ -20,9 +20,10 @@ class Recalled:
 
 
 def with_loss(app: App, response: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON response, with one more notice where acknowledged events are missing from the memory, else unchanged."""
+    """Return a JSON response, with a notice where events are missing or the memory is another one, else unchanged."""
     loss = app.storage.loss
-    return {**response, "notices": [*response.get("notices", ()), loss_notice(loss)]} if loss else response
+    notices = [*([loss_notice(loss)] if loss else ()), *([app.displaced] if app.displaced else ())]
+    return {**response, "notices": [*response.get("notices", ()), *notices]} if notices else response
 
 
 def loss_notice(loss: Loss) -> str:

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_mcp.app import App
-from memory_mcp.model.calendar import LEVELS
+from memory_mcp.layers.base import Query
+from memory_mcp.layers.budget import Budget
+from memory_mcp.model.calendar import LEVELS, TocLevel
+from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import limits
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import RESULTS, TOKENS, choice
@@ -68,10 +71,22 @@ class NodeMatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PendingMatch:
+    """An event that is not filed in the tree yet and holds words of the query."""
+
+    event_id: str
+    text: str
+    grip_id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FoundChildren(Recalled):
     """Nodes that hold the words, best first."""
 
     results: Sequence[NodeMatch]
+    #: Events without a node, on the first page of a search through the whole tree.
+    pending: Sequence[PendingMatch] = ()
     has_more: bool
     next_cursor: str = ""
     scope: str
@@ -115,16 +130,30 @@ def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundC
     )
     kept = fitting(app, shown, budget)
     more = found.next_offset is not None or len(kept) < len(found.results)
-    told = [] if offset else scoped.notices(app, bool(found.results))
+    whole_tree = parent in ("", ROOT) and level in (None, TocLevel.SEGMENT)
+    pending = _pending(app, query, limit, scoped.project) if whole_tree and not offset else []
+    told = [] if offset else scoped.notices(app, bool(found.results or pending))
     if found.results and not kept:
         told.append("the next result does not fit the token budget; raise token_budget to see it")
     return FoundChildren(
         results=kept,
+        pending=pending,
         has_more=more,
         next_cursor=offset_cursor(offset + len(kept), *question) if more and kept else "",
         scope=scoped.words,
         notices=told,
     )
+
+
+def _pending(app: App, query: str, limit: int, project: str | None) -> list[PendingMatch]:
+    """Return events that are not filed yet and hold the words: those of a directory that can only be read stay so."""
+    bounds = app.settings.retrieval.bounds
+    budget = Budget(bounds, app.clock, app.settings.retrieval.token_factor)
+    hits = app.agentic.pending(Query(query, limit, project), budget)
+    return [
+        PendingMatch(event_id=hit.event_id, text=hit.quote, grip_id=hit.grip_id or hit.grip_ids[0], score=round(hit.score, 3))
+        for hit in hits
+    ]
 
 
 def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:

@@ -9,6 +9,7 @@ from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.fencing import neutral
 from memory_mcp.model.ids import ROOT
+from memory_mcp.server.errors import as_protocol_error
 from memory_mcp.server.tools.kit import Kit
 from memory_mcp.storage.values import Scope
 
@@ -27,11 +28,14 @@ def add_completion(server: MCPServer, kit: Kit) -> None:
     ) -> Completion | None:
         """Return up to `_MOST` values that may follow what is typed, and how many there are in all.
 
-        Values that spell a tag of ours are left out and not counted. Raises what opening the memory
-        raises.
+        Values that spell a tag of ours are left out and not counted. Raises MCPError with our text, as the library puts words
+        of its own in the place of any other error.
         """
         del ref, context
-        told = await kit.host.read(lambda app: _values(app, kit, argument.name, argument.value))
+        try:
+            told = await kit.host.read(lambda app: _values(app, kit, argument.name, argument.value))
+        except Exception as error:
+            raise as_protocol_error(error, "completion") from error
         # An ending is passed back as it is: one that spells a tag of ours cannot be told otherwise, so it is not told.
         found = [one for one in told if neutral(one) == one]
         return Completion(values=found[:_MOST], total=len(found), has_more=len(found) > _MOST)

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from mcp.types import CallToolResult, TextContent
+from mcp.shared.exceptions import MCPError
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent
 from pydantic import ValidationError
 
-from memory_mcp.errors import DiskFull, InvalidQuery, MemoryMcpError
+from memory_mcp.errors import DiskFull, InvalidQuery, MemoryMcpError, NotFound
 from memory_mcp.model.fencing import neutral
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,12 @@ def hint_of(error: MemoryMcpError) -> str:
 def error_result(error: MemoryMcpError) -> CallToolResult:
     """Return the error as a tool error, as text only: clients check structured content against the output schema."""
     return CallToolResult(content=[TextContent(type="text", text=describe(error))], is_error=True)
+
+
+def as_protocol_error(error: Exception, where: str) -> MCPError:
+    """Return any error as one of the protocol, with our text; `where` names in the log what failed."""
+    ours = as_ours(error, where)
+    return MCPError(INVALID_PARAMS if isinstance(ours, (InvalidQuery, NotFound)) else INTERNAL_ERROR, describe(ours))
 
 
 def as_ours(error: Exception, where: str) -> MemoryMcpError:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -16,12 +17,14 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
+from pydantic import ValidationError
 
 from memory_mcp import metrics
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.fencing import neutral, neutral_json
 from memory_mcp.server.apps import hidden
-from memory_mcp.server.errors import as_ours, check_names, describe, error_result
+from memory_mcp.server.errors import as_ours, as_protocol_error, check_names, describe, error_result
+from memory_mcp.storable import storable_value
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +37,7 @@ class MemoryServer(MCPServer[Any]):
 
     def __init__(self, name: str, tools: Sequence[Tool], **settings: Any) -> None:
         """Make a server of these tools; `settings` are passed on to MCPServer."""
-        super().__init__(name, tools=list(tools), middleware=[_disarmed, hidden], **settings)
+        super().__init__(name, tools=list(tools), middleware=[_guarded, hidden], **settings)
         self._ours: Mapping[str, Tool] = {t.name: t for t in tools}
         #: Called with a tool's name before it runs; raises where the caller may not use it.
         self.allow: Callable[[str], None] = lambda _: None
@@ -105,18 +108,23 @@ class MemoryServer(MCPServer[Any]):
             return tool.fn_metadata.convert_result(await tool.fn(**validated))
 
 
-async def _disarmed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Pass a request on, and take out of an error of the protocol what spells a tag of ours (middleware).
+async def _guarded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Pass any request on with texts that can be stored, and turn whatever fails into an error of the protocol (middleware).
 
-    It may be in a name that the error repeats.
+    What spells a tag of ours is taken out of its text: it may be in a name that the error repeats. Malformed parameters are
+    the library's to tell.
     """
     try:
-        return await call_next(ctx)
+        return await call_next(replace(ctx, params=storable_value(ctx.params)))
     except MCPError as error:
         message, data = neutral(error.message), neutral_json(error.data)
         if (message, data) == (error.message, error.data):
             raise
         raise MCPError(error.code, message, data) from error
+    except ValidationError:
+        raise
+    except Exception as error:
+        raise as_protocol_error(error, ctx.method) from error
 
 
 @asynccontextmanager

@@ -5,16 +5,14 @@ from typing import Annotated, Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.prompts.base import Message, Prompt
-from mcp.shared.exceptions import MCPError
-from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import Field
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.fencing import neutral
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.requests.material import Material, about_topic, of_session, of_week
-from memory_mcp.server.errors import as_ours, check_names, describe
+from memory_mcp.server.errors import as_protocol_error, check_names
 from memory_mcp.server.tools.kit import Kit
 
 #: Tokens of a whole prompt.
@@ -122,9 +120,7 @@ class CheckedPrompt(Prompt):
             fn: Any = self.fn
             text = await fn(**given)
         except Exception as error:
-            ours = as_ours(error, f"prompt {self.name}")
-            code = INVALID_PARAMS if isinstance(ours, (InvalidQuery, NotFound)) else INTERNAL_ERROR
-            raise MCPError(code, describe(ours)) from error
+            raise as_protocol_error(error, f"prompt {self.name}") from error
         return [Message(role="user", content=text)]
 
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import machine, paths
+from memory_mcp import foreign_files, machine, paths
 from memory_mcp.errors import StorageError
 from memory_mcp.model.ids import EventId, digest, event_id_from, event_key
 
@@ -88,7 +88,7 @@ class SharePlace:
     def sharing(self) -> Sharing:
         """Return what is shared now, an empty `Sharing` for nothing. Raises StorageError when the file is damaged."""
         try:
-            told = json.loads(paths.content(str(self._folder / _CONFIG)))
+            told = json.loads(foreign_files.read_file(self._folder / _CONFIG))
             projects = {
                 name: SharedProject(str(one["space"]), int(one["since_ms"]), tuple(one["ways"]))
                 for name, one in told.pop("projects", {}).items()
@@ -109,7 +109,7 @@ class SharePlace:
     def key(self) -> str:
         """The key of the server; "" where there is none or it cannot be read."""
         with suppress(OSError):
-            return paths.content(str(self._folder / _KEY)).decode("ascii", "replace").strip()
+            return foreign_files.read_file(self._folder / _KEY).decode("ascii", "replace").strip()
         return ""
 
     def keep_key(self, key: str) -> None:
@@ -122,7 +122,7 @@ class SharePlace:
     def progress(self) -> Progress:
         """Return the outcome of the last runs; an empty one where none is stored or it is damaged."""
         with suppress(OSError, ValueError, TypeError):
-            told: dict[str, Any] = json.loads(paths.content(str(self._folder / _PROGRESS)))
+            told: dict[str, Any] = json.loads(foreign_files.read_file(self._folder / _PROGRESS))
             return Progress(**{f.name: told[f.name] for f in fields(Progress) if f.name in told})
         return Progress()
 
@@ -192,7 +192,7 @@ class Ledger:
         if self._there is None:
             found: dict[int, tuple[bytes, int]] = {}
             with suppress(FileNotFoundError):
-                raw = self._file.read_bytes()
+                raw = foreign_files.read_file(self._file, -1)
                 # What a crash left of a record is passed over.
                 for at in range(0, len(raw) // _RECORD * _RECORD, _RECORD):
                     here, there = raw[at + 1 : at + 1 + _ID], raw[at + 1 + _ID : at + _RECORD]

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from memory_mcp import foreign_files
 from memory_mcp.clock import Clock
 from memory_mcp.storage.values import Gap, Loss
 
@@ -159,7 +160,7 @@ class HighWater:
         if path is None or not path.exists():
             return None
         try:
-            said = json.loads(path.read_text(encoding="utf-8"))
+            said = json.loads(foreign_files.read_file(path))
             gaps = {str(k): Gap(*v) for k, v in said["sources"].items()}
             loss = Loss(int(said["noticed_ms"]), int(said["events"]), bool(said["exact"]), gaps, str(said["set_aside"]))
             loss = replace(loss, besides={str(k): int(v) for k, v in said.get("besides", {}).items()})
@@ -199,7 +200,7 @@ def damage_met(directory: Path) -> bool:
 def marked(directory: Path, part: str = "") -> Mark | None:
     """Return the mark in `high-water.json`, or the one under its key `part`; None where it is missing or damaged (logged)."""
     try:
-        said = json.loads((directory / MARK_FILE).read_text(encoding="utf-8"))
+        said = json.loads(foreign_files.read_file(directory / MARK_FILE))
         # Earlier versions wrote no check.
         if said.pop("check", None) in (None, _check_of(said)):
             return _mark_from(said.get(part) if part else said)

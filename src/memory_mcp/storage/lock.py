@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from memory_mcp import machine, paths
+from memory_mcp import foreign_files, machine, ownership, paths
 from memory_mcp.errors import ConfigError, StorageError, StorageLocked
 
 #: File systems of other machines, where a lock may be held twice and a log written back late.
@@ -33,6 +33,8 @@ class DirectoryLock:
         """
         prepare(directory)
         self.directory = directory
+        #: Whether there was no store yet.
+        self.is_new = not (directory / "memory.duckdb").exists()
         self._note = directory / "owner.json"
         self._file = directory / "lock"
         self._lock = FileLock(str(self._file), mode=0o600)
@@ -66,14 +68,14 @@ def _identity(file: Path) -> tuple[int, int]:
 
 
 class LookingLock:
-    """The lock of a directory that is only read: held from construction to `release`, without a write.
+    """The shared lock of a directory that is only read: held from construction to `release`, without a write.
 
-    Raises StorageLocked when another process holds it. Where nobody ever locked the directory there is nothing to
-    hold, and where the platform has no such lock, the engine's own lock decides.
+    Any number of readers hold it at once. Raises StorageLocked when a process that writes holds it. Where nobody ever locked
+    the directory there is nothing to hold, and where the platform has no such lock, the engine's own lock decides.
     """
 
     def __init__(self, directory: Path) -> None:
-        """Lock the directory's existing file `lock` without writing; raise StorageLocked at once if another holds it.
+        """Share the lock of the directory's existing file `lock` without writing; raise StorageLocked if a writer holds it.
 
         Raises ConfigError for links, pipes or devices in the directory. Holds nothing on Windows or without that
         file.
@@ -85,7 +87,7 @@ class LookingLock:
             return
         self._descriptor = os.open(file, os.O_RDONLY | machine.PRIVATE)
         try:
-            machine.lock(self._descriptor)
+            machine.lock(self._descriptor, shared=True)
         except OSError:
             self.release()
             raise locked(directory) from None
@@ -98,9 +100,10 @@ class LookingLock:
 
 
 def locked(directory: Path) -> StorageLocked:
-    """Return, not raise, the error for a directory that another process holds, named by its note where there is one."""
+    """Return, not raise, the error for a directory that another process holds, named by its note if that process lives."""
     note = owner(directory)
-    holder = f"`{note['command']}` (process {note['pid']})" if note else "another memory-mcp process"
+    is_living = isinstance(pid := note.get("pid"), int) and machine.lives(pid)
+    holder = f"`{note['command']}` (process {pid})" if is_living else "another memory-mcp process"
     return StorageLocked(
         f"the data directory {directory} is in use by {holder}",
         "Wait for it to end or use its tools; with storage.data_dir another directory can be used meanwhile.",
@@ -110,20 +113,20 @@ def locked(directory: Path) -> StorageLocked:
 def owner(directory: Path) -> dict[str, object]:
     """Return pid, command and kind of the process that holds the directory, or held it last; {} without a readable note."""
     try:
-        note = json.loads((directory / "owner.json").read_text(encoding="utf-8"))
+        note = json.loads(foreign_files.read_file(directory / "owner.json"))
         return {"pid": int(note["pid"]), "command": str(note["command"]), "kind": str(note.get("kind", ALONE))}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
 
 def prepare(directory: Path) -> None:
-    """Make the directory where it is missing, for this user alone; the mode of an existing one is left as it is.
+    """Make the directory where it is missing, for this user alone; an existing one into which others may write is refused.
 
-    Raises ConfigError when it is a folder of something else or holds a link, a pipe or a device; StorageError when it
-    cannot be made, is read-only, or lies on a network file system, where a lock cannot be trusted.
+    Raises ConfigError for such a one, a folder of something else, or one that holds a link, a pipe or a device; StorageError
+    when it cannot be made, is read-only, or lies on a network file system, where a lock cannot be trusted.
     """
-    if why := paths.foreign(str(directory)):
-        raise ConfigError(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
+    if why := ownership.unfit(str(directory)):
+        raise ConfigError(why, "Or name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     refuse_links(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -18,7 +18,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory_mcp import machine
+from memory_mcp import foreign_files, machine
 from memory_mcp.app import App
 from memory_mcp.errors import LayerUnavailable
 
@@ -130,7 +130,7 @@ class Opened:
         """Return how many resets the files of a memory know of; None where it has no folder, -1 where that does not say."""
         folder = place.folder(self._root)
         try:
-            return int((folder / _RESETS).read_text("ascii"))
+            return int(foreign_files.read_file(folder / _RESETS))
         except (OSError, ValueError):
             return -1 if folder.is_dir() else None
 

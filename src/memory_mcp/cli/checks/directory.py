@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from memory_mcp import paths
+from memory_mcp import ownership, paths
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 
 _OPEN_TO_OTHERS = 0o077
@@ -13,7 +13,7 @@ def checks(look: Look) -> Iterator[Check]:
     """Yield up to three lines: whether the directory is a data directory, private, and writable.
 
     One that does not exist yet is OK, one with other things in it FAIL, and either ends the check. Open to others
-    is WARN, read-only FAIL.
+    to read is WARN, to write FAIL, read-only FAIL.
     """
     directory = look.directory
     if not directory.is_dir():
@@ -25,6 +25,9 @@ def checks(look: Look) -> Iterator[Check]:
         yield Check(FAIL, "data directory", why, "name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR")
         return
     yield Check(OK, "data directory", str(directory))
+    if why := ownership.open_to_others(str(directory)):
+        yield Check(FAIL, "permissions", why, "it is refused until then")
+        return
     mode = directory.stat().st_mode & 0o777
     if mode & _OPEN_TO_OTHERS:
         yield Check(WARN, "permissions", f"{directory} is open to others ({mode:o})", f"chmod 700 {directory}")

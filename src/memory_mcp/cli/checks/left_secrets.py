@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp import paths
+from memory_mcp import foreign_files, paths
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import OK, WARN, Check, Look
 from memory_mcp.ingest.payloads import Payloads
@@ -22,7 +22,7 @@ def checks(look: Look) -> Iterator[Check]:
     Rules and numbers are named, never a secret. The files stay as they are.
     """
     spool = Path(paths.spool_dir(str(look.directory)))
-    payloads = Payloads()
+    payloads = Payloads(str(spool.parent))
     found = False
     for folder in _FOLDERS:
         rules: Counter[str] = Counter()
@@ -49,8 +49,7 @@ def _contents(folder: Path) -> Iterator[bytes]:
         return
     for file in files:
         try:
-            if file.is_file() and not file.is_symlink():
-                yield file.read_bytes()
+            yield foreign_files.read_file(file)
         except OSError:
             # Stored meanwhile.
             continue

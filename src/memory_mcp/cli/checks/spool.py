@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp import paths
+from memory_mcp import foreign_files, paths
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import OK, WARN, Check, Look
 
@@ -39,7 +39,7 @@ def checks(look: Look) -> Iterator[Check]:
 def _is_raw(file: Path) -> bool:
     """Whether the first line of a payload says that its secrets were not redacted; False where it cannot be read."""
     try:
-        with file.open("rb") as stream:
+        with foreign_files.open_file(file) as stream:
             return b',"raw":true' in stream.read(_HEAD).partition(b"\n")[0]
     except OSError:
         return False

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from memory_mcp import foreign_files
 from memory_mcp.cli.commands.base import Subparsers, family, flags_of, leaf, print_result, settings_file, settings_of
 
 
@@ -70,7 +71,7 @@ def _origins(args: argparse.Namespace) -> dict[str, str]:
     from memory_mcp.config import variables
 
     path = _path(args)
-    values: Mapping[str, Any] = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    values: Mapping[str, Any] = tomllib.loads(foreign_files.read_file(path.resolve()).decode()) if path.is_file() else {}
     found = dict.fromkeys(_flat(values), "file")
     names = variables()
     found |= {names[name.upper()]: "env" for name in os.environ if name.upper() in names}

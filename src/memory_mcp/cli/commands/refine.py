@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from memory_mcp import foreign_files
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     COMMAND_LINE,
@@ -120,7 +121,7 @@ def _read(file: str) -> str:
         if file == "-":
             data = sys.stdin.buffer.read(_MOST + 1)
         else:
-            with Path(file).expanduser().open("rb") as stream:
+            with foreign_files.open_file(Path(file).expanduser().resolve()) as stream:
                 data = stream.read(_MOST + 1)
         text = data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -67,10 +67,12 @@ def run(args: argparse.Namespace) -> int:
     parent = args.parent or ""
     request = SearchChildren(query, parent, level, fields, args.limit, args.token_budget, args.cursor, keywords=keywords)
     data = ask(args, request, hint=True)
-    lines = [] if data["results"] else [f'Nothing matches "{query}".']
+    lines = [] if data["results"] or data.get("pending") else [f'Nothing matches "{query}".']
     for result in data["results"]:
         lines.append(f"{result['node_id']}  (relevance: {result['relevance_score']:.2f})")
         lines += [f"  {result['title']}", *_match_lines(result["matches"])]
+    for event in data.get("pending", ()):
+        lines += [f"not filed yet  (score: {event['score']:.2f})", f'  "{event["text"]}" [{event["grip_id"]}]']
     lines += note_lines(data)
     if "next_cursor" in data:
         lines.append(f"More with --cursor {data['next_cursor']}, or a larger --limit.")

@@ -41,4 +41,5 @@ def run(args: argparse.Namespace) -> int:
     ]
     if done.waiting:
         lines.append(f"{render.plural(done.waiting, 'file')} not whole yet: the rest is taken in once it is there")
+    lines += [f"Refused {file}: not written by this program, or not as it writes them" for file in done.refused]
     return print_result(args, asdict(done), lines)

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from memory_mcp import foreign_files
 from memory_mcp.ingest.lines import MAX_RECORD
 
 #: How a file of SQLite begins, and where its header says whether changes go to a log beside it (2) or not (1).
@@ -117,7 +118,7 @@ def _place(file: Path, stack: ExitStack) -> tuple[Path, str]:
     A copy in a temporary folder, removed by `stack`, where SQLite would have to make a file. Raises OSError for what is
     no SQLite database.
     """
-    with file.open("rb") as stream:
+    with foreign_files.open_file(file) as stream:
         header = stream.read(100)
     if not header.startswith(MAGIC) or len(header) <= _JOURNAL_BYTE:
         raise OSError("it is no SQLite database")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
 from memory_mcp.ingest.cursor.store import HEADERS, ITEMS, Store, open_store
 from memory_mcp.ingest.cursor.store import as_text as stored_text
@@ -95,7 +96,7 @@ class Workspaces:
 def folder_in(file: Path) -> str:
     """Return the folder named in a workspace.json; "" if the file is missing or names none."""
     try:
-        return path_of(as_mapping(parsed(file.read_text(encoding="utf-8", errors="replace"))).get("folder"))
+        return path_of(as_mapping(parsed(foreign_files.read_file(file).decode("utf-8", "replace"))).get("folder"))
     except OSError:
         return ""
 

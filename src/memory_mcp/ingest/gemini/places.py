@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_mapping
 
 _ROOT_FILE = ".project_root"
@@ -78,7 +79,7 @@ def _known(file: Path) -> Iterator[str]:
 def _small(file: Path) -> str:
     """Return the first megabyte of a file as text; "" where it cannot be read."""
     try:
-        with file.open("rb") as stream:
+        with foreign_files.open_file(file) as stream:
             return stream.read(_SMALL).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.ingest.base import BEGINNING, Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import ClientImporter
@@ -37,7 +38,7 @@ class GeminiImporter(ClientImporter):
         if file.suffix != ".json":
             return True
         try:
-            with file.open("rb") as stream:
+            with foreign_files.open_file(file) as stream:
                 return is_session(file, stream.read(BEGINNING))
         except OSError:
             return file.name != LOG

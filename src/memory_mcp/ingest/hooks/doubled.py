@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings
 from memory_mcp.install.edit import jsonc
 
@@ -28,7 +29,7 @@ def doubled(home: Path, project: Path | None = None) -> list[Path]:
     read: dict[Path, Mapping[str, object]] = {}
     for file in files:
         with suppress(OSError, ValueError, RecursionError):
-            read[file] = as_mapping(jsonc.parse(file.read_text(encoding="utf-8-sig")).value)
+            read[file] = as_mapping(jsonc.parse(foreign_files.read_file(file).decode("utf-8-sig")).value)
     # A later file has the last word on what an earlier one switched on.
     on = [state for settings in read.values() if (state := as_mapping(settings.get("enabledPlugins")).get(PLUGIN)) is not None]
     if not on or on[-1] is not True:

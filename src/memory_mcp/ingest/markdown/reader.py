@@ -17,6 +17,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.files import find_files
@@ -89,13 +90,13 @@ class MarkdownImporter:
         Raises OSError when the file cannot be read.
         """
         del offset  # what is written anew as a whole is read from its start
-        with file.open(encoding="utf-8", errors="replace") as stream:
+        with foreign_files.open_text(file) as stream:
             exported = is_exported(stream.read(_LINE))
         if exported:
             yield from _exported(file, report)
             return
         tally = Tally(report, file)
-        with file.open(encoding="utf-8-sig", errors="replace") as stream:
+        with foreign_files.open_text(file, "utf-8-sig") as stream:
             lines = (line.rstrip("\r\n") for line in iter(lambda: stream.readline(_LINE), ""))
             first = list(islice(lines, _FRONT))
             front, skipped = front_matter(first)
@@ -106,7 +107,7 @@ class MarkdownImporter:
 
 def _exported(file: Path, report: ImportReport) -> Iterator[Read]:
     """Yield the events of a day of an export; a message that was changed beyond reading is skipped and counted."""
-    with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as stream:
+    with foreign_files.open_text(file, "utf-8-sig", "\n") as stream:
         for number, form, line in messages(stream):
             report.lines += 1
             drafts: tuple[EventDraft, ...] = ()

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import ClientImporter
@@ -52,7 +53,7 @@ class OpencodeImporter(ClientImporter):
         """
         # Each message names its session.
         reading = OpencodeReading(AGENT, "", self._settings.include_thinking)
-        with file.open("rb") as stream:
+        with foreign_files.open_file(file) as stream:
             is_database = stream.read(len(HEADER)) == HEADER
         if is_database:
             written = stamp_of(file, Growth.DATABASE)[1] // 1_000_000

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from memory_mcp import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
 from memory_mcp.ingest.opencode.messages import Parts, Whose, is_finished, prompt_of
 
@@ -176,7 +177,7 @@ def _parsed(data: object) -> dict[str, object]:
 def _object(path: Path) -> dict[str, object] | None:
     """Return the object in a file of at most 64 MB; None if there is none or it cannot be read."""
     try:
-        with path.open("rb") as stream:
+        with foreign_files.open_file(path) as stream:
             value = json.loads(stream.read(_LONGEST))
     except (OSError, ValueError, RecursionError):
         return None

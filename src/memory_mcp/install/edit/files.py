@@ -11,7 +11,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp import machine
+from memory_mcp import foreign_files, machine
 from memory_mcp.errors import InstallRefused
 
 _MARK = "\ufeff"
@@ -61,7 +61,7 @@ def read(path: Path) -> Content:
             raise InstallRefused(f"{path} is not a file")
         if path.is_file() and path.stat().st_size > _MOST_BYTES:
             raise InstallRefused(f"{path} is too large to be a configuration")
-        return Content(path, path.read_bytes() if path.is_file() else None)
+        return Content(path, foreign_files.read_file(path.resolve()) if path.is_file() else None)
     except OSError as error:
         raise InstallRefused(f"{path} cannot be read: {error.strerror or error}") from error
 

@@ -127,6 +127,11 @@ class AgenticLayer:
             hint = find_time(query.text, self._clock.now_ms() if now_ms is None else now_ms, self._tree.calendar)
         return self._measured(query, hint, budget, start, widen=True)
 
+    def pending(self, query: Query, budget: Budget) -> list[Hit]:
+        """Return the best events of the query's scope that have no node yet and hold its words, best first."""
+        weighted = self.nodes.weigh(query.text, query.project)
+        return self._reader.pending(weighted, self._waiting(scope_of(query, None), budget, weighted.probes), query.limit)
+
     def _measured(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool) -> LayerAnswer:
         """Return the answer of `_navigate`, and record the time it took and the nodes it visited as metrics."""
         before = budget.nodes_visited

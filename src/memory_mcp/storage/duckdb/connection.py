@@ -23,7 +23,7 @@ from memory_mcp.errors import (
     StorageError,
     StorageLocked,
 )
-from memory_mcp.storage.duckdb.files import FILES, compacting, sweep_compacting
+from memory_mcp.storage.duckdb.files import FILES, InPlace, compacting, sweep_compacting
 from memory_mcp.storage.duckdb.space import Space, disk_full, says_full
 
 #: Oldest file format that costs nothing: DuckDB 1.5 can still read the file.
@@ -101,6 +101,7 @@ class Connection:
                 copy = compacting(self._path)
                 con.execute("SET allowed_paths = ?", [[f"{copy}{end}" for end in FILES]])
             con.execute("SET enable_external_access = false")
+            self._place = InPlace(None if looking else self._path)
             return con
 
     @contextmanager
@@ -171,6 +172,7 @@ class Connection:
         Then `on_commit` or `on_rollback` is called. Raises DiskFull while there is no room.
         """
         with self._guarded():
+            self._place.require()
             self._con.execute("BEGIN TRANSACTION")
             self._within_transaction = True
             try:
@@ -179,6 +181,7 @@ class Connection:
                 self._within_transaction = False
                 self.commits += 1
                 self.on_commit()
+                self._place.require()
             except BaseException as error:
                 self._within_transaction = False
                 # A failed COMMIT has already ended the transaction; then there is nothing left to undo.

@@ -1,6 +1,9 @@
-"""Names of the files of one DuckDB database."""
+"""Names of the files of one DuckDB database, and whether an open one is still in its place."""
 
 from pathlib import Path
+
+from memory_mcp import paths
+from memory_mcp.errors import StorageMoved
 
 #: How DuckDB ends the names of one database's files: itself, its log, and its logs during a checkpoint and after a crash in one.
 FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
@@ -21,3 +24,20 @@ def sweep_compacting(path: Path) -> None:
     copy = compacting(path)
     for end in FILES:
         copy.with_name(copy.name + end).unlink(missing_ok=True)
+
+
+class InPlace:
+    """Whether an open store is still the one at its path: what is committed to one that was moved or deleted, nobody finds."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Note which file is at a path now; None for a store in memory, or one that is only read."""
+        self._path = path
+        self._identity = paths.identity(str(path)) if path else []
+
+    def require(self) -> None:
+        """Raise StorageMoved where another file is at the path, or none."""
+        if self._path is not None and paths.identity(str(self._path)) != self._identity:
+            raise StorageMoved(
+                f"{self._path.parent} was moved or deleted while it was open, and what you sent is stored nowhere",
+                "Put it back, or ask again: the next process takes what is there by then.",
+            )

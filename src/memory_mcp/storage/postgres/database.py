@@ -25,6 +25,7 @@ from memory_mcp.errors import (
     ConfigError,
     DeadlineExceeded,
     DiskFull,
+    InvalidQuery,
     MemoryMcpError,
     ReadOnly,
     ResourceExhausted,
@@ -253,6 +254,9 @@ def translated() -> Iterator[None]:
         raise StorageError(f"the database refused: {_first(error)}", "Ask for a role in the space that may write.") from error
     except psycopg.OperationalError as error:
         raise StorageAway(f"the database does not answer: {_first(error)}", _AWAY_HINT) from error
+    except psycopg.DataError as error:
+        # Interfaces mend what they are given; what comes by another way is its sender's to mend.
+        raise InvalidQuery("a value is none that can be stored", "Leave out NUL bytes, and numbers beyond 64 bits.") from error
     except psycopg.Error as error:
         if isinstance(error, MemoryMcpError):
             raise

@@ -1,0 +1,76 @@
+"""The program's own keys, which are taken out of every text by value: what they look like does not matter.
+
+The token of the HTTP interface, from its file or the settings, and the key of a team's server. They are read again when their
+files change, which is looked at once a second.
+"""
+
+import os
+from collections import Counter
+from pathlib import Path
+from time import monotonic
+
+from memory_mcp import foreign_files, paths
+
+#: Names of replacements, as for keys of a team, which are known by their form.
+_RULE = "memory-mcp"
+#: Shorter values are words, and would be taken out of ordinary text.
+_SHORTEST = 8
+#: How long the files are believed to be unchanged (seconds).
+_BELIEVED = 1.0
+#: No key is longer (bytes).
+_LONGEST = 4096
+
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class OwnSecrets:
+    """The keys of one data directory; "" for a memory without one."""
+
+    def __init__(self, directory: str, *configured: str) -> None:
+        """Take on the keys of a data directory, and those that the settings name; nothing is read yet."""
+        self._files = (paths.token_file(directory), paths.share_key_file(directory)) if directory else ()
+        self._configured = (*configured, paths.setting("server", "http_token", ""), os.environ.get(paths.SHARE_KEY, ""))
+        self._values: tuple[str, ...] = ()
+        self._stamp: _Stamp | None = None
+        self._looked_at = float("-inf")
+
+    def clean(self, text: str, counts: Counter[str]) -> str:
+        """Return a text with every key of the program replaced; replacements are added to `counts`."""
+        for value in self.values():
+            if value in text:
+                counts[_RULE] += text.count(value)
+                text = text.replace(value, f"[REDACTED:{_RULE}]")
+        return text
+
+    def holds(self, text: str) -> bool:
+        """Return whether a text holds a key of the program."""
+        return any(value in text for value in self.values())
+
+    def values(self) -> tuple[str, ...]:
+        """Return the keys that there are now, the longest first."""
+        now = monotonic()
+        if now - self._looked_at >= _BELIEVED:
+            self._looked_at = now
+            stamp = tuple(map(_stamp_of, self._files))
+            if stamp != self._stamp:
+                self._stamp = stamp
+                found = {*map(str, self._configured), *map(_read, self._files)}
+                self._values = tuple(sorted((value for value in found if len(value) >= _SHORTEST), key=len, reverse=True))
+        return self._values
+
+
+def _stamp_of(path: str) -> tuple[int, int, int]:
+    """Return what changes with a file: inode, size and time (ns); zeros where it is missing."""
+    try:
+        found = Path(path).lstat()
+    except OSError:
+        return 0, 0, 0
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _read(path: str) -> str:
+    """Return the key in a file; "" where it is missing or cannot be read."""
+    try:
+        return foreign_files.read_file(path, _LONGEST).decode("ascii", "replace").strip()
+    except OSError:
+        return ""

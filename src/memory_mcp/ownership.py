@@ -1,0 +1,55 @@
+"""Whose data directory it is: whether others may write into it. Standard library only, and little of it."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from memory_mcp import paths
+
+
+def unfit(directory: str) -> str:
+    """Return why a folder cannot be used as a data directory, with what a person can do; "" when it can or does not exist yet.
+
+    It holds other programs' files (see `paths.foreign`), or somebody else may write into it (see `open_to_others`).
+    """
+    return paths.foreign(directory) or open_to_others(directory)
+
+
+def open_to_others(directory: str) -> str:
+    """Return why others may write into a data directory, with what a person can do; "" where nobody else may.
+
+    Whoever may write there can listen in the daemon's place, and put files in the place of ours. A group that is this user's
+    alone is nobody else, and is shut out where that is possible. Nobody writes on a file system that is read-only, and where
+    files have no owner number nothing is known.
+    """
+    try:
+        found = os.stat(directory)
+    except OSError:
+        return ""
+    if not hasattr(os, "getuid") or not stat.S_ISDIR(found.st_mode):
+        return ""
+    is_own = found.st_uid == os.getuid()
+    if found.st_mode & 0o020 and not found.st_mode & 0o002 and _is_private_group(found.st_gid):
+        if is_own:
+            os.chmod(directory, stat.S_IMODE(found.st_mode) & ~0o020)
+        found = os.stat_result((found.st_mode & ~0o020, *found[1:]))
+    is_open = found.st_mode & 0o022
+    if (not is_open and (is_own or found.st_uid == 0)) or os.statvfs(directory).f_flag & os.ST_RDONLY:
+        return ""
+    if is_open:
+        mode = f"{stat.S_IMODE(found.st_mode):o}"
+        return f"{directory} can be written by others (mode {mode}); look what is in it, then: chmod go-w {directory}"
+    return f"{directory} belongs to another user; name a folder of your own: --data-dir DIR, or MEMORY_MCP_DATA_DIR"
+
+
+def _is_private_group(gid: int) -> bool:
+    """Return whether a group has this user's name and no other member, as many systems make one for each user."""
+    import grp
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(gid), pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False
+    return group.gr_name == user.pw_name and user.pw_gid == gid and not {*group.gr_mem} - {user.pw_name}
