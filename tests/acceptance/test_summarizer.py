@@ -163,7 +163,7 @@ def themed_lines() -> str:
 
 def themes(place: Place) -> list[str]:
     """What an overview calls its themes."""
-    return [one["theme"] for one in asked(place, "ask", "What have I been working on?", "--all")["themes"]]
+    return [one["theme"] for one in asked(place, "ask", "What are the main themes?", "--all")["themes"]]
 
 
 def test_topics_are_named_behind_the_nodes_and_a_restart_repeats_nothing(tmp_path: Path) -> None:

@@ -200,7 +200,8 @@ def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
         if data[key]:
             yield ""
             yield f"{name}:"
-            yield from (f"  {_said(event, _CONTEXT)}" for event in data[key])
+            # In a line each they name no time where it is the citation's own.
+            yield from (f"  {_said({'when': grip['when'], **event}, _CONTEXT)}" for event in data[key])
     if "more" in data:
         yield f"(shortened; --token-budget {data['more']['token_budget']} shows everything)"
 

@@ -306,5 +306,5 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
         yield from ("", f"  In its conversation ({checked})")
         for mark, key in (("   ", "events_before"), (" > ", "excerpt_events"), ("   ", "events_after")):
             for event in expanded[key]:
-                lead = f"   {mark}{event['when'][11:16]} {event.get('speaker') or event['role']:<9} "
+                lead = f"   {mark}{event.get('when', '')[11:16]:5} {event.get('speaker') or event['role']:<9} "
                 yield from render.wrapped(render.one_line(event.get("text", ""), 230), " " * len(lead), lead)
