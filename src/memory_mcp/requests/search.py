@@ -44,7 +44,7 @@ _INSTEAD = {"agentic": "TOC navigation", "scan": "a scan"}
 #: Stands for a result while the size of everything else is measured.
 _ANY = Result(when="")
 #: How an overview is described to those who read the schema.
-_BY_PROJECT = "An overview, in place of results: what was asked, done, decided, is open, with grips"
+_BY_PROJECT = "In place of results, an overview: what was asked, done, decided, is open"
 #: With full detail: results of which further quotations are shown, how many of each, and characters of one.
 _QUOTED, _FURTHER, _WIDTH = 3, 2, 300
 #: They are read only where so much of the time is left (ms).
