@@ -172,3 +172,16 @@ def test_a_files_time_that_is_none_is_not_believed(log: EventLog, storage: Stora
     for text in ("abc", "9" * 40, "-1"):
         log.append([draft("Count the quays.", at=None, session=text[:3], metadata={FILE_TIME: text})], "jsonl")
     assert {e.timestamp for e in stored(storage)} == {NOON}
+
+
+def test_messages_of_one_coarse_time_keep_the_order_of_their_source_and_their_ids(log: EventLog, storage: Storage) -> None:
+    drafts = [draft(f"turn {n}", at="2026-01-12 00:00", source_id=f"m{n}") for n in range(40)]
+    first = log.append(drafts, "jsonl")
+    assert [event.text for event in stored(storage)] == [f"turn {n}" for n in range(40)]
+    assert log.append(list(reversed(drafts[7:19])), "jsonl").new == ()
+    assert log.append([drafts[30]], "jsonl").known == (first.new[30],)
+
+
+def test_messages_of_one_precise_time_keep_it(log: EventLog, storage: Storage) -> None:
+    log.append([replace(draft(f"call {n}", source_id=f"m{n}"), timestamp=ms("2026-01-12 09:00") + 17) for n in range(3)], "jsonl")
+    assert {event.timestamp for event in stored(storage)} == {ms("2026-01-12 09:00") + 17}

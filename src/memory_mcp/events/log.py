@@ -21,6 +21,8 @@ from memory_mcp.storage.values import Appended, Batch, Request
 
 #: A source time this far ahead of the clock is a broken clock's, not the future (milliseconds).
 FUTURE_SLACK_MS = 86_400_000
+#: A source whose times are whole minutes does not order what was said within one (milliseconds).
+_COARSE_MS = 60_000
 
 _TRUST_BY_ROLE = {Role.USER: Trust.USER, Role.ASSISTANT: Trust.ASSISTANT, Role.TOOL: Trust.TOOL, Role.SYSTEM: Trust.IMPORTED}
 
@@ -83,19 +85,22 @@ class EventLog:
         """Return the events of `drafts` in their order, with ids, trust, and a time for those that have none.
 
         A time that is missing, 0 or below, or more than a day ahead is inferred from its neighbours, or taken from the
-        stored event of that source id; metadata then say "time": "inferred" and what the source said. Drafts carried
-        from another store keep id, source and, unless `trust` is given, trust. Nothing is stored.
+        stored event of that source id; metadata then say "time": "inferred" and what the source said. So is one of whole
+        minutes that the message before it in the session has too: the order of the source is all that tells them apart.
+        Drafts carried from another store keep id, source and, unless `trust` is given, trust. Nothing is stored.
         """
         now = self._clock.now_ms()
         # Where no neighbour has a time either, that of its file is nearer the truth than that of the import.
         about = next((int(t) for d in drafts if (t := d.metadata.get(FILE_TIME, "")).isdecimal() and len(t) < _DIGITS), now)
-        times = fill_times([_sane(d.timestamp, now) for d in drafts], min(about, now))
+        source_times = _source_times(drafts, now)
+        times = fill_times(source_times, min(about, now))
         tails = self._tails(drafts, source)
         # An id with an inferred time cannot be computed again: the stored one is looked up.
-        untimed = [digest(*t) for d, t in zip(drafts, tails, strict=True) if _sane(d.timestamp, now) is None]
+        may_differ = [time_ms is None or time_ms % _COARSE_MS == 0 for time_ms in source_times]
+        untimed = [digest(*tail) for tail, differs in zip(tails, may_differ, strict=True) if differs]
         stored = self._store.known_tails(untimed) if untimed else {}
         events = []
-        for draft, filled, tail in zip(drafts, times, tails, strict=True):
+        for draft, differs, filled, tail in zip(drafts, may_differ, times, tails, strict=True):
             if draft.carried is not None:
                 was = draft.carried
                 # One that a tool wrote is an agent's note, whatever its role.
@@ -104,7 +109,7 @@ class EventLog:
                 held = trust or was.trust or by_role
                 events.append(_event_of(draft, was.event_id, time_ms, held, was.source, draft.metadata))
                 continue
-            known = stored.get(digest(*tail)) if _sane(draft.timestamp, now) is None else None
+            known = stored.get(digest(*tail)) if differs else None
             time_ms = _time_of(known) if known else filled
             metadata = draft.metadata
             if draft.timestamp != time_ms:
@@ -172,6 +177,18 @@ def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
         following = time_ms if time_ms is not None else following + 1
         filled.append(following)
     return filled
+
+
+def _source_times(drafts: Sequence[EventDraft], now_ms: int) -> list[int | None]:
+    """Return the times (UTC ms) that order the drafts; None where one is no time, or repeats whole minutes in its session."""
+    times: list[int | None] = []
+    latest: dict[str, int | None] = {}
+    for draft in drafts:
+        time_ms = _sane(draft.timestamp, now_ms)
+        repeats = time_ms is not None and time_ms % _COARSE_MS == 0 and latest.get(draft.session_id) == time_ms
+        latest[draft.session_id] = time_ms
+        times.append(None if repeats and draft.carried is None else time_ms)
+    return times
 
 
 def _sane(time_ms: int | None, now_ms: int) -> int | None:
