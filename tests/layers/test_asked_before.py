@@ -90,3 +90,36 @@ def test_questions_alone_are_no_answer(app: App) -> None:
     answer = app.ask(Query("what lock was decided for the bookings", limit=10))
     assert answer.confidence is Confidence.NONE
     assert all(hit.asks for hit in answer.hits)
+
+
+@pytest.mark.parametrize("is_filed", [True, False])
+@pytest.mark.parametrize("reply", ["I don't know.", "I don't know about the lock.", "No idea, let me know."])
+def test_a_prompt_without_a_mark_that_came_to_nothing_is_behind_what_answers(app: App, reply: str, is_filed: bool) -> None:
+    app.write(decision(), "jsonl")
+    file(app)
+    for at in range(3):
+        session = f"nothing{at}"
+        told = [draft(ASKED[1], NOON - HOUR + at, session), draft(reply, NOON - HOUR + at + 5, session, Role.ASSISTANT)]
+        app.write(told, f"{HOOK}claude-code")
+    if is_filed:
+        file(app)
+    hits = app.ask(Query(QUESTION, limit=10)).hits
+    assert hits[0].session_id == "old"
+
+
+@pytest.mark.parametrize("reply", ["", "Noted.", "OK, I'll remember that."])
+def test_a_decision_typed_alone_is_shown_behind_what_answers(app: App, reply: str) -> None:
+    told = [draft("Decision: we use advisory locks, never redis.", NOON - HOUR, "alone")]
+    if reply:
+        told.append(draft(reply, NOON - HOUR + 5, "alone", Role.ASSISTANT))
+    app.write(told, f"{HOOK}claude-code")
+    file(app)
+    hits = app.ask(Query("do we use redis or advisory locks", limit=10)).hits
+    assert hits[0].session_id == "alone"
+    assert hits[0].quote.startswith("Decision")
+    app.write(decision(), "jsonl")
+    file(app)
+    hits = app.ask(Query("do we use redis or advisory locks", limit=10)).hits
+    assert {"old", "alone"} <= {hit.session_id for hit in hits}
+    # What got a reply may be the note that it looks like.
+    assert reply or hits[0].session_id == "old"

@@ -71,6 +71,30 @@ def test_a_question_with_a_reply_asks_and_a_statement_does_not() -> None:
     assert turns(user("Redis is gone. Which lock now?"), agent("Advisory.")) == [Turn.PLAIN, Turn.REPLY]
 
 
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        (
+            "I'm deciding between the blue runners for $180 and the green racers for $160 and lean to blue, "
+            "which should I choose for daily wear?",
+            False,
+        ),
+        ("How can I balance speed and care, given that we delete all data of candidates after 6 months, starting in May?", True),
+        ("Seit drei Wochen baue ich mit Jonas an der Anlegestelle, und am Freitag wird sie abgenommen, kannst du mir helfen?", True),
+        (
+            "Seit drei Wochen baue ich mit Jonas an der neuen Anlegestelle für Segelboote, und am Freitag wird sie abgenommen, "
+            "kannst du mir helfen?",
+            False,
+        ),
+        ("三个星期以来我一直和小王一起建造新的帆船码头，星期五就要正式验收了，你能帮我准备一下吗？", False),
+        ("hmm, which of the two crowdfunding platforms that we saw do you think would be the best one for my new invention?", True),
+        ("ok, can you look at the latest commit?", True),
+    ],
+)
+def test_a_long_sentence_that_tells_before_it_asks_is_a_statement(text: str, asks: bool) -> None:
+    assert only_asks(text) is asks
+
+
 def test_a_tool_s_result_is_no_reply() -> None:
     result = said(Role.TOOL, "lock.py", tool="Grep")
     assert turns(user(ASKED), call("Grep"), result)[0] == Turn.ASKS | Turn.UNANSWERED
@@ -86,6 +110,30 @@ def test_a_prompt_of_a_client_that_got_no_reply_at_all_is_a_request_whatever_its
     assert turns(user("go", HOOKED), agent("Done."), user(told, HOOKED))[2] == Turn.PLAIN
     assert turns(user(told, HOOKED), is_begin=False) == [Turn.PLAIN]
     assert turns(user("the plan is this. " * 200, HOOKED)) == [Turn.PLAIN]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reply"),
+    [
+        ("tell me which lock we chose", "I don't know."),
+        ("tell me which lock we chose", "I don't know about the lock."),
+        ("which lock did we choose", "No idea, let me know."),
+        ("sag mir welche Sperre wir nehmen", "Das weiß ich leider nicht."),
+        ("告诉我们选了哪个锁", "我不知道。"),
+    ],
+)
+def test_a_client_s_prompt_that_came_to_nothing_is_doubted(prompt: str, reply: str) -> None:
+    lone = [user(prompt, HOOKED), agent(reply)]
+    doubted = [Turn.DOUBTED, Turn.REPLY | Turn.DOUBTED]
+    assert turns(*lone) == doubted
+    assert turns(*lone, *lone) == doubted * 2
+    # It is a statement where files are changed after it, where something was told before, and where no client recorded it.
+    assert turns(*lone, user("go", HOOKED), call("Edit"), agent("Done."))[0] == Turn.PLAIN
+    answered = [user("go", HOOKED), agent("The berth is a row of Postgres: its bookings need one writer at a time.")]
+    assert turns(*answered, *lone)[2:] == [Turn.PLAIN, Turn.REPLY]
+    assert turns(*lone, is_begin=False) == turns(user(prompt), agent(reply)) == [Turn.PLAIN, Turn.REPLY]
+    # What was said at length is an answer.
+    assert turns(lone[0], answered[1]) == [Turn.PLAIN, Turn.REPLY]
 
 
 def test_people_who_talk_to_each_other_ask_nobody_s_assistant() -> None:

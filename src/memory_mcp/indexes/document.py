@@ -20,7 +20,7 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 
 #: Version of what is indexed of a node or grip; part of every index's fingerprint.
-DOCUMENT_VERSION = 5
+DOCUMENT_VERSION = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,9 @@ _TOOL_ROLE = ROLES.index("tool")
 _TAKEN = 0.5
 #: Share of a request's similarity that a reply without a term of the query must have to take over anything.
 _NEAR = 0.6
+#: What a prompt that came to nothing has less, in log odds, and the share of its words that a message must hold to come before
+#: it in any case: whether it asks or tells is not known.
+_DOUBT, _ALIKE = 1.0, 0.5
 #: Least difference of log odds between neighbouring places, so that scores keep the order.
 _STEP = 1e-3
 
@@ -75,15 +78,17 @@ def joined(keyword: Candidates, similar: Candidates) -> Candidates:
 
 
 def grounded(found: Candidates) -> Candidates:
-    """Return the candidates without what their neighbours and segment add to replies that hold no term of the query.
+    """Return the candidates without what their neighbours and segment add to replies that tell nothing.
 
-    Of a reply to a message that only asks, such as "I do not know", all of that comes from the question.
+    Of a reply such as "I do not know" to a message that only asks, all of that comes from the question: one is meant that holds
+    no term of the query, or came to nothing.
     """
-    empty = ((found.turn & Turn.TO_QUESTION) != 0) & (found.words[:, OWN] <= 0)
+    doubted = ((found.turn & Turn.REPLY) != 0) & ((found.turn & Turn.DOUBTED) != 0)
+    empty = (((found.turn & Turn.TO_QUESTION) != 0) & (found.words[:, OWN] <= 0)) | doubted
     if not empty.any():
         return found
     words, meaning = found.words.copy(), found.meaning.copy()
-    words[empty] = 0.0
+    words[empty] = np.minimum(words[empty], words[empty, OWN : OWN + 1])
     meaning[empty] = np.minimum(meaning[empty], meaning[empty, SIMILARITY : SIMILARITY + 1])
     return replace(found, words=words, meaning=meaning)
 
@@ -104,7 +109,7 @@ def ranked(found: Candidates, weights: Weights, literal: bool, limit: int, boost
     if not literal:
         odds = odds - _TOOL * (found.role[places] == _TOOL_ROLE)
         odds = odds - _ANNOUNCED * ((found.turn[places] & Turn.ANNOUNCES) != 0)
-    odds = _taken_over(odds, found.taken(places))
+    odds = _behind_the_known(_taken_over(odds, found.taken(places)), found.taken(places))
     requests = (found.turn[places] & LAST) != 0
     evidence = _ordered(found, places[~requests], odds[~requests])
     asking = _ordered(found, places[requests], odds[requests])
@@ -128,6 +133,20 @@ def _taken_over(odds: Array, found: Candidates) -> Array:
             best = replies[np.argmax(odds[replies])]
             joined_odds[best] += _TAKEN * max(0.0, float(odds[request] - joined_odds[best]))
     return joined_odds
+
+
+def _behind_the_known(odds: Array, found: Candidates) -> Array:
+    """Return log odds, `(n,)`, in which prompts that came to nothing are behind the best message that holds half as much."""
+    doubted = ((found.turn & Turn.DOUBTED) != 0) & ((found.turn & Turn.REPLY) == 0)
+    if not doubted.any():
+        return odds
+    lowered, known = odds.copy(), (found.turn & (Turn.DOUBTED | LAST)) == 0
+    own, similarity = found.words[:, OWN], found.meaning[:, SIMILARITY]
+    for place in np.flatnonzero(doubted).tolist():
+        alike = known & ((own >= _ALIKE * own[place]) if own[place] > 0 else similarity >= _NEAR * similarity[place])
+        highest = float(odds[alike].max()) if alike.any() else np.inf
+        lowered[place] = min(odds[place], highest) - _DOUBT
+    return lowered
 
 
 def _ordered(found: Candidates, places: Array, odds: Array) -> Ranking:

@@ -10,6 +10,7 @@ from memory_mcp.layers.base import Hit, Layer, LayerName, Query, Scanner, Weighe
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.echo import is_echo
 from memory_mcp.model.calendar import Calendar, TimeWindow
+from memory_mcp.model.exchange import only_asks
 from memory_mcp.model.ids import GripId
 from memory_mcp.model.usage import Used
 from memory_mcp.policy import relevance
@@ -159,8 +160,10 @@ class Search:
         is_exact = any(hit.fit is relevance.Fit.EXACT for hit in judged)
         unknown = bool(missing) and set(missing) >= set(self._subjects)
         verdict = relevance.confidence(sure, missing, has_hits=True, is_exact=is_exact, all_missing=unknown)
-        # Questions of earlier sessions add nothing to what answers, unless one looks for what was asked.
-        judged = judged if len(judged) >= _TELLING and self._asked.role is None else (*judged, *asking)
+        # Questions of earlier sessions add nothing to what answers, unless one looks for what was asked; what may be a note does.
+        if len(judged) >= _TELLING and self._asked.role is None:
+            asking = [hit for hit in asking if not only_asks(hit.quote)]
+        judged = (*judged, *asking)
         if verdict is Confidence.NONE and self._plan.floor is None:
             judged = judged[: relevance.NEAREST]
         return judged, Judgement(verdict, sure, missing)

@@ -49,6 +49,8 @@ _WAITING = 5000
 _LIKELY = 150
 #: Segments whose events are cached, about 16 KB of text each.
 _KEPT = 128
+#: Share of its score that a message keeps whose exchange came to nothing.
+_DOUBTFUL = 0.5
 #: Share of what a request scores more than its best reply that goes over to that.
 _TAKEN = 0.5
 #: Weight of words of a segment's summary; words of the summary alone do not count.
@@ -207,7 +209,7 @@ class Reader:
             turn = turns.get(event.event_id, Turn.PLAIN)
             if turn & Turn.TO_MEMORY:
                 continue
-            score = own * REQUESTED if turn & LAST else own
+            score = own * _worth(turn)
             hit = _unfiled(event, *_quote(event, [], {}, query), score * (1 + SEGMENT) / _POSSIBLE, query.share(counts))
             parts = (*hit.parts, (TERMS, round(text_score(query, counts, 1, 1), 4)))
             hits.append(replace(hit, parts=parts, asks=bool(turn & LAST)))
@@ -288,8 +290,11 @@ def _found(
 
 
 def _by_exchange(messages: Sequence[Message], events: Sequence[Event], turns: Mapping[EventId, Turn]) -> list[Message]:
-    """Return the messages with requests below all others; the best reply of each has a share of what the request has more."""
-    if not any(turns.get(m.event.event_id, Turn.PLAIN) & LAST for m in messages):
+    """Return the messages with requests below all others; the best reply of each has a share of what the request has more.
+
+    What came to nothing counts less.
+    """
+    if not any(turns.get(m.event.event_id, Turn.PLAIN) & (LAST | Turn.DOUBTED) for m in messages):
         return list(messages)
     begun = list(accumulate(is_prompt(e) for e in events))
     exchange = {e.event_id: number for e, number in zip(events, begun, strict=True)}
@@ -302,10 +307,15 @@ def _by_exchange(messages: Sequence[Message], events: Sequence[Event], turns: Ma
                 scores[best] += _TAKEN * max(0.0, message.score - scores[best])
     asking = {i for i in scores if turns.get(i, Turn.PLAIN) & LAST}
     return [
-        replace(m, score=scores[i] * (REQUESTED if i in asking else 1.0), asks=i in asking)
+        replace(m, score=scores[i] * _worth(turns.get(i, Turn.PLAIN)), asks=i in asking)
         for m in messages
         for i in [m.event.event_id]
     ]
+
+
+def _worth(turn: Turn) -> float:
+    """Return the factor on the score of a message with this turn."""
+    return REQUESTED if turn & LAST else _DOUBTFUL if turn & Turn.DOUBTED else 1.0
 
 
 def _own_score(query: Weighted, event: Event, counts: Mapping[str, int], literal: bool = False) -> float:
