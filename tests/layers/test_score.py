@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.indexes.candidates import NONE, OWN, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
-from memory_mcp.layers.score import BOTH, KEYWORDS, MEANING, Ranking, Weights, joined, ranked
+from memory_mcp.layers.score import BOTH, KEYWORDS, MEANING, Ranking, Weights, grounded, joined, ranked
 from memory_mcp.model.exchange import Turn
 from tests.examples import examples
 
@@ -206,3 +206,15 @@ def test_requests_alone_are_listed_and_score_next_to_nothing() -> None:
     told = ranked(candidates([(0.9,), (0.3,)], turns=[Turn.UNANSWERED] * 2), KEYWORDS, False, 10)
     assert order(told) == [0, 1]
     assert told.score[0] <= 0.01
+
+
+def test_a_prompt_that_came_to_nothing_is_behind_the_best_that_says_much_the_same() -> None:
+    words = [(0.9, 0.9, 0.9, 0.9), (0.3, 0.3, 0.3, 0.3), (0.1,)]
+    doubted = candidates(words, turns=[Turn.DOUBTED, Turn.PLAIN, Turn.PLAIN])
+    assert order(ranked(doubted, KEYWORDS, literal=False, limit=9)) == [1, 0, 2]
+    # Where nothing says nearly as much it stays first: it may be a note.
+    lone = candidates([words[0], words[2]], turns=[Turn.DOUBTED, Turn.PLAIN])
+    assert order(ranked(lone, KEYWORDS, literal=False, limit=9)) == [0, 1]
+    # A reply that came to nothing gains nothing from what it replies to.
+    replies = candidates([(0.1, 0.9, 0.9, 0.9)], turns=[Turn.REPLY | Turn.DOUBTED])
+    assert grounded(replies).words.tolist() == [[0.1] * 4]
