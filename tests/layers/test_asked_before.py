@@ -9,6 +9,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
 from memory_mcp.layers.base import Query
+from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import HOOK, EventDraft, EventType, Role
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.storage.settings import StorageSettings
@@ -123,3 +124,31 @@ def test_a_decision_typed_alone_is_shown_behind_what_answers(app: App, reply: st
     assert {"old", "alone"} <= {hit.session_id for hit in hits}
     # What got a reply may be the note that it looks like.
     assert reply or hits[0].session_id == "old"
+
+
+@pytest.mark.parametrize("is_between", [True, False])
+def test_a_reply_in_the_next_segment_answers_its_prompt(app: App, is_between: bool) -> None:
+    note, late = "we keep the advisory lock for the bookings of the berth", NOON - HOUR
+    app.write([draft(note, NOON - 10 * HOUR, "late")], f"{HOOK}claude-code")
+    if is_between:
+        file(app)
+    reply = "Understood, and I have written to the harbour office that every booking of a berth waits for the one before it."
+    app.write([draft(reply, late, "late", Role.ASSISTANT)], f"{HOOK}claude-code")
+    file(app)
+    assert len(app.storage.toc.ids_at(TocLevel.SEGMENT)) == 2
+    [hit] = [h for h in app.ask(Query("which lock for the bookings of the berth", limit=10)).hits if h.quote == note]
+    assert not hit.asks
+
+
+def test_a_question_to_the_memory_is_one_over_the_border_of_segments(app: App) -> None:
+    app.write([draft(ASKED[0], NOON - 10 * HOUR, "late")], f"{HOOK}claude-code")
+    file(app)
+    call = {"tool": SEARCH, "tool_use_id": "t"}
+    calls = [
+        (f"{SEARCH}: lock", NOON - HOUR, Role.ASSISTANT, EventType.TOOL_CALL),
+        (UNKNOWN, NOON - HOUR + 1, Role.ASSISTANT, None),
+    ]
+    drafts = [draft(t, at, "late", r, k, metadata=call if k else {}) for t, at, r, k in calls]
+    app.write(drafts, f"{HOOK}claude-code")
+    file(app)
+    assert all(hit.role != Role.USER for hit in app.ask(Query(QUESTION, limit=10)).hits)

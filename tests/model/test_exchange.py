@@ -75,19 +75,19 @@ def test_a_question_with_a_reply_asks_and_a_statement_does_not() -> None:
     ("text", "asks"),
     [
         (
-            "I'm deciding between the blue runners for $180 and the green racers for $160 and lean to blue, "
-            "which should I choose for daily wear?",
+            "I'm deciding between the blue runners for $180 and the green racers for $160, which of them should I take for daily wear?",
             False,
         ),
         ("How can I balance speed and care, given that we delete all data of candidates after 6 months, starting in May?", True),
-        ("Seit drei Wochen baue ich mit Jonas an der Anlegestelle, und am Freitag wird sie abgenommen, kannst du mir helfen?", True),
         (
-            "Seit drei Wochen baue ich mit Jonas an der neuen Anlegestelle für Segelboote, und am Freitag wird sie abgenommen, "
-            "kannst du mir helfen?",
+            "Seit Mai baue ich mit Jonas die neue Anlegestelle für Segelboote, am Freitag ist die offizielle Abnahme, kannst du helfen?",
             False,
         ),
         ("三个星期以来我一直和小王一起建造新的帆船码头，星期五就要正式验收了，你能帮我准备一下吗？", False),
-        ("hmm, which of the two crowdfunding platforms that we saw do you think would be the best one for my new invention?", True),
+        (
+            "hmm, which of the two crowdfunding platforms that we saw do you think would be the best one for my new invention?",
+            True,
+        ),
         ("ok, can you look at the latest commit?", True),
     ],
 )

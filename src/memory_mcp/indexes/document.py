@@ -31,6 +31,8 @@ class Source:
     segment: Segment | None = None
     events: tuple[Event, ...] = ()
     grips: tuple[Grip, ...] = ()
+    #: What follows in the stream of a segment that ends before the reply to its last prompt.
+    after: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ def unit_of(source: Source, with_words: bool = True) -> Unit:
             nodes.append(_of_period(node, project, Visible.SCOPED, own, own))
         return Unit(node_key(node.node_id), node.level, node.end_ms, tuple(nodes), ())
     texts = {e.event_id: e for e in source.events}
-    turns = turns_in(source.events, source.segment.is_begin)
+    turns = turns_in((*source.events, *source.after), source.segment.is_begin)
     quotable = (g for g in source.grips if not turns.get(g.event_id_start, Turn.PLAIN) & Turn.TO_MEMORY)
     grips = sorted(quotable, key=lambda g: (g.timestamp, texts[g.event_id_start].order, g.span_start, g.grip_id))
     kinds = {g: b.kind.value for b in reversed(node.bullets) for g in b.grip_ids}
@@ -142,7 +144,7 @@ def _segment(
         if grip.event_id_start == grip.event_id_end:
             spans.setdefault(grip.event_id_start, []).append((grip.span_start, grip.span_end))
     heard = [e for e in source.events if not turns.get(e.event_id, Turn.PLAIN) & Turn.TO_MEMORY]
-    requests = only_requests(source.events, source.segment.is_begin)
+    requests = only_requests(source.events, source.segment.is_begin, source.after)
     said = () if requests else _said(node)
     speakers = tuple(sorted({e.speaker for e in source.events if e.speaker}))
     texts = (text for e in heard for text in _cut(e, spans.get(e.event_id, ()))) if with_words else ()

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from memory_mcp.indexes.document import Source
 from memory_mcp.model.calendar import PERIODS, TocLevel, level_of
+from memory_mcp.model.exchange import lacks_reply
 from memory_mcp.model.ids import NodeId, node_key, segment_key_of
 from memory_mcp.storage.base import Storage
 
@@ -11,12 +12,15 @@ from memory_mcp.storage.base import Storage
 READ = 192
 #: Units per frame.
 FRAME = 24
+#: Events read behind a segment that ends before the reply to its last prompt: the reply, or enough to tell.
+_AFTER = 24
 
 
 def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[int]]:
     """Return the units of some nodes as they are now, in order without repeats, and the keys of those that no longer exist.
 
-    A segment comes with its events and with the grips that lie wholly in them; one without a record of its segment comes alone.
+    A segment comes with its events, what follows an unanswered prompt, and the grips that lie wholly in them;
+    one without a record of its segment comes alone.
     """
     nodes = storage.toc.nodes(ids)
     by_key = {node_key(i): n for i, n in nodes.items()}
@@ -37,7 +41,8 @@ def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[in
         ids_here = {e.event_id for e in own}
         grips = {g.grip_id: g for e in own for g in quoted.get(e.event_id, ())}
         inside = (g for g in grips.values() if g.event_id_start in ids_here and g.event_id_end in ids_here)
-        found.append(Source(node, segment, tuple(own), tuple(inside)))
+        after = storage.events.around(own[-1], 0, _AFTER)[1] if lacks_reply(own) else ()
+        found.append(Source(node, segment, tuple(own), tuple(inside), tuple(after)))
     return found, [k for k in wanted if k not in by_key]
 
 

@@ -8,7 +8,7 @@ from memory_mcp.model.ids import EventId
 from memory_mcp.storage.base import Storage
 
 #: Events read before and after a prompt: its exchange, or enough of it.
-_BEFORE, _AFTER = 6, 24
+_BEFORE, AFTER = 6, 24
 
 
 def turns_of(storage: Storage, events: Iterable[Event]) -> dict[EventId, Turn]:
@@ -21,6 +21,6 @@ def turns_of(storage: Storage, events: Iterable[Event]) -> dict[EventId, Turn]:
         if asks_memory(event):
             turns[event.event_id] = Turn.TO_MEMORY
         elif is_prompt(event) and not event.speaker:
-            before, after = storage.events.around(event, _BEFORE, _AFTER)
+            before, after = storage.events.around(event, _BEFORE, AFTER)
             turns[event.event_id] = turns_in([*before, event, *after], len(before) < _BEFORE).get(event.event_id, Turn.PLAIN)
     return turns

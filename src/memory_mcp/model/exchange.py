@@ -112,6 +112,11 @@ def _size(text: str) -> int:
     return len(text) + 2 * len(_DENSE.findall(text))
 
 
+def telling(text: str) -> str:
+    """Return the sentences of a text that do not only ask."""
+    return "".join(sentence for sentence in _SENTENCE.findall(text) if not _is_question(sentence))
+
+
 def only_asks(text: str) -> bool:
     """Return whether a text consists of questions, a few words aside."""
     return share_asked(text.strip()) >= _ONLY
@@ -183,9 +188,18 @@ def without_questions(events: Sequence[Event]) -> Sequence[Event]:
     return kept if len(kept) < len(events) and any(is_said(e) for e in kept) else events
 
 
-def only_requests(events: Sequence[Event], is_begin: bool = False) -> bool:
-    """Return whether requests are all that was said in some events (see `turns_in`), to the memory or without a reply."""
-    turns = turns_in(events, is_begin)
+def lacks_reply(events: Sequence[Event]) -> bool:
+    """Return whether the last prompt of some events has no reply among them: it may follow later."""
+    said = [e for e in events if is_said(e)]
+    return bool(said) and is_prompt(said[-1]) and not said[-1].speaker
+
+
+def only_requests(events: Sequence[Event], is_begin: bool = False, after: Sequence[Event] = ()) -> bool:
+    """Return whether requests are all that was said in some events (see `turns_in`), to the memory or without a reply.
+
+    `after` are those that follow in their stream.
+    """
+    turns = turns_in((*events, *after), is_begin)
     said = [turns.get(e.event_id, Turn.PLAIN) for e in events if is_said(e)]
     return bool(said) and all(turn & (LAST | Turn.TO_MEMORY) for turn in said)
 

@@ -14,10 +14,10 @@ from memory_mcp.layers.agentic.calibrate import TERMS
 from memory_mcp.layers.agentic.match import Weighted, count_terms, text_score
 from memory_mcp.layers.base import Hit, Query, unfiled_hit
 from memory_mcp.layers.standing import with_standing
-from memory_mcp.layers.turns import turns_of
+from memory_mcp.layers.turns import AFTER, turns_of
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventType
-from memory_mcp.model.exchange import LAST, Turn, is_prompt, turns_in
+from memory_mcp.model.exchange import LAST, Turn, is_prompt, lacks_reply, turns_in
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
 from memory_mcp.model.segment import Segment
@@ -113,9 +113,18 @@ class Reader:
                 break
             node = nodes.get(segment.node_id)
             if node is not None:
-                one = _found(segment, node, events.get(segment.key, ()), query, scope, mean_tokens, literal)
+                own = events.get(segment.key, ())
+                turns = self._turns(segment, own, query)
+                one = _found(segment, node, own, turns, query, scope, mean_tokens, literal)
                 found += [one] if one is not None else []
         return found
+
+    def _turns(self, segment: Segment, events: Sequence[Event], query: Weighted) -> dict[EventId, Turn]:
+        """Return the turns of a segment's events, if one may hold a term; its last prompt may have its reply behind them."""
+        if not any(query.may_be_in(searchable(e)) for e in events):
+            return {}
+        after = self._storage.events.around(events[-1], 0, AFTER)[1] if lacks_reply(events) else []
+        return turns_in((*events, *after), segment.is_begin)
 
     def _events(self, segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> dict[int, list[Event]]:
         """Return events by segment key; those of 128 segments are cached under the build they were read for.
@@ -258,7 +267,14 @@ def folded(text: str) -> str:
 
 
 def _found(
-    segment: Segment, node: TocNode, events: Sequence[Event], query: Weighted, scope: Scope, mean_tokens: float, literal: bool
+    segment: Segment,
+    node: TocNode,
+    events: Sequence[Event],
+    turns: Mapping[EventId, Turn],
+    query: Weighted,
+    scope: Scope,
+    mean_tokens: float,
+    literal: bool,
 ) -> Found | None:
     """Return a segment with its up to three best messages; None if no message of the scope holds a term.
 
@@ -266,7 +282,6 @@ def _found(
     scores 1.
     """
     counts = [count_terms(query, text) if query.may_be_in(text := searchable(e)) else Counter[str]() for e in events]
-    turns = turns_in(events, segment.is_begin) if any(counts) else {}
     for at, event in enumerate(events):
         if turns.get(event.event_id, Turn.PLAIN) & Turn.TO_MEMORY:
             counts[at] = Counter[str]()
