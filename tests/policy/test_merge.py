@@ -6,9 +6,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.layers.base import Hit, LayerName
+from memory_mcp.layers.base import Aside, Hit, LayerName
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.policy.merge import arbitration, by_time, identity, merge, preferred
+from memory_mcp.model.ids import EventId, GripId
+from memory_mcp.policy.merge import arbitration, behind_replies, by_time, identity, merge, preferred
 from tests.policy.hits import hit, listed
 
 DAY = TimeWindow(1000, 2000)
@@ -98,3 +99,22 @@ def test_what_holds_now_goes_with_what_it_replaced_inside_a_time_whenever_it_was
     old = replace(hit("old", at=5), superseded_by="grip:new")
     new, other = replace(hit("new", at=50), outside=True), replace(hit("other", at=60), outside=True)
     assert by_time([new, old, other, hit("held", at=6)]) == ([new, old, hit("held", at=6)], [other])
+
+
+def replying(name: str, score: float, to: str) -> Hit:
+    """A reply with what it replies to beside it."""
+    aside = Aside("", GripId(f"grip:{to}"), "user", "", EventId(f"evt:{to}"))
+    return replace(hit(name, score), role="assistant", beside=(aside,))
+
+
+def test_a_prompt_that_only_asks_as_far_as_the_question_goes_is_directly_behind_its_reply() -> None:
+    mixed = hit("mixed", 0.9, "How should the refresh token rotate? The JWT expires after 15 minutes.")
+    other, reply = hit("other", 0.5), replying("reply", 0.3, "mixed")
+    listed_again = behind_replies([mixed, other, reply], {"refresh", "token", "rotat"})
+    assert [h.quote for h in listed_again] == ["reply", mixed.quote, "other"]
+    assert [h.score for h in listed_again] == [0.9, 0.9, 0.5]
+    # What it tells holds a term of the question; it only tells; or its reply is no hit.
+    assert behind_replies([mixed, reply], {"jwt", "expir"}) == [mixed, reply]
+    statement = replace(mixed, quote="The JWT expires after 15 minutes.")
+    assert behind_replies([statement, reply], {"refresh"}) == [statement, reply]
+    assert behind_replies([mixed, other], {"refresh"}) == [mixed, other]

@@ -1,12 +1,15 @@
 """Merge the hits of several layers: the best layer's list, then what the others add. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.event import Role
+from memory_mcp.model.exchange import share_asked, telling
 from memory_mcp.policy.chain import BEST, MADE_OF
 from memory_mcp.policy.rank import BEHIND
+from memory_mcp.text import term_set
 
 #: Results of a block, and how many of it are from inside the time that a question names: of the first block, and of others.
 _BLOCK, _INSIDE, _FURTHER = 5, 3, 4
@@ -97,3 +100,23 @@ def descending(hits: Sequence[Hit]) -> tuple[Hit, ...]:
         score = min(hit.score, shown[-1].score * BEHIND) if shown else hit.score
         shown.append(replace(hit, score=round(score, 6)))
     return tuple(shown)
+
+
+def behind_replies(hits: Sequence[Hit], wanted: Set[str]) -> list[Hit]:
+    """Return the hits with each prompt that only asks as far as the terms `wanted` go directly behind its reply.
+
+    Such a prompt asks in one sentence and tells in others, which hold none of them. A reply that stood behind it takes its place
+    and score. Prompts whose reply is no hit, with that beside it, stay.
+    """
+    replies = {aside.event_id: hit for hit in hits if hit.role == Role.ASSISTANT for aside in hit.beside}
+    ordered = list(hits)
+    for prompt in hits:
+        reply = replies.get(prompt.event_id)
+        if reply is None or prompt.speaker or not (0 < share_asked(prompt.quote) < 1):
+            continue
+        place = ordered.index(prompt)
+        behind = next((at for at, hit in enumerate(ordered) if at > place and identity(hit) == identity(reply)), None)
+        if behind is not None and wanted.isdisjoint(term_set(telling(prompt.quote))):
+            raised = ordered.pop(behind)
+            ordered.insert(place, replace(raised, score=max(raised.score, prompt.score)))
+    return ordered

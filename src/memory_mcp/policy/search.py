@@ -18,7 +18,7 @@ from memory_mcp.policy.chain import BEST, CHAINS, MADE_OF
 from memory_mcp.policy.escalate import escalate, to_find
 from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Outcome, Scanned
-from memory_mcp.policy.merge import ahead, by_time, descending, identity, preferred
+from memory_mcp.policy.merge import ahead, behind_replies, by_time, descending, identity, preferred
 from memory_mcp.policy.pages import NO_RESULT, SURE, Judgement, Listed
 from memory_mcp.policy.plan import Mode, Plan
 from memory_mcp.policy.rank import RankingSettings, besides, rank
@@ -291,6 +291,7 @@ class Search:
         used = parts.usage_of(ids) if ids else {}
         named = bool(plan.window_words)
         ranked = rank(hits, parts.ranking, plan.now_ms, names_time=named, exact=bool(plan.exact), usage=used)
+        ranked = behind_replies(ranked, term_set(plan.judged))
         if plan.last_of is not None:
             about, asked = term_set(particular(plan.last_of)), self._asked
             if decisions := parts.successors.decided(asked.project, about, plan.window, asked.limit):
