@@ -1,12 +1,14 @@
 """Questions of earlier sessions are no evidence, with every layer, before and after they are filed and indexed."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
+from memory_mcp.indexes.document import DOCUMENT_VERSION
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
 from memory_mcp.layers.base import Query
 from memory_mcp.model.calendar import TocLevel
@@ -152,3 +154,37 @@ def test_a_question_to_the_memory_is_one_over_the_border_of_segments(app: App) -
     app.write(drafts, f"{HOOK}claude-code")
     file(app)
     assert all(hit.role != Role.USER for hit in app.ask(Query(QUESTION, limit=10)).hits)
+
+
+def test_a_prompt_that_tells_something_else_is_behind_its_reply(app: App) -> None:
+    prompt = "How should the refresh token rotate? The JWT expires after 15 minutes."
+    reply = "Rotate the refresh token at each use, and revoke the whole family of it when an old one comes back."
+    told = [draft(prompt, NOON - HOUR, "token"), draft(reply, NOON - HOUR + 5, "token", Role.ASSISTANT)]
+    app.write(told, "jsonl")
+    file(app)
+    hits = [h for h in app.ask(Query("how does the refresh token rotate", limit=10)).hits if h.event_id]
+    # Without indexes nothing is beside a hit, and both stay as they are.
+    if app.settings.teleport.enabled:
+        assert [hit.quote for hit in hits[:2]] == [reply, prompt]
+    hits = app.ask(Query("when does the JWT expire", limit=10)).hits
+    assert hits[0].quote == prompt
+
+
+@pytest.mark.parametrize("version", [0, DOCUMENT_VERSION - 1])
+def test_a_store_indexed_by_an_earlier_version_answers_rightly(data_dir: Path, version: int) -> None:
+    def opened() -> App:
+        return App(Settings(storage=StorageSettings(str(data_dir), "UTC")), FakeClock())
+
+    with pytest.MonkeyPatch.context() as earlier:
+        for module in ("bm25.kind", "vector.kind", "topics.keeper"):
+            earlier.setattr(f"memory_mcp.indexes.{module}.DOCUMENT_VERSION", version)
+        earlier.setattr("memory_mcp.indexes.document.turns_in", lambda *_: {})
+        earlier.setattr("memory_mcp.indexes.document.only_requests", lambda *_: False)
+        with closing(opened()) as app:
+            app.write(decision(), "jsonl")
+            app.write(questions(), f"{HOOK}claude-code")
+            file(app)
+            assert app.ask(Query(QUESTION, limit=10)).hits[0].session_id != "old"
+    with closing(opened()) as app:
+        app.accelerators.settle()
+        assert app.ask(Query(QUESTION, limit=10)).hits[0].session_id == "old"

@@ -71,25 +71,20 @@ def test_a_question_with_a_reply_asks_and_a_statement_does_not() -> None:
     assert turns(user("Redis is gone. Which lock now?"), agent("Advisory.")) == [Turn.PLAIN, Turn.REPLY]
 
 
+#: Each tells something at length before it asks.
+TELLING = """\
+I'm deciding between the blue runners for $180 and the green racers for $160, which should I choose for wear every day?
+Seit Mai baue ich mit Jonas die neue Anlegestelle für Segelboote, am Freitag wird sie abgenommen, kannst du mir helfen?
+三个星期以来我一直和小王一起建造新的帆船码头，星期五就要正式验收了，你能帮我准备一下吗？"""
+#: These do not: the last clause is all there is, or they are short.
+ASKING = """\
+How can I balance speed and care, given that we delete all data of candidates after 6 months?
+hmm, which of the two crowdfunding platforms that we saw do you think would be the best one for my new invention?
+ok, can you look at the latest commit?"""
+
+
 @pytest.mark.parametrize(
-    ("text", "asks"),
-    [
-        (
-            "I'm deciding between the blue runners for $180 and the green racers for $160, which of them should I take for daily wear?",
-            False,
-        ),
-        ("How can I balance speed and care, given that we delete all data of candidates after 6 months, starting in May?", True),
-        (
-            "Seit Mai baue ich mit Jonas die neue Anlegestelle für Segelboote, am Freitag ist die offizielle Abnahme, kannst du helfen?",
-            False,
-        ),
-        ("三个星期以来我一直和小王一起建造新的帆船码头，星期五就要正式验收了，你能帮我准备一下吗？", False),
-        (
-            "hmm, which of the two crowdfunding platforms that we saw do you think would be the best one for my new invention?",
-            True,
-        ),
-        ("ok, can you look at the latest commit?", True),
-    ],
+    ("text", "asks"), [*((text, False) for text in TELLING.split("\n")), *((text, True) for text in ASKING.split("\n"))]
 )
 def test_a_long_sentence_that_tells_before_it_asks_is_a_statement(text: str, asks: bool) -> None:
     assert only_asks(text) is asks
