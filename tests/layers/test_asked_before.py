@@ -162,7 +162,7 @@ def test_a_prompt_that_tells_something_else_is_behind_its_reply(app: App) -> Non
     told = [draft(prompt, NOON - HOUR, "token"), draft(reply, NOON - HOUR + 5, "token", Role.ASSISTANT)]
     app.write(told, "jsonl")
     file(app)
-    hits = [h for h in app.ask(Query("how does the refresh token rotate", limit=10)).hits if h.event_id]
+    hits = tuple(h for h in app.ask(Query("how does the refresh token rotate", limit=10)).hits if h.event_id)
     # Without indexes nothing is beside a hit, and both stay as they are.
     if app.settings.teleport.enabled:
         assert [hit.quote for hit in hits[:2]] == [reply, prompt]

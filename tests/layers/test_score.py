@@ -215,6 +215,8 @@ def test_a_prompt_that_came_to_nothing_is_behind_the_best_that_says_much_the_sam
     # Where nothing says nearly as much it stays first: it may be a note.
     lone = candidates([words[0], words[2]], turns=[Turn.DOUBTED, Turn.PLAIN])
     assert order(ranked(lone, KEYWORDS, literal=False, limit=9)) == [0, 1]
+    replied = candidates([words[0], words[2]], turns=[Turn.DOUBTED, Turn.REPLY])
+    assert order(ranked(replied, KEYWORDS, literal=False, limit=9)) == [1, 0]
     # A reply that came to nothing gains nothing from what it replies to.
     replies = candidates([(0.1, 0.9, 0.9, 0.9)], turns=[Turn.REPLY | Turn.DOUBTED])
     assert grounded(replies).words.tolist() == [[0.1] * 4]

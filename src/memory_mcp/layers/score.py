@@ -28,7 +28,7 @@ _TAKEN = 0.5
 #: Share of a request's similarity that a reply without a term of the query must have to take over anything.
 _NEAR = 0.6
 #: What a prompt that came to nothing has less, in log odds, and the shares of its words' score and of its similarity of which a
-#: message must have either to come before it in any case: whether it asks or tells is not known.
+#: message that is no reply must have either to come before it in any case: whether it asks or tells is not known.
 _DOUBT, _ALIKE, _CLOSE = 1.0, 0.25, 0.75
 #: Least difference of log odds between neighbouring places, so that scores keep the order.
 _STEP = 1e-3
@@ -136,14 +136,17 @@ def _taken_over(odds: Array, found: Candidates) -> Array:
 
 
 def _behind_the_known(odds: Array, found: Candidates) -> Array:
-    """Return log odds, `(n,)`, in which prompts that came to nothing are behind the best message that says much the same."""
+    """Return log odds, `(n,)`, in which prompts that came to nothing are behind the best message that says much the same.
+
+    A reply does with any term of the query.
+    """
     doubted = ((found.turn & Turn.DOUBTED) != 0) & ((found.turn & Turn.REPLY) == 0)
     if not doubted.any():
         return odds
-    lowered, known = odds.copy(), (found.turn & (Turn.DOUBTED | LAST)) == 0
+    lowered, known, is_reply = odds.copy(), (found.turn & (Turn.DOUBTED | LAST)) == 0, (found.turn & Turn.REPLY) != 0
     own, similarity = found.words[:, OWN], found.meaning[:, SIMILARITY]
     for place in np.flatnonzero(doubted).tolist():
-        by_words = (own > 0) & (own >= _ALIKE * own[place])
+        by_words = (own > 0) & ((own >= _ALIKE * own[place]) | is_reply)
         by_meaning = (similarity > 0) & (similarity >= _CLOSE * similarity[place])
         alike = known & (by_words | by_meaning)
         highest = float(odds[alike].max()) if alike.any() else np.inf

@@ -108,7 +108,7 @@ def behind_replies(hits: Sequence[Hit], wanted: Set[str]) -> list[Hit]:
     Such a prompt asks in one sentence and tells in others, which hold none of them. A reply that stood behind it takes its place
     and score. Prompts whose reply is no hit, with that beside it, stay.
     """
-    replies = {aside.event_id: hit for hit in hits if hit.role == Role.ASSISTANT for aside in hit.beside}
+    replies: dict[str, Hit] = {aside.event_id: hit for hit in hits if hit.role == Role.ASSISTANT for aside in hit.beside}
     ordered = list(hits)
     for prompt in hits:
         reply = replies.get(prompt.event_id)

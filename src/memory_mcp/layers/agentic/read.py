@@ -50,7 +50,7 @@ _LIKELY = 150
 #: Segments whose events are cached, about 16 KB of text each.
 _KEPT = 128
 #: Share of its score that a message keeps whose exchange came to nothing.
-_DOUBTFUL = 0.5
+_DOUBTFUL = 0.3
 #: Share of what a request scores more than its best reply that goes over to that.
 _TAKEN = 0.5
 #: Weight of words of a segment's summary; words of the summary alone do not count.
