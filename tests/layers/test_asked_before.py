@@ -90,3 +90,10 @@ def test_questions_alone_are_no_answer(app: App) -> None:
     answer = app.ask(Query("what lock was decided for the bookings", limit=10))
     assert answer.confidence is Confidence.NONE
     assert all(hit.asks for hit in answer.hits)
+
+
+def test_questions_and_replies_that_know_nothing_are_no_sure_answer(app: App) -> None:
+    app.write(questions(), f"{HOOK}claude-code")
+    file(app)
+    answer = app.ask(Query("what lock was decided for the bookings", limit=10))
+    assert answer.confidence is not Confidence.STRONG
