@@ -78,7 +78,7 @@ class Row:
 def collect(
     corpora: Corpora, folder: Path, tiers: Sequence[int], every: Sequence[Question], most: int | None = None
 ) -> Iterator[Row]:
-    """Ask questions and yield what was seen; `every` are the questions of all corpora, `most` of a corpus, kind and half asked."""
+    """Ask questions, at most `most` of a corpus, kind and half, and yield what was seen; `every` are those of all corpora."""
     full = with_evidence_taken_out(corpora)
     messages = dict(full.stores)
     asked = {name: [q for q in full.questions if q.store == name and q.kind is not Kind.ADVERSARIAL] for name in full.stores}

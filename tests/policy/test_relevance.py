@@ -20,6 +20,8 @@ from memory_mcp.policy.relevance import (
     Signals,
     confidence,
     fits,
+    holds_known,
+    holds_words,
     probability,
 )
 from memory_mcp.policy.relevance_weights import ANSWER, HIT
@@ -73,9 +75,24 @@ def test_nothing_found_is_none_and_its_probability_0() -> None:
     assert probability(of("palladium ledger")) == 0.0
     assert confidence(0.99, (), has_hits=False) is Confidence.NONE
     assert confidence(0.0, (), has_hits=True) is Confidence.NONE
-    assert confidence(0.0, (), has_hits=True, is_exact=True) is Confidence.WEAK
-    assert confidence(0.2, ("kafka",), has_hits=True) is Confidence.WEAK
-    assert confidence(0.2, ("kafka",), has_hits=True, all_missing=True) is Confidence.NONE
+    assert confidence(0.0, (), has_hits=True, is_whole=True) is Confidence.WEAK
+    assert confidence(NOTHING, ("kafka",), has_hits=True) is Confidence.WEAK
+    assert confidence(NOTHING, ("kafka",), has_hits=True, all_missing=True) is Confidence.NONE
+
+
+def test_a_result_without_a_word_of_the_question_makes_nothing_strong_and_gains_nothing_from_what_stands_beside_it() -> None:
+    asking = shown("a", "which lock guards the ledger", 0.3, node="n")
+    telling = shown("b", "I do not know", 0.9, own=0.9, node="n")
+    found = of("ledger lock", telling, asking)
+    assert (found.hits[0].segment, found.hits[0].held) == (0.0, 0.0)
+    assert found.hits[1].held == 1.0
+    assert not holds_words(of("ledger lock", telling))
+    assert confidence(0.99, (), has_hits=True, holds_words=False) is Confidence.WEAK
+
+
+def test_what_holds_all_that_is_known_is_not_none() -> None:
+    assert holds_known(of("ledger kafka", shown("a", "the ledger", 0.3), counts={"kafka": 0}))
+    assert not holds_known(of("ledger lock kafka", shown("a", "the ledger", 0.3), counts={"kafka": 0}))
 
 
 def test_every_kind_of_evidence_has_weights_of_its_own() -> None:

@@ -26,8 +26,8 @@ COMPARED, NEIGHBOURS = 5, 14
 #: Results that an answer keeps which is probably not in this memory.
 NEAREST = 2
 #: Probabilities from which an answer is strong, and below which it is none, also where every word of its subject is missing:
-#: below the second lie 0.5 % of right answers on the tuning halves.
-STRONG, NOTHING, ALL_MISSING = 0.76, 0.22, 0.35
+#: below the second lies 1 % of right answers on the tuning halves.
+STRONG, NOTHING, ALL_MISSING = 0.8, 0.25, 0.35
 #: Probability from which no further layer is asked: 97 % of the questions with an answer are above it.
 ENOUGH = 0.32
 #: Probabilities that a message answers from which it is close (96 % of those that do and come among the first three are), and
@@ -124,9 +124,7 @@ class _Result:
 class Reader:
     """Reads what results show for one question; each text is taken apart once."""
 
-    def __init__(
-        self, weighed: Weighed, subjects: Set[str], missing: Set[str] = frozenset(), *, looks_up: bool = False
-    ) -> None:
+    def __init__(self, weighed: Weighed, subjects: Set[str], missing: Set[str] = frozenset(), *, looks_up: bool = False) -> None:
         """Take the question's terms.
 
         Args:
@@ -138,8 +136,8 @@ class Reader:
         """
         self._looks_up = looks_up
         absent = {term for term in weighed.weights if not weighed.counts.get(term)}
-        # A pair of ideographs that no text holds is mostly the border of two words.
-        borders = {term for term in absent - missing if cjk_runs(term)}
+        # A word that is not missing occurs in another form; a pair of ideographs that no text holds is mostly the border of two.
+        borders = {term for term in absent - missing if term in subjects or cjk_runs(term)}
         weights = {term: weight for term, weight in weighed.weights.items() if term not in borders}
         named = {term: weight for term, weight in weights.items() if term in subjects} or weights
         self._asked = replace(weighed, weights=named)
@@ -249,6 +247,12 @@ def holds_words(found: Evidence) -> bool:
     return any(hit.together or hit.literal for hit in found.hits)
 
 
+def holds_known(found: Evidence) -> bool:
+    """Return whether one of the first results holds all words of the question together that the scope knows, if it knows any."""
+    known = 1 - found.unknown
+    return known > 0 and any(hit.together >= _ALL * known for hit in found.hits)
+
+
 def values_of(found: Evidence) -> dict[str, float]:
     """Return what speaks for an answer with results, by the names of the weights: its best result and all of them."""
     return hit_values(max(found.hits, key=lambda hit: hit.lead)) | {
@@ -275,16 +279,16 @@ def confidence(
     missing: Sequence[str],
     *,
     has_hits: bool,
-    is_exact: bool = False,
+    is_whole: bool = False,
     all_missing: bool = False,
     holds_words: bool = True,
 ) -> Confidence:
     """Return the word for a probability: never STRONG with a word missing, NONE where nothing relevant is known.
 
-    Not NONE where a result `is_exact`. `all_missing` is whether no word that names the subject occurs, `holds_words` whether
-    one of the first results holds any word of the question: without one no answer is STRONG.
+    Not NONE where a result `is_whole`, as it is exact or holds all that is known. `all_missing` is whether no word that names the
+    subject occurs, `holds_words` whether one of the first results holds any word of the question: without one none is STRONG.
     """
-    if not has_hits or (sure < (ALL_MISSING if all_missing else NOTHING) and not is_exact):
+    if not has_hits or (sure < (ALL_MISSING if all_missing else NOTHING) and not is_whole):
         return Confidence.NONE
     return Confidence.STRONG if sure >= STRONG and holds_words and not missing else Confidence.WEAK
 

@@ -157,12 +157,10 @@ class Search:
         found = self._evidence(telling)
         missing, sure, fits = self._missing, relevance.probability(found), iter(relevance.fits(found))
         judged = tuple(replace(hit, fit=next(fits, relevance.Fit.LOOSE)) for hit in telling)
-        is_exact = any(hit.fit is relevance.Fit.EXACT for hit in judged)
+        is_whole = relevance.holds_known(found) or any(hit.fit is relevance.Fit.EXACT for hit in judged)
         unknown = bool(missing) and set(missing) >= set(self._subjects)
         holds = relevance.holds_words(found)
-        verdict = relevance.confidence(
-            sure, missing, has_hits=True, is_exact=is_exact, all_missing=unknown, holds_words=holds
-        )
+        verdict = relevance.confidence(sure, missing, has_hits=True, is_whole=is_whole, all_missing=unknown, holds_words=holds)
         # Questions of earlier sessions add nothing to what answers, unless one looks for what was asked.
         judged = judged if len(judged) >= _TELLING and self._asked.role is None else (*judged, *asking)
         if verdict is Confidence.NONE and self._plan.floor is None:
