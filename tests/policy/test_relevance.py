@@ -66,9 +66,10 @@ def shown(name: str, quote: str, score: float, own: float = 0.3, node: str = "",
 
 
 def of(text: str, *hits: Hit, counts: Mapping[str, int] | None = None) -> Evidence:
-    """Evidence of a question whose words are all its subject."""
+    """Evidence of a question whose words are all its subject, and missing where they are counted 0."""
     asked = weighed(text, counts)
-    return Reader(asked, set(asked.weights)).evidence(hits, ())
+    missing = {term for term, count in asked.counts.items() if not count}
+    return Reader(asked, set(asked.weights), missing).evidence(hits, ())
 
 
 def test_nothing_found_is_none_and_its_probability_0() -> None:
@@ -155,6 +156,18 @@ def test_words_count_as_together_within_a_few_words_only() -> None:
 def test_the_share_of_the_question_that_the_scope_holds_nowhere_is_unknown() -> None:
     assert of("deploy osmium", shown("a", "we deploy", 0.5), counts={"osmium": 0}).unknown == pytest.approx(1 / 2)
     assert of("deploy osmium", shown("a", "we deploy", 0.5)).unknown == 0.0
+
+
+def test_a_word_that_occurs_in_another_form_is_not_asked_for_in_this_one() -> None:
+    asked = weighed("layout chosen", {"chosen": 0})
+    found = Reader(asked, set(asked.weights)).evidence([shown("a", "we choose the layout", 0.5)], ())
+    assert (found.hits[0].held, found.unknown) == (1.0, 0.0)
+
+
+def test_a_search_that_asked_a_keyword_index_is_judged_by_both_sides() -> None:
+    near = replace(hit("a"), parts=(("similarity", 0.5),))
+    asked = weighed("deploy")
+    assert Reader(asked, set(asked.weights), looks_up=True).evidence([near], ()).signals is Signals.BOTH
 
 
 @pytest.mark.parametrize(
