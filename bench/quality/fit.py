@@ -1,11 +1,12 @@
 """Fit the weights by which an answer's probability is judged, on the tuning halves of all corpora.
 
     python -m bench.quality.fit collect --data DIR --stores DIR --rows FILE [--corpora NAME ...] [--tiers N ...]
+        [--questions N]
     python -m bench.quality.fit weights ROWS [ROWS ...] [--write]    fit, print what holds on the other halves, write the weights
 
 Each question is asked in this process by the engine's own pipeline, whose evidence makes the row. Asked are the questions of
 the corpora, the same with their evidence taken out, questions recombined from two, those of other corpora, and all of these of
-stores of a few sessions. Questions with an answer weigh five times as much as those without; seeds are fixed.
+stores of a few sessions. Questions with an answer weigh three times as much as those without; seeds are fixed.
 """
 
 import argparse
@@ -13,8 +14,9 @@ import json
 import os
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -34,9 +36,9 @@ from memory_mcp.policy.plan import How
 
 Array = NDArray[np.float64]
 #: Questions with an answer for each without one; share of those without whose evidence was taken out.
-ODDS, TAKEN_OUT = 5.0, 0.6
+ODDS, TAKEN_OUT = 3.0, 0.7
 #: Questions from which a corpus counts fully, strength of the penalty on large weights, steps of the fit.
-_FULLY, _PENALTY, _STEPS = 250, 3.0, 60
+_FULLY, _PENALTY, _STEPS = 60, 3.0, 60
 #: Values that lower the probability; all others only raise it.
 _LOWERS = frozenset({"unknown"})
 ANSWER_VALUES = (
@@ -64,8 +66,7 @@ class Row:
     half: str
     tier: int
     signals: str
-    #: Whether one of ten results is a message that answers, or where none are named one of five is of a right session; whether
-    #: the first is of a right session.
+    #: Whether one of ten results is a message that answers, or one of five is of a right session; whether the first is.
     right: bool
     first: bool
     missing: bool
@@ -74,8 +75,10 @@ class Row:
     hits: list[tuple[dict[str, float], bool]]
 
 
-def collect(corpora: Corpora, folder: Path, tiers: Sequence[int], every: Sequence[Question]) -> Iterator[Row]:
-    """Ask all questions and yield what was seen; `every` are the questions of all corpora."""
+def collect(
+    corpora: Corpora, folder: Path, tiers: Sequence[int], every: Sequence[Question], most: int | None = None
+) -> Iterator[Row]:
+    """Ask questions, at most `most` of a corpus, kind and half, and yield what was seen; `every` are those of all corpora."""
     full = with_evidence_taken_out(corpora)
     messages = dict(full.stores)
     asked = {name: [q for q in full.questions if q.store == name and q.kind is not Kind.ADVERSARIAL] for name in full.stores}
@@ -84,6 +87,8 @@ def collect(corpora: Corpora, folder: Path, tiers: Sequence[int], every: Sequenc
         for store, kept, few in hard.small_stores(name, corpora.stores[name], own):
             messages[store], asked[store] = kept, few
         asked[name] = [*own, *hard.recombined(own), *hard.foreign(own[0], every)]
+    chosen = _chosen((question for questions in asked.values() for question in questions), most)
+    asked = {name: few for name, questions in asked.items() if (few := [q for q in questions if (q.store, q.id) in chosen])}
     stores = Stores(folder, messages)
     for name, questions in asked.items():
         sessions = stores.sessions(name)
@@ -91,6 +96,15 @@ def collect(corpora: Corpora, folder: Path, tiers: Sequence[int], every: Sequenc
             with stores.opened(name, tier, ROOMY) as app:
                 yield from _asked(app, sessions, questions, tier)
         print(f"  {name}: {len(questions)} questions", file=sys.stderr, flush=True)
+
+
+def _chosen(questions: Iterable[Question], most: int | None) -> set[tuple[str, str]]:
+    """The stores and ids of at most `most` questions of each corpus, kind and half, in the order of a hash."""
+    groups: dict[tuple[str, str, str], list[tuple[int, str, str]]] = defaultdict(list)
+    for question in questions:
+        place = zlib.crc32(f"{question.store} {question.id}".encode())
+        groups[question.corpus, question.kind, question.half].append((place, question.store, question.id))
+    return {(store, name) for group in groups.values() for _, store, name in sorted(group)[:most]}
 
 
 def _asked(app: App, sessions: Mapping[str, str], questions: Sequence[Question], tier: int) -> Iterator[Row]:
@@ -132,7 +146,7 @@ def _row(
         half=question.half,
         tier=tier,
         signals=found.signals,
-        right=any(answers),
+        right=any(answers) or any(in_session[:FIVE]),
         first=in_session[0],
         missing=bool(answer.missing),
         values=relevance.values_of(found),
@@ -287,6 +301,7 @@ def main(given: Sequence[str]) -> int:
     collecting.add_argument("--rows", type=Path, required=True)
     collecting.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     collecting.add_argument("--tiers", nargs="+", type=int, choices=sorted(TIERS), default=sorted(TIERS))
+    collecting.add_argument("--questions", type=int, metavar="N", help="at most N of each corpus, kind and half")
     fitting = actions.add_parser("weights")
     fitting.add_argument("rows", nargs="+", type=Path)
     fitting.add_argument("--write", action="store_true")
@@ -295,7 +310,8 @@ def main(given: Sequence[str]) -> int:
         every = corpora_in(arguments.data, CORPORA).questions
         with tempfile.TemporaryDirectory() as scratch, arguments.rows.open("a", encoding="utf-8") as out:
             folder = arguments.stores or Path(scratch)
-            for row in collect(corpora_in(arguments.data, arguments.corpora), folder, arguments.tiers, every):
+            corpora = corpora_in(arguments.data, arguments.corpora)
+            for row in collect(corpora, folder, arguments.tiers, every, arguments.questions):
                 out.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
         return 0
     rows = read(arguments.rows)

@@ -188,3 +188,10 @@ def test_a_store_indexed_by_an_earlier_version_answers_rightly(data_dir: Path, v
     with closing(opened()) as app:
         app.accelerators.settle()
         assert app.ask(Query(QUESTION, limit=10)).hits[0].session_id == "old"
+
+
+def test_questions_and_replies_that_know_nothing_are_no_sure_answer(app: App) -> None:
+    app.write(questions(), f"{HOOK}claude-code")
+    file(app)
+    answer = app.ask(Query("what lock was decided for the bookings", limit=10))
+    assert answer.confidence is not Confidence.STRONG

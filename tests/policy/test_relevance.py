@@ -20,6 +20,8 @@ from memory_mcp.policy.relevance import (
     Signals,
     confidence,
     fits,
+    holds_known,
+    holds_words,
     probability,
 )
 from memory_mcp.policy.relevance_weights import ANSWER, HIT
@@ -64,18 +66,34 @@ def shown(name: str, quote: str, score: float, own: float = 0.3, node: str = "",
 
 
 def of(text: str, *hits: Hit, counts: Mapping[str, int] | None = None) -> Evidence:
-    """Evidence of a question whose words are all its subject."""
+    """Evidence of a question whose words are all its subject, and missing where they are counted 0."""
     asked = weighed(text, counts)
-    return Reader(asked, set(asked.weights)).evidence(hits, ())
+    missing = {term for term, count in asked.counts.items() if not count}
+    return Reader(asked, set(asked.weights), missing).evidence(hits, ())
 
 
 def test_nothing_found_is_none_and_its_probability_0() -> None:
     assert probability(of("palladium ledger")) == 0.0
     assert confidence(0.99, (), has_hits=False) is Confidence.NONE
     assert confidence(0.0, (), has_hits=True) is Confidence.NONE
-    assert confidence(0.0, (), has_hits=True, is_exact=True) is Confidence.WEAK
-    assert confidence(0.2, ("kafka",), has_hits=True) is Confidence.WEAK
-    assert confidence(0.2, ("kafka",), has_hits=True, all_missing=True) is Confidence.NONE
+    assert confidence(0.0, (), has_hits=True, is_whole=True) is Confidence.WEAK
+    assert confidence(NOTHING, ("kafka",), has_hits=True) is Confidence.WEAK
+    assert confidence(NOTHING, ("kafka",), has_hits=True, all_missing=True) is Confidence.NONE
+
+
+def test_a_result_without_a_word_of_the_question_makes_nothing_strong_and_gains_nothing_from_what_stands_beside_it() -> None:
+    asking = shown("a", "which lock guards the ledger", 0.3, node="n")
+    telling = shown("b", "I do not know", 0.9, own=0.9, node="n")
+    found = of("ledger lock", telling, asking)
+    assert (found.hits[0].segment, found.hits[0].held) == (0.0, 0.0)
+    assert found.hits[1].held == 1.0
+    assert not holds_words(of("ledger lock", telling))
+    assert confidence(0.99, (), has_hits=True, holds_words=False) is Confidence.WEAK
+
+
+def test_what_holds_all_that_is_known_is_not_none() -> None:
+    assert holds_known(of("ledger kafka", shown("a", "the ledger", 0.3), counts={"kafka": 0}))
+    assert not holds_known(of("ledger lock kafka", shown("a", "the ledger", 0.3), counts={"kafka": 0}))
 
 
 def test_every_kind_of_evidence_has_weights_of_its_own() -> None:
@@ -138,6 +156,18 @@ def test_words_count_as_together_within_a_few_words_only() -> None:
 def test_the_share_of_the_question_that_the_scope_holds_nowhere_is_unknown() -> None:
     assert of("deploy osmium", shown("a", "we deploy", 0.5), counts={"osmium": 0}).unknown == pytest.approx(1 / 2)
     assert of("deploy osmium", shown("a", "we deploy", 0.5)).unknown == 0.0
+
+
+def test_a_word_that_occurs_in_another_form_is_not_asked_for_in_this_one() -> None:
+    asked = weighed("layout chosen", {"chosen": 0})
+    found = Reader(asked, set(asked.weights)).evidence([shown("a", "we choose the layout", 0.5)], ())
+    assert (found.hits[0].held, found.unknown) == (1.0, 0.0)
+
+
+def test_a_search_that_asked_a_keyword_index_is_judged_by_both_sides() -> None:
+    near = replace(hit("a"), parts=(("similarity", 0.5),))
+    asked = weighed("deploy")
+    assert Reader(asked, set(asked.weights), looks_up=True).evidence([near], ()).signals is Signals.BOTH
 
 
 @pytest.mark.parametrize(

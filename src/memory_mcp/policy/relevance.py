@@ -2,12 +2,13 @@
 
 What goes in is what the search knows: how the results' scores stand to each other, what the indexes say of the best one, how
 much of the question, by rarity in this store, its exchange holds and how close together, and which words the store holds
-nowhere. What comes out is one probability, calibrated on questions of which five in six have an answer: the weights
+nowhere. What comes out is one probability, calibrated on questions of which three in four have an answer: the weights
 (`relevance_weights`) are fitted by `bench.quality.fit` on the tuning halves of all corpora, and words of no language are listed.
 
 Invariants
 1. Nothing is withheld from an answer that is strong or weak; one that is none keeps its nearest results.
-2. No answer is strong while a word of the question occurs nowhere in the scope.
+2. No answer is strong while a word of the question occurs nowhere in the scope, or where none of the first results holds any.
+3. A result that holds no word of the question gains nothing by what stands beside it: that may be the question itself.
 """
 
 import math
@@ -25,13 +26,13 @@ COMPARED, NEIGHBOURS = 5, 14
 #: Results that an answer keeps which is probably not in this memory.
 NEAREST = 2
 #: Probabilities from which an answer is strong, and below which it is none, also where every word of its subject is missing:
-#: below the second lie 0.4 % of right answers on the held halves.
-STRONG, NOTHING, ALL_MISSING = 0.72, 0.17, 0.25
+#: below the second lies 1 % of right answers on the tuning halves.
+STRONG, NOTHING, ALL_MISSING = 0.8, 0.25, 0.35
 #: Probability from which no further layer is asked: 97 % of the questions with an answer are above it.
-ENOUGH = 0.25
+ENOUGH = 0.32
 #: Probabilities that a message answers from which it is close (96 % of those that do and come among the first three are), and
 #: from which it is exact if it holds all words together.
-CLOSE, EXACT = 0.04, 0.5
+CLOSE, EXACT = 0.05, 0.5
 #: Share of what the scope knows of the question, by weight, that counts as all of it.
 _ALL = 0.95
 #: Share of the question, by weight, that counts as the whole of it; share of the terms of two results that say the same.
@@ -123,18 +124,20 @@ class _Result:
 class Reader:
     """Reads what results show for one question; each text is taken apart once."""
 
-    def __init__(self, weighed: Weighed, subjects: Set[str], missing: Set[str] = frozenset()) -> None:
+    def __init__(self, weighed: Weighed, subjects: Set[str], missing: Set[str] = frozenset(), *, looks_up: bool = False) -> None:
         """Take the question's terms.
 
         Args:
             weighed: The terms with their weights and how many segments hold them.
             subjects: The terms that name what the question is about; results are judged by them, or by all if there are none.
             missing: The terms of the words that occur nowhere.
+            looks_up: Whether a keyword index was asked: results without its numbers hold none of the words then.
 
         """
+        self._looks_up = looks_up
         absent = {term for term in weighed.weights if not weighed.counts.get(term)}
-        # A pair of ideographs that no text holds is mostly the border of two words.
-        borders = {term for term in absent - missing if cjk_runs(term)}
+        # A word that is not missing occurs in another form; a pair of ideographs that no text holds is mostly the border of two.
+        borders = {term for term in absent - missing if term in subjects or cjk_runs(term)}
         weights = {term: weight for term, weight in weighed.weights.items() if term not in borders}
         named = {term: weight for term, weight in weights.items() if term in subjects} or weights
         self._asked = replace(weighed, weights=named)
@@ -162,7 +165,7 @@ class Reader:
         found = [*literal, *([False] * len(first))]
         return Evidence(
             hits=tuple(self._hit_evidence(one, results, is_literal=found[at]) for at, one in enumerate(first)),
-            signals=_signals(results),
+            signals=_signals(results, looks_up=self._looks_up),
             unknown=self._unknown,
             united=sum(one.hit.node_id == best.hit.node_id for one in first) / COMPARED if best else 0.0,
             agreed=float(bool(results) and _highest(results, "own") == _highest(results, "similarity")),
@@ -184,8 +187,9 @@ class Reader:
     def _hit_evidence(self, one: _Result, results: Sequence[_Result], *, is_literal: bool) -> HitEvidence:
         """Return what is known of one of some results."""
         exchange, score, node, at = set(one.held), one.hit.score, one.hit.node_id, one.hit.timestamp
+        beside: Mapping[str, float] = one.parts if one.held else {}
         for other in results:
-            if other.hit.node_id == node and abs(other.hit.timestamp - at) <= _EXCHANGE_MS:
+            if one.held and other.hit.node_id == node and abs(other.hit.timestamp - at) <= _EXCHANGE_MS:
                 exchange |= other.held
             # What says the same does not speak against it.
             if other is not one and one.repeats(other):
@@ -194,8 +198,8 @@ class Reader:
         return HitEvidence(
             lead=math.log(score / (1 - score)),
             own=one.parts.get("own", one.parts.get("terms", 0.0)) / self._whole,
-            near=one.parts.get("near", 0.0) / self._whole,
-            segment=one.parts.get("segment", one.parts.get("coverage", 0.0)) / self._whole,
+            near=beside.get("near", 0.0) / self._whole,
+            segment=beside.get("segment", beside.get("coverage", 0.0)) / self._whole,
             similarity=one.parts.get("similarity", 0.0) ** 2,
             segment_similarity=one.parts.get("segment_similarity", 0.0),
             held=self._share(exchange),
@@ -219,9 +223,10 @@ class Reader:
         return self._close[text]
 
 
-def _signals(results: Sequence[_Result]) -> Signals:
+def _signals(results: Sequence[_Result], *, looks_up: bool) -> Signals:
     """Return what results were found by."""
     by_words, by_meaning = (any(name in one.parts for one in results) for name in ("segment", "similarity"))
+    by_words = by_words or (looks_up and by_meaning)
     if by_words:
         return Signals.BOTH if by_meaning else Signals.KEYWORDS
     return Signals.MEANING if by_meaning else Signals.TREE
@@ -235,6 +240,17 @@ def _highest(results: Sequence[_Result], name: str) -> NodeId:
 def probability(found: Evidence) -> float:
     """Return how likely one of the first results holds the answer, 0..1; 0 without results."""
     return logistic(ANSWER[found.signals], values_of(found)) if found.hits else 0.0
+
+
+def holds_words(found: Evidence) -> bool:
+    """Return whether one of the first results holds any word of the question, or what it names literally."""
+    return any(hit.together or hit.literal for hit in found.hits)
+
+
+def holds_known(found: Evidence) -> bool:
+    """Return whether one of the first results holds all words of the question together that the scope knows, if it knows any."""
+    known = 1 - found.unknown
+    return known > 0 and any(hit.together >= _ALL * known for hit in found.hits)
 
 
 def values_of(found: Evidence) -> dict[str, float]:
@@ -259,15 +275,22 @@ def logistic(weights: Mapping[str, float], values: Mapping[str, float]) -> float
 
 
 def confidence(
-    sure: float, missing: Sequence[str], *, has_hits: bool, is_exact: bool = False, all_missing: bool = False
+    sure: float,
+    missing: Sequence[str],
+    *,
+    has_hits: bool,
+    is_whole: bool = False,
+    all_missing: bool = False,
+    holds_words: bool = True,
 ) -> Confidence:
     """Return the word for a probability: never STRONG with a word missing, NONE where nothing relevant is known.
 
-    Not NONE where a result `is_exact`. `all_missing` is whether no word that names the subject occurs.
+    Not NONE where a result `is_whole`, as it is exact or holds all that is known. `all_missing` is whether no word that names the
+    subject occurs, `holds_words` whether one of the first results holds any word of the question: without one none is STRONG.
     """
-    if not has_hits or (sure < (ALL_MISSING if all_missing else NOTHING) and not is_exact):
+    if not has_hits or (sure < (ALL_MISSING if all_missing else NOTHING) and not is_whole):
         return Confidence.NONE
-    return Confidence.STRONG if sure >= STRONG and not missing else Confidence.WEAK
+    return Confidence.STRONG if sure >= STRONG and holds_words and not missing else Confidence.WEAK
 
 
 def fits(found: Evidence) -> list[Fit]:

@@ -110,7 +110,8 @@ class Search:
     @cached_property
     def _reader(self) -> relevance.Reader:
         """Reads what results show for this question."""
-        return relevance.Reader(self._weigh(), term_set(" ".join(self._subjects)), term_set(" ".join(self._missing)))
+        subjects, missing = (term_set(" ".join(words)) for words in (self._subjects, self._missing))
+        return relevance.Reader(self._weigh(), subjects, missing, looks_up=self._plan.looks_up)
 
     def listed(self, before: Listed | None, offset: int) -> Listed:
         """Run the search and return the full list of results; `before` is what earlier pages of the same question listed.
@@ -157,9 +158,10 @@ class Search:
         found = self._evidence(telling)
         missing, sure, fits = self._missing, relevance.probability(found), iter(relevance.fits(found))
         judged = tuple(replace(hit, fit=next(fits, relevance.Fit.LOOSE)) for hit in telling)
-        is_exact = any(hit.fit is relevance.Fit.EXACT for hit in judged)
+        is_whole = relevance.holds_known(found) or any(hit.fit is relevance.Fit.EXACT for hit in judged)
         unknown = bool(missing) and set(missing) >= set(self._subjects)
-        verdict = relevance.confidence(sure, missing, has_hits=True, is_exact=is_exact, all_missing=unknown)
+        holds = relevance.holds_words(found)
+        verdict = relevance.confidence(sure, missing, has_hits=True, is_whole=is_whole, all_missing=unknown, holds_words=holds)
         # Questions of earlier sessions add nothing to what answers, unless one looks for what was asked; what may be a note does.
         if len(judged) >= _TELLING and self._asked.role is None:
             asking = [hit for hit in asking if not only_asks(hit.quote)]

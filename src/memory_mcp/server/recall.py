@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from memory_mcp.layers.base import Query
+from memory_mcp.layers.base import Hit, Query
 from memory_mcp.model.event import Excluded
 from memory_mcp.model.fencing import fence
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
+    from memory_mcp.policy.engine import Answer
 
 #: Memories told at most, and characters of each.
 MOST, _WIDTH = 3, 400
@@ -19,6 +20,8 @@ _PROMPT = 1000
 _BESIDE = 0.3
 #: Fewer distinct words than this (yes, go on, fix it) fit anything.
 _LEAST_TERMS = 2
+#: Probability from which hits that fit are told: what is told is marked as old, and a miss costs a few lines.
+_LIKELY = 0.5
 _BEGIN = "From earlier sessions (quoted as they were said then; they may be out of date):"
 
 
@@ -37,7 +40,6 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     """
     from memory_mcp.model.orders import flag_of
     from memory_mcp.policy.plan import How
-    from memory_mcp.policy.relevance import Confidence
     from memory_mcp.question.intent import Intent
     from memory_mcp.text import query_terms
     from memory_mcp.toc.statements import named, quoted
@@ -52,13 +54,29 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     found = app.ask(Query(asked, _LOOKED_AT, None if everywhere else project, excluded=excluded), how)
     # That nothing fits may be due to what is missing.
     missing = [f"{loss.line}."] if (loss := app.storage.loss) else []
-    if found.confidence is not Confidence.STRONG or not found.hits:
+    hits = _fitting(found, asked)
+    if not hits:
         return fence("\n".join(missing)) if missing else ""
-    least = found.hits[0].score * _BESIDE
+    least = hits[0].score * _BESIDE
     lines: dict[str, None] = {}
-    for hit in (h for h in found.hits if h.score >= least and h.grip_ids):
+    for hit in (h for h in hits if h.score >= least and h.grip_ids):
         who, flag = named(hit.speaker) or hit.role, flag_of(hit.quote)
         said = f"{app.calendar.local(hit.timestamp):%Y-%m-%d %H:%M}, {who} said: {quoted(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
         lines[f"- {said} ({flag})" if flag else f"- {said}"] = None
     told = [*missing, *([_BEGIN, *list(lines)[:MOST]] if lines else [])]
     return fence("\n".join(told)) if told else ""
+
+
+def _fitting(found: "Answer", asked: str) -> list[Hit]:
+    """Return the hits of an answer that are told, best first.
+
+    Of a likely answer those that fit; of any other, what a person stated without a reply if it holds the whole prompt and more.
+    """
+    from memory_mcp.model.exchange import only_asks
+    from memory_mcp.policy.relevance import Confidence, Fit
+    from memory_mcp.text import query_terms, term_set
+
+    if found.confidence is not Confidence.NONE and found.probability >= _LIKELY:
+        return [hit for hit in found.hits if hit.fit != Fit.LOOSE and not hit.asks]
+    wanted = set(query_terms(asked))
+    return [hit for hit in found.hits if hit.asks and not only_asks(hit.quote) and wanted < term_set(hit.quote)]
