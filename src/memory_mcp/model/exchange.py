@@ -19,8 +19,8 @@ _SENTENCE = re.compile(r"[^.!?。！？؟\n]*(?:[.!?。！？؟\n]|\Z)")
 QUESTION_MARKS = ("?", "？", "؟")
 #: Share of a message's characters in questions from which it only asks: a greeting or a closing word is no statement.
 _ONLY = 0.9
-#: Least size of a question that tells something as well, and of its clauses before the last: 86 % of the statements of BEAM
-#: that end in a question have them, of the questions of seven other corpora none.
+#: Least size of a question that tells something as well, and of its clauses before the last: some 86 % of the messages
+#: of BEAM that answer and end in a question have them, questions of six other corpora hardly ever, of LifeBench 15 to 24 %.
 _TELLS, _TELLING = 110, 60
 #: Where a clause ends within a sentence.
 _CLAUSE = re.compile(r"[,;:]\s|[，、；：—]|\s[-–]\s")
