@@ -193,7 +193,7 @@ def test_correction_survives_reindex_and_a_retraction_takes_effect(tmp_path: Pat
 
 @pytest.mark.parametrize(("k", "budget"), [(1, 300), (3, 600), (7, 4000)])
 def test_retrieval_k_is_an_upper_bound(place: Place, k: int, budget: int) -> None:
-    question = {"query": "why did the failed test break and what was decided", "scope": "all"}
+    question = {"query": "what was the cause and which check was failing", "scope": "all"}
     asked = [(t, {**question, "limit": k}) for t in ("teleport_search", "vector_teleport", "hybrid_search", "navigate")]
     asked += [("intelligent_search", {**question, "limit": k, "token_budget": budget})]
     for (tool, _), found in zip(asked, bound(place, SHOP, *asked), strict=True):
