@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import foreign_files
 from memory_mcp.cli.commands.base import Subparsers, family, flags_of, leaf, print_result, settings_file, settings_of
 
 
@@ -68,6 +67,7 @@ def _origins(args: argparse.Namespace) -> dict[str, str]:
 
     Of several a flag wins over a variable, and that over the file. Settings that keep their default are left out.
     """
+    from memory_mcp import foreign_files
     from memory_mcp.config import variables
 
     path = _path(args)
