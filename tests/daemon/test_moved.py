@@ -14,6 +14,7 @@ from memory_mcp.client import link
 from memory_mcp.config import Settings
 from memory_mcp.errors import StorageMoved
 from memory_mcp.indexes.settings import TeleportSettings
+from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.settings import StorageSettings
 from tests.daemon.places import DAEMON, look, needs_proc
 from tests.factories import draft
@@ -26,24 +27,56 @@ def replace(directory: Path) -> None:
     (directory / "memory.duckdb").touch()
 
 
+def empty(directory: Path) -> None:
+    for path in directory.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def replace_file(directory: Path) -> None:
+    (directory / "other").touch()
+    (directory / "other").replace(directory / "memory.duckdb")
+
+
 GONE: dict[str, Callable[[Path], object]] = {
     "deleted": shutil.rmtree,
     "moved": lambda directory: directory.rename(directory.with_name("elsewhere")),
     "replaced": replace,
-    "its file deleted": lambda directory: (directory / "memory.duckdb").unlink(),
+    "emptied": empty,
+    "its file replaced": replace_file,
 }
+
+
+def opened_app(directory: Path) -> App:
+    return App(Settings(storage=StorageSettings(str(directory), "UTC"), teleport=TeleportSettings(enabled=False)))
 
 
 @pytest.mark.parametrize("how", GONE)
 def test_nothing_is_acknowledged_once_the_store_is_not_in_its_place(tmp_path: Path, how: str) -> None:
     directory = tmp_path / "data"
-    app = App(Settings(storage=StorageSettings(str(directory), "UTC"), teleport=TeleportSettings(enabled=False)))
+    app = opened_app(directory)
     app.write([draft("walnut before", 1_790_000_000_000)], "jsonl")
     GONE[how](directory)
     with pytest.raises(StorageMoved, match="stored nowhere"):
         app.write([draft("walnut after", 1_790_000_000_001)], "jsonl")
     with suppress(Exception):
         app.close()
+
+
+@pytest.mark.parametrize("files", ["memory.duckdb", "memory.duckdb memory.duckdb.wal"])
+def test_a_file_that_alone_was_deleted_is_written_anew_before_more_is_acknowledged(tmp_path: Path, files: str) -> None:
+    directory = tmp_path / "data"
+    app = opened_app(directory)
+    app.write([draft("walnut before", 1_790_000_000_000)], "jsonl")
+    for name in files.split():
+        (directory / name).unlink()
+    app.write([draft("walnut after", 1_790_000_000_001)], "jsonl")
+    # As a process that is killed right after its answer leaves it.
+    shutil.copytree(directory, tmp_path / "left", ignore=shutil.ignore_patterns("lock", "*.sock"))
+    app.close()
+    for place in (tmp_path / "left", directory):
+        store = open_storage(place)
+        assert (store.events.last_seq(), store.loss) == (2, None)
+        store.close()
 
 
 @needs_proc

@@ -376,7 +376,6 @@ def _give_up() -> None:
 def _save_anew(app: "App") -> None:
     """Save the open store anew when its file was deleted: this process can still read all of it. A failure is logged."""
     try:
-        if app.storage.save_anew():
-            log.warning("the database file was deleted while it was open; it was written anew, with everything")
+        app.storage.save_anew()
     except Exception:
         log.exception("the database file was deleted and cannot be written anew; make a backup before this process ends")

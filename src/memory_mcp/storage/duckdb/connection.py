@@ -78,6 +78,8 @@ class Connection:
         self.on_damage: Callable[[], None] = lambda: None
         #: Called after the file was opened anew because the engine gave it up: what is remembered of it may be another's.
         self.on_reopened: Callable[[], None] = lambda: None
+        #: Called outside a transaction when somebody deleted the file alone: writes it anew, before more is acknowledged.
+        self.on_deleted: Callable[[], object] = lambda: None
         #: Whether there is room to write.
         self.space = Space(path)
         #: Whether the file is open to be read alone, for want of room.
@@ -172,7 +174,7 @@ class Connection:
         Then `on_commit` or `on_rollback` is called. Raises DiskFull while there is no room.
         """
         with self._guarded():
-            self._place.require()
+            self._place.require(self.on_deleted)
             self._con.execute("BEGIN TRANSACTION")
             self._within_transaction = True
             try:
@@ -181,7 +183,7 @@ class Connection:
                 self._within_transaction = False
                 self.commits += 1
                 self.on_commit()
-                self._place.require()
+                self._place.require(self.on_deleted)
             except BaseException as error:
                 self._within_transaction = False
                 # A failed COMMIT has already ended the transaction; then there is nothing left to undo.

@@ -1,5 +1,6 @@
 """Names of the files of one DuckDB database, and whether an open one is still in its place."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from memory_mcp import paths
@@ -33,11 +34,24 @@ class InPlace:
         """Note which file is at a path now; None for a store in memory, or one that is only read."""
         self._path = path
         self._identity = paths.identity(str(path)) if path else []
+        self._surroundings = _surroundings(path) if path else []
 
-    def require(self) -> None:
-        """Raise StorageMoved where another file is at the path, or none."""
-        if self._path is not None and paths.identity(str(self._path)) != self._identity:
-            raise StorageMoved(
-                f"{self._path.parent} was moved or deleted while it was open, and what you sent is stored nowhere",
-                "Put it back, or ask again: the next process takes what is there by then.",
-            )
+    def require(self, write_anew: Callable[[], object]) -> None:
+        """Call `write_anew` where the file alone is gone; raise StorageMoved where its folder or another file is in its place.
+
+        The folder is still this process's as long as the lock in it is: then nobody else can have begun a store there.
+        """
+        if self._path is None or (current := paths.identity(str(self._path))) == self._identity:
+            return
+        if not current and _surroundings(self._path) == self._surroundings:
+            write_anew()
+            return
+        raise StorageMoved(
+            f"{self._path.parent} was moved or deleted while it was open, and what you sent is stored nowhere",
+            "Put it back, or ask again: the next process takes what is there by then.",
+        )
+
+
+def _surroundings(path: Path) -> list[list[int]]:
+    """Return the identities of a file's folder and of the lock in it; [] for what is missing."""
+    return [paths.identity(str(place)) for place in (path.parent, path.with_name("lock"))]

@@ -135,6 +135,7 @@ class DuckStorage:
             self.outbox = DuckOutbox(self._con, self._numbers)
             self._settle_damage(salvaged, clock)
             self._con.on_reopened = self.reread
+            self._con.on_deleted = self.save_anew
         except BaseException:
             # An open file would stay locked, and a second try in this process would meet the first one's state.
             self._con.close()
@@ -309,6 +310,7 @@ class DuckStorage:
         gone = self._path is not None and not self._path.exists()
         if gone:
             self.compact()
+            log.warning("the database file was deleted while it was open; it was written anew, with everything")
         return gone
 
     def compact(self) -> tuple[int, int]:
