@@ -265,7 +265,7 @@ def test_machines_converge_through_a_shared_folder_in_any_order(make: Make, tmp_
     say(there, said("own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05"))
     assert sync(here, folder)["written"] == 8
     assert sync(there, folder)["new"] == 8
-    assert sync(there, folder) == {"written": 0, "new": 0, "known": 0, "waiting": 0, "machines": 1}
+    assert sync(there, folder) == {"written": 0, "new": 0, "known": 0, "waiting": 0, "refused": [], "machines": 1}
     say(here, said("jwt", "The JWT expires one hour early.", "We decided to keep HS256 and fix the clock offset.", "And now?"))
     assert sync(third, folder)["new"] == 10
     assert sync(here, folder)["new"] == 2
