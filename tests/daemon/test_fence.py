@@ -117,6 +117,8 @@ async def test_no_spelling_ends_the_fence_over_a_pipe(tmp_path: Path, origin: Pa
 
 def test_nor_does_any_in_what_a_hook_or_a_command_prints(recalling: Place) -> None:
     place = recalling
+    # A hook asks a daemon that runs already, and starts none for a prompt.
+    place.ok("projects")
     for number in range(3):
         payload = {
             "hook_event_name": "UserPromptSubmit",

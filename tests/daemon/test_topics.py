@@ -68,7 +68,7 @@ async def until_tier(client: Client, tier: int) -> dict[str, Any]:
 
 async def themes(client: Client) -> set[str]:
     """The topics of an overview, which is answered whatever becomes of them."""
-    told = await call(client, "intelligent_search", query=OVERVIEW, scope="all")
+    told = await call(client, "intelligent_search", query=OVERVIEW, scope="all", detail="full")
     assert told["results"]
     return {theme["topic"] for theme in told.get("themes", [])}
 
