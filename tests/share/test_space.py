@@ -1,6 +1,6 @@
 """A space behind the routes, over each engine: batches, cursors, forgetting and what members may, asked as the routes ask it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from memory_mcp.errors import InvalidQuery, PermissionDenied, ResourceExhausted
 from memory_mcp.events.log import EventLog
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import Event, carried
+from memory_mcp.model.ids import EventId
 from memory_mcp.requests.sharing import Member, changes, receive, standing
 from memory_mcp.sharing.wire import told
 from memory_mcp.storage.settings import StorageSettings
@@ -41,6 +42,9 @@ def events(*texts: str, session: str = "s1", source_id: str = "") -> list[Event]
 
 class _Nothing:
     """A store that knows no event."""
+
+    def known_tails(self, _: Sequence[int]) -> dict[int, EventId]:
+        return {}
 
 
 def batch(*told_events: Event, **more: Any) -> dict[str, Any]:
