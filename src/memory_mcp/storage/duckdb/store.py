@@ -134,8 +134,7 @@ class DuckStorage:
             self.archive = DuckArchive(self._con, self.reread)
             self.outbox = DuckOutbox(self._con, self._numbers)
             self._settle_damage(salvaged, clock)
-            self._con.on_reopened = self.reread
-            self._con.on_deleted = self.save_anew
+            self._con.on_reopened, self._con.on_deleted = self.reread, self.save_anew
         except BaseException:
             # An open file would stay locked, and a second try in this process would meet the first one's state.
             self._con.close()
