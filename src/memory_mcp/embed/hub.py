@@ -44,7 +44,7 @@ def fetch(model: Model, on_progress: OnProgress | None = None) -> int:
     belongs to something else; OSError when the disk is full or refuses writing.
     """
     if why := ownership.unfit(str(model.folder.parent.parent)):
-        raise InvalidQuery(why, "Or name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
+        raise InvalidQuery(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     model.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     for left in model.folder.parent.glob(f"{_FETCHING}*"):
         # Another download may end meanwhile and remove its own.

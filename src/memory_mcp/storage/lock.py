@@ -126,7 +126,7 @@ def prepare(directory: Path) -> None:
     when it cannot be made, is read-only, or lies on a network file system, where a lock cannot be trusted.
     """
     if why := ownership.unfit(str(directory)):
-        raise ConfigError(why, "Or name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
+        raise ConfigError(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     refuse_links(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
