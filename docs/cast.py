@@ -69,7 +69,7 @@ def record(folder: Path) -> list[Event]:
     events: list[Event] = []
     try:
         for command in COMMANDS:
-            grip = re.search(r"grip:\d+:\w+", "".join(text for _, text in events[::-1]))
+            grip = re.search(r"grip:(?:\d+:)?\w{16}", "".join(text for _, text in events[::-1]))
             words = command.replace("GRIP", grip[0] if grip else "GRIP")
             at = events[-1][0] + READ if events else 0.0
             events += _typed(words, at)

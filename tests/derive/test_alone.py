@@ -61,7 +61,9 @@ def one_after_another(app: App, noted: list[str]) -> tuple[list[str], list[str]]
     """Statements of the append and of the derivation of an event that continues a session, and of its periods."""
     for number in range(4):
         noted.clear()
-        app.write([draft(f"Thought number {number} of the afternoon.", at=f"2026-10-30 15:0{number}", session="alone")], "test")
+        app.write(
+            [draft(f"Thought number {number} of the afternoon.", at=f"2026-10-30 15:0{number}:17", session="alone")], "test"
+        )
         stored = list(noted)
         noted.clear()
         app.derivation.run(Depth.SEGMENTS)

@@ -182,6 +182,12 @@ def test_messages_of_one_coarse_time_keep_the_order_of_their_source_and_their_id
     assert log.append([drafts[30]], "jsonl").known == (first.new[30],)
 
 
+def test_an_id_that_a_source_uses_again_at_another_coarse_time_is_another_event(log: EventLog, storage: Storage) -> None:
+    log.append([draft("first", at="2026-01-12 09:00", source_id="1")], "jsonl")
+    log.append([draft("second", at="2026-01-13 09:00", source_id="1")], "jsonl")
+    assert [event.text for event in stored(storage)] == ["first", "second"]
+
+
 def test_messages_of_one_precise_time_keep_it(log: EventLog, storage: Storage) -> None:
     log.append([replace(draft(f"call {n}", source_id=f"m{n}"), timestamp=ms("2026-01-12 09:00") + 17) for n in range(3)], "jsonl")
     assert {event.timestamp for event in stored(storage)} == {ms("2026-01-12 09:00") + 17}

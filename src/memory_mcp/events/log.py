@@ -109,7 +109,7 @@ class EventLog:
                 held = trust or was.trust or by_role
                 events.append(_event_of(draft, was.event_id, time_ms, held, was.source, draft.metadata))
                 continue
-            known = stored.get(digest(*tail)) if differs else None
+            known = _same(stored.get(digest(*tail)), _sane(draft.timestamp, now)) if differs else None
             time_ms = _time_of(known) if known else filled
             metadata = draft.metadata
             if draft.timestamp != time_ms:
@@ -189,6 +189,11 @@ def _source_times(drafts: Sequence[EventDraft], now_ms: int) -> list[int | None]
         latest[draft.session_id] = time_ms
         times.append(None if repeats and draft.carried is None else time_ms)
     return times
+
+
+def _same(stored: EventId | None, time_ms: int | None) -> EventId | None:
+    """Return a stored event's id unless its time cannot come from `time_ms` (UTC ms): a source may use an id again later."""
+    return stored if stored is None or time_ms is None or 0 <= _time_of(stored) - time_ms < _COARSE_MS else None
 
 
 def _sane(time_ms: int | None, now_ms: int) -> int | None:

@@ -59,7 +59,7 @@ def run_status(args: argparse.Namespace) -> int:
     directory = paths.data_dir(getattr(args, "data_dir", None) or "", file=getattr(args, "config", None) or "")
     try:
         data = link.call(directory, "daemon/status", {}, _ANSWER)
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, ConnectionError):  # none runs, or it has just ended
         data = {"running": False, "data_dir": wanted(args).directory, "missing": paths.loss_told(directory)}
     return print_result(args, data, _lines(data))
 
