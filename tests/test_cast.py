@@ -14,7 +14,7 @@ from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-GRIP = re.compile(r"grip:\d{13}:\w+")
+GRIP = re.compile(r"grip:(?:\d+:)?[0-9a-z]{16}")
 #: What a picture in the README may weigh (bytes).
 HEAVIEST = 150_000
 
