@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.ids import short_grip
 from memory_mcp.model.orders import flag_of
-from memory_mcp.policy.relevance import Confidence
+from memory_mcp.policy.relevance import NEAREST, Confidence, Fit
 from memory_mcp.requests.excerpts import Excerpt, width_in
 from memory_mcp.requests.plain import fullest, size_of
 from memory_mcp.requests.results import Brief, Result, Style, bare_results, brief, node_shown, repeats
@@ -25,12 +25,8 @@ QUOTE, LINE, LEAST_QUOTE = 400, 200, 80
 BESIDE, LEAST_BESIDE = 100, 80
 #: What the field of lines adds to a response.
 _ALSO = ',"also":[]'
-#: The best fit, and one that deserves a line alone.
-EXACT, LOOSE = "exact", "loose"
 #: Good results that make a strong answer whole, and loose ones that are still shown with them.
 _ENOUGH, _LOOSE_LINES = 2, 3
-#: Results of an answer that has none.
-_NEAREST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +54,16 @@ def select(hits: tuple[Hit, ...], further: tuple[Hit, ...], confidence: Confiden
     most: without an exact one a message that answers was among the further loose ones of 4 of 100 questions.
     """
     if confidence is Confidence.NONE:
-        return Selection(hits[:_NEAREST], (), len(hits))
-    good = [hit.fit for hit in hits if hit.fit != LOOSE]
-    if confidence is not Confidence.STRONG or len(good) < _ENOUGH or EXACT not in good:
+        return Selection(hits[:NEAREST], (), len(hits))
+    good = [hit.fit for hit in hits if hit.fit != Fit.LOOSE]
+    if confidence is not Confidence.STRONG or len(good) < _ENOUGH or Fit.EXACT not in good:
         return Selection(hits, further, len(hits))
     # A page keeps its results, loose ones too: pages follow each other without gaps, and begin alike whatever the limit.
-    left = _LOOSE_LINES - sum(hit.fit == LOOSE for hit in hits)
-    loose = [hit for hit in further if hit.fit == LOOSE][: max(left, 0)]
-    return Selection(hits, tuple(hit for hit in further if hit.fit != LOOSE or any(hit is other for other in loose)), len(hits))
+    left = _LOOSE_LINES - sum(hit.fit == Fit.LOOSE for hit in hits)
+    loose = [hit for hit in further if hit.fit == Fit.LOOSE][: max(left, 0)]
+    return Selection(
+        hits, tuple(hit for hit in further if hit.fit != Fit.LOOSE or any(hit is other for other in loose)), len(hits)
+    )
 
 
 class LeanHits:
@@ -80,7 +78,7 @@ class LeanHits:
         results = [shown[at] for at in self.positions]
         self._ends = [*self.positions[1:], selection.hits]
         self._excerpts = [Excerpt("" if repeated[at] else shown[at].quote, weights, style.words) for at in self.positions]
-        quoted = [at for at, hit in enumerate(results) if hit.fit != LOOSE][: style.quoted]
+        quoted = [at for at, hit in enumerate(results) if hit.fit != Fit.LOOSE][: style.quoted]
         self._at_length = [at in quoted for at in range(len(results))]
         self._beside = [_beside(hit, results, weights, style) for hit in results]
         further = selection.lines
