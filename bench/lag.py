@@ -84,6 +84,8 @@ class Figures:
     #: Processor seconds and bytes written, daemon and children, while events came; searches and polls are in it.
     worked: float = 0.0
     written: int = 0
+    #: Bytes that the database's log grew by meanwhile; what a checkpoint empties is counted again from 0.
+    logged: int = 0
     #: The same of searches alone, per second.
     idle_worked: float = 0.0
     #: Of events that came alone, each with all that follows and a commit, less what the same time costs without one.
@@ -121,6 +123,7 @@ def bars(found: Figures) -> list[Bar]:
     if found.stored:
         told.append(Bar("processor per event", found.worked / found.stored, 0.2, "s"))
         told.append(Bar("written per event", found.written / found.stored / 1e6, 5.0, "MB"))
+        told.append(Bar("database log per event", found.logged / found.stored / 1e3, 10.0, "kB"))
     if found.single_worked:
         told.append(Bar("processor per event that comes alone", statistics.median(found.single_worked), 0.2, "s"))
         told.append(Bar("written per event that comes alone", statistics.median(found.single_written) / 1e6, 5.0, "MB"))
@@ -292,6 +295,7 @@ class Run:
         before, commits, inside = cost(family(self.place)), *(await self._histograms())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._searches, reader, found.search)
+            tasks.start_soon(self._watch_log)
             send_readable, take_readable = anyio.create_memory_object_stream[tuple[str, float]](10_000)
             send_indexed, take_indexed = anyio.create_memory_object_stream[tuple[str, float]](10_000)
             async with anyio.create_task_group() as measuring:
@@ -306,6 +310,15 @@ class Run:
             {bound: n - old.get(bound, 0) for bound, n in new.items()}
             for new, old in zip(await self._histograms(), (commits, inside), strict=True)
         )
+
+    async def _watch_log(self) -> None:
+        """Sum up how the database's log grows, until cancelled."""
+        log = self.place.directory / "memory.duckdb.wal"
+        size = log.stat().st_size if log.exists() else 0
+        while True:
+            await anyio.sleep(_AGAIN)
+            last, size = size, log.stat().st_size if log.exists() else 0
+            self.figures.logged += size - last if size >= last else size
 
     async def _write(self, writer: Caller, followers: tuple[MemoryObjectSendStream[tuple[str, float]], ...]) -> None:
         """Batches at their times; some of their events are handed to those who look for them."""

@@ -66,7 +66,7 @@ ALONE = {
     "bullets gone": ["DELETE FROM bullet", "DELETE FROM bullet_grip"],
     "one title overwritten": ["UPDATE node SET title = 'x' WHERE level = 'week'"],
     "a segment's summary overwritten": ["UPDATE node SET summary = 'x' WHERE level = 'segment'"],
-    "keywords gone": ["UPDATE node SET keywords = []"],
+    "keywords gone": ["UPDATE node SET keywords = ''"],
     "counts wrong": ["UPDATE node SET events = events + 1, sessions = 0"],
     "terms gone": ["DELETE FROM term_delta"],
     "wrong terms": ["UPDATE term_delta SET hashes = '\\x01\\x00\\x00\\x00'::BLOB"],

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -393,6 +394,22 @@ def test_acknowledged_events_that_went_with_a_damaged_log_are_reported_until_som
         assert store.loss is not None
         assert (store.loss.events, store.loss.exact) == (7, True)
         store.close()
+
+
+def test_a_node_costs_the_log_the_same_however_many_came_before(data_dir: Path) -> None:
+    """With a list column DuckDB's log takes in the lists of all rows of the vector with each new one."""
+    store = open_storage(data_dir)
+    log = data_dir / (FILE + ".wal")
+    keywords, projects = tuple(f"keyword-{n}" for n in range(10)), ("/home/someone/work/project",)
+    ids = [f"toc:day:{year}-01-{day:02}" for year in range(2000, 2020) for day in range(1, 31)]
+    nodes = [replace(node(node_id), keywords=keywords, projects=projects) for node_id in ids]
+    store.toc.publish(Build(nodes=tuple(nodes[:-1])))
+    size = log.stat().st_size
+    store.toc.publish(Build(nodes=(nodes[-1],)))
+    assert log.stat().st_size - size < 5_000
+    stored = store.toc.nodes([nodes[-1].node_id])[nodes[-1].node_id]
+    assert (stored.keywords, stored.projects, stored.agents) == (keywords, projects, nodes[-1].agents)
+    store.close()
 
 
 def test_an_older_copy_of_the_file_is_reported_as_a_loss(data_dir: Path) -> None:

@@ -10,7 +10,7 @@ SYNCED = "sync:out:"
 #: Beginnings of the marks of what was read of other memories, and of what importers read. On disk.
 READ_ELSEWHERE, READ = "sync:in:", "import:"
 #: Version of the rows, whichever engine gave them: that of the tables of the engine `duckdb`, whose form they have.
-ROWS = 6
+ROWS = 7
 #: Tables that grow and hardly ever change, in the order in which they are read: backups share files of their rows.
 SHARED = ("event", "grip")
 #: Tables that are not carried: derived from the others, the outbox, and answers that are kept for an hour.

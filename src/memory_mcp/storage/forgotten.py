@@ -7,7 +7,7 @@ any other name in braces for the parameter of that name.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -221,7 +221,7 @@ class Erasing(ABC):
         """
         # Every version: an earlier one may say what the current one does not.
         nodes = self._each("SELECT key, title, summary, keywords, agents, projects, author FROM node WHERE {own}")
-        told = {r[0] for r in nodes if self._has(r[1], r[2], r[6], *r[3], *r[4], *r[5])}
+        told = {r[0] for r in nodes if self._has(*_texts_of(r[1:]))}
         bullets = self._each("SELECT key, text, project, agent FROM bullet WHERE {own}")
         told |= {r[0] for r in bullets if self._has(*r[1:])}
         streams = self._rows("SELECT stream FROM segment_cut WHERE {own} AND key {keys}", keys=list(told))
@@ -354,3 +354,9 @@ def _clean_cell(keep: Cleaner, value: Any) -> Any:
     if isinstance(value, str):
         return keep.clean(value)
     return [_clean_cell(keep, one) for one in value] if isinstance(value, list) else value
+
+
+def _texts_of(columns: Iterable[Any]) -> Iterator[str]:
+    """Yield the texts of a row: an engine gives a list of names as one text or as a list."""
+    for column in columns:
+        yield from (column,) if isinstance(column, str) else column

@@ -9,6 +9,7 @@ import duckdb
 from memory_mcp.model.toc import EXTRACTIVE
 from memory_mcp.storage.archive import DERIVED, SHARED, Loaded, TableRows, empty_value
 from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.names import COLUMNS, join_names, select_lists
 from memory_mcp.storage.records import DERIVER
 
 #: Conditions for rows that are carried: of the tree only texts that the summarizer has not written.
@@ -86,7 +87,8 @@ class DuckSnapshot:
         for table, types in self._columns.items():
             if table not in SHARED and table not in DERIVED:
                 columns = tuple(types)
-                self._cursor.execute(f"SELECT {', '.join(columns)} FROM {table} {_SOME.get(table, '')} ORDER BY rowid")
+                selected = select_lists(columns) if table == "node" else ", ".join(columns)
+                self._cursor.execute(f"SELECT {selected} FROM {table} {_SOME.get(table, '')} ORDER BY rowid")
                 yield from self._slices(table, columns)
 
     def _slices(self, table: str, columns: tuple[str, ...]) -> Iterator[TableRows]:
@@ -170,6 +172,8 @@ def _insert(con: duckdb.DuckDBPyConnection, part: TableRows, types: dict[str, st
     values: dict[str, list[Any]] = {
         name: [row[place] for row in part.rows] for place, name in enumerate(part.columns) if name in types
     }
+    if part.table == "node":
+        values |= {name: list(map(join_names, values[name])) for name in values.keys() & COLUMNS}
     for name, kind in types.items():
         if name not in values:
             values[name] = [empty_value(kind)] * len(part.rows)

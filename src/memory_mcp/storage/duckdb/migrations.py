@@ -15,6 +15,7 @@ STEPS: dict[int, str] = {
     4: "0004_topics.sql",
     5: "0005_projects.sql",
     6: "0006_trust.sql",
+    7: "0007_names.sql",
 }
 CURRENT = max(STEPS)
 

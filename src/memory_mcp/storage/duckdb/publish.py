@@ -11,6 +11,7 @@ from memory_mcp.model.ids import event_key, grip_key, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.builds import VERSIONS_KEPT, bullet_columns, changes_of, parent_columns, with_old_versions
 from memory_mcp.storage.duckdb.connection import Connection, insert
+from memory_mcp.storage.duckdb.names import join_names
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, put_checkpoint
 from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.records import DERIVER
@@ -23,8 +24,8 @@ CUT_TYPES = (
     *("INTEGER", "INTEGER", "BOOLEAN", "INTEGER"),
 )
 _NODE = (
-    *("BIGINT", "VARCHAR", "VARCHAR", "INTEGER", "BOOLEAN", "BIGINT", "BIGINT", "VARCHAR", "VARCHAR", "VARCHAR[]", "VARCHAR"),
-    *("DOUBLE", "INTEGER", "INTEGER", "VARCHAR[]", "VARCHAR[]", "VARCHAR", "BIGINT"),
+    *("BIGINT", "VARCHAR", "VARCHAR", "INTEGER", "BOOLEAN", "BIGINT", "BIGINT", "VARCHAR", "VARCHAR", "VARCHAR", "VARCHAR"),
+    *("DOUBLE", "INTEGER", "INTEGER", "VARCHAR", "VARCHAR", "VARCHAR", "BIGINT"),
 )
 _BULLET = ("BIGINT", "INTEGER", "INTEGER", *["VARCHAR"] * 4)
 _BULLET_GRIP = ("BIGINT", "INTEGER", "INTEGER", "HUGEINT")
@@ -107,7 +108,8 @@ def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
         # Compared with a constant it is planned faster than as a join.
         which, given = ("= ?", replaced[0]) if len(replaced) == 1 else (f"IN {_IN}", replaced)
         con.execute(f"UPDATE node SET current = false WHERE current AND key {which}", [given])
-    insert(con, "node", _NODE, node_columns(nodes, keys, built))
+    columns = node_columns(nodes, keys, built)
+    insert(con, "node", _NODE, [list(map(join_names, c)) if isinstance(c[0], list) else c for c in columns])
     bullets, links = bullet_columns(nodes)
     if bullets:
         insert(con, "bullet", _BULLET, bullets)

@@ -56,13 +56,13 @@ CREATE TABLE node (                -- the last three versions of each node
     end_ms     BIGINT  NOT NULL,
     title      VARCHAR NOT NULL,
     summary    VARCHAR NOT NULL,
-    keywords   VARCHAR[] NOT NULL,
+    keywords   VARCHAR NOT NULL,   -- lists of names as text, their items separated by the character 31:
     kind       VARCHAR NOT NULL,
     salience   DOUBLE  NOT NULL,
     sessions   INTEGER NOT NULL,
     events     INTEGER NOT NULL,
-    agents     VARCHAR[] NOT NULL,
-    projects   VARCHAR[] NOT NULL,
+    agents     VARCHAR NOT NULL,   -- with a list column the log takes in the lists of 2048 rows with each new one
+    projects   VARCHAR NOT NULL,
     author     VARCHAR NOT NULL,
     built      BIGINT  NOT NULL    -- build number; a parent's is never below its children's
 );

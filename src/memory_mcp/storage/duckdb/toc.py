@@ -15,12 +15,13 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import EXTRACTIVE, LLM, TocBullet, TocNode
 from memory_mcp.storage.duckdb.connection import Connection, Row, insert
 from memory_mcp.storage.duckdb.days import Day, Days
+from memory_mcp.storage.duckdb.names import NODE, list_of
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
 from memory_mcp.storage.duckdb.publish import CUT_TYPES, publish
 from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.stamps import AT_ONCE, HEADS, NODES, STAMPS, ByNode, Spans, Stamped, Streams
 from memory_mcp.storage.duckdb.terms import DuckTerms
-from memory_mcp.storage.rows import NODE, SEGMENT, bullet_of, node_of, segment_columns, segment_of
+from memory_mcp.storage.rows import SEGMENT, bullet_of, node_of, segment_columns, segment_of
 from memory_mcp.storage.values import Build, Freshness, Scope, Tally
 
 _BULLETS = "SELECT key, version, pos, text, kind, project, agent FROM bullet WHERE key IN (SELECT unnest(?::BIGINT[]))"
@@ -238,7 +239,7 @@ class DuckToc(DuckTerms):
             where.append("start_ms >= ? AND start_ms < ?")
             parameters += [window.start_ms, window.end_ms]  # type: ignore[list-item]
         if project is not None:
-            where.append("list_contains(projects, ?)")
+            where.append(f"list_contains({list_of('projects')}, ?)")
             parameters.append(project)
         sql = f"SELECT node_id FROM node WHERE {' AND '.join(where)} ORDER BY start_ms, node_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, list(parameters))]
