@@ -68,7 +68,10 @@ def main() -> int:
     Hooks, a running daemon's client and its commands load next to nothing; all else loads the command
     line.
     """
+    from memory_mcp import paths
+
     argv = sys.argv[1:]
+    paths.make_home_absolute()
     if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):
         from memory_mcp.client import hook
 

@@ -60,8 +60,8 @@ _HARMLESS = frozenset(
 def config_file(environ: Mapping[str, str] | None = None) -> str:
     """Return the path of the settings file, existing or not: MEMORY_MCP_CONFIG, else config.toml in the platform's place."""
     env = os.environ if environ is None else environ
-    named = env.get(PREFIX + "CONFIG")
-    return os.path.expanduser(named) if named else os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "config.toml")
+    named = expand_path(env.get(PREFIX + "CONFIG", ""), env)
+    return named or os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "config.toml")
 
 
 def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
@@ -84,8 +84,29 @@ def data_dir(named: str = "", environ: Mapping[str, str] | None = None, file: st
     It is `named`, else from the environment, from the settings file (`file` or the usual one), or the
     platform's place.
     """
-    found = named or str(setting("storage", "data_dir", "", environ, file))
-    return os.path.abspath(os.path.expanduser(found)) if found else default_data_dir(environ)
+    return expand_path(named or str(setting("storage", "data_dir", "", environ, file)), environ) or default_data_dir(environ)
+
+
+def expand_path(named: str, environ: Mapping[str, str] | None = None) -> str:
+    """Return a path as settings name it, with `~` and `${NAME}`, absolute; "" for none, and where a variable is not set.
+
+    Clients hand on variables that they do not know as they are, and no folder is meant to be called `${HOME}`.
+    """
+    env = os.environ if environ is None else environ
+    path = named
+    for name in {part.partition("}")[0] for part in named.split("${")[1:] if "}" in part}:
+        value = env.get(name.removeprefix("env:"), "")
+        if not value:
+            return ""
+        path = path.replace("${" + name + "}", value)
+    return os.path.abspath(os.path.expanduser(path)) if path else ""
+
+
+def make_home_absolute() -> None:
+    """Put an absolute HOME in place of a relative one, which each child process would resolve again from its own folder."""
+    home = os.environ.get("HOME", "")
+    if home and not os.path.isabs(home):
+        os.environ["HOME"] = os.path.abspath(home)
 
 
 def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | None = None, file: str = "") -> Any:

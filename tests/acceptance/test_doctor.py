@@ -209,6 +209,29 @@ def test_a_zone_in_tz_that_there_is_not_is_told(inside: Command, home: Path) -> 
     assert (found["state"], "Did you mean Europe/Berlin?" in found["next_step"]) == ("warn", True)
 
 
+@pytest.mark.parametrize(
+    ("environ", "directory"),
+    [
+        ({"TZ": "Europe/Berln"}, ".local/share/memory-mcp"),
+        ({"TZ": "CST-8"}, ".local/share/memory-mcp"),
+        ({"HOME": "inner"}, "inner/.local/share/memory-mcp"),
+        ({"MEMORY_MCP_DATA_DIR": "${HOME}/here"}, "here"),
+        ({"MEMORY_MCP_DATA_DIR": "${NO_SUCH_NAME}/here"}, ".local/share/memory-mcp"),
+    ],
+)
+def test_an_environment_that_cannot_be_used_keeps_no_memory_from_beginning(
+    inside: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], directory: str
+) -> None:
+    """What cannot be used counts as not set, and no folder is called after a variable."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inner").mkdir()
+    monkeypatch.delenv("MEMORY_MCP_STORAGE__DATA_DIR", raising=False)
+    environment = {"HOME": str(tmp_path), "MEMORY_MCP_SERVER__DAEMON": "false", **environ}
+    done = inside("admin", "stats", env=environment)
+    assert done.returncode == 0, done.stderr
+    assert [file.relative_to(tmp_path) for file in tmp_path.rglob("memory.duckdb")] == [Path(directory, "memory.duckdb")]
+
+
 def test_the_command_is_looked_for_on_the_path_of_this_shell_and_of_desktop_clients(inside: Command, home: Path) -> None:
     bin_dir = home / "bin"
     bin_dir.mkdir()

@@ -92,7 +92,6 @@ MISTAKES = {
         *("ask x", "unknown time zone: 'Europa/Berlin'", "Did you mean Europe/Berlin?"),
         environ={"MEMORY_MCP_STORAGE__TIMEZONE": "Europa/Berlin"},
     ),
-    "TZ misspelt": Mistake("ask x", "TZ: unknown time zone: 'Berlin'", "or storage.timezone", environ={"TZ": "Berlin"}),
     "an id that nothing has": Mistake("show nonsense", "nothing has the id 'nonsense'", "Ids stand in square brackets"),
     "a port without HTTP": Mistake("serve --port 8000", "belong to the HTTP door", "Add --http"),
 }

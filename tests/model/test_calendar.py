@@ -190,7 +190,23 @@ def test_a_segment_has_no_calendar_window() -> None:
         cal.span_of(segment_id("2026-01-30", 5))
 
 
-@pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "", "Europe/berlin/x"])
+@pytest.mark.parametrize(
+    ("zone", "summer", "winter"),
+    [
+        ("CST-8", "+08:00", "+08:00"),
+        ("UTC0", "+00:00", "+00:00"),
+        ("<+0530>-5:30", "+05:30", "+05:30"),
+        ("CET-1CEST", "+02:00", "+01:00"),
+        ("CST6CDT,M4.1.0,M10.5.0", "-05:00", "-06:00"),
+        ("AEST-10AEDT,M10.1.0,M4.1.0/3", "+10:00", "+11:00"),
+    ],
+)
+def test_a_posix_rule_is_a_zone(zone: str, summer: str, winter: str) -> None:
+    moments = (1_751_328_000_000, 1_736_000_000_000)
+    assert [Calendar(zone).iso(ms)[-6:] for ms in moments] == [summer, winter]
+
+
+@pytest.mark.parametrize("zone", ["CST-99999", "CST", "EST5EDT,M3", "Mars/Olympus", "../etc/passwd", "", "Europe/berlin/x"])
 def test_an_unknown_zone_is_refused(zone: str) -> None:
     with pytest.raises(InvalidQuery, match="unknown time zone"):
         Calendar(zone).day_of(0)

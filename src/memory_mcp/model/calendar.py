@@ -8,6 +8,9 @@ Invariants
 """
 
 import datetime as dt
+import io
+import re
+import struct
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -116,19 +119,42 @@ class Calendar:
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_ABBREVIATION, _OFFSET = r"(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)", r"[+-]?\d{1,3}(?::\d{2}){0,2}"
+#: A rule of POSIX's TZ: a name and its offset, perhaps summer time, with its offset and dates.
+_POSIX = re.compile(rf"{_ABBREVIATION}{_OFFSET}(?P<summer>{_ABBREVIATION}(?:{_OFFSET})?(?:,[^,\s]+,[^,\s]+)?)?")
+_USUAL_DATES = ",M3.2.0,M11.1.0"
 
 
 @lru_cache(maxsize=64)
 def _zone(name: str) -> dt.tzinfo:
-    """Return the rules of a zone by its IANA name; raises InvalidQuery, with the most similar name, for an unknown one."""
+    """Return the rules of a zone by its IANA name or POSIX rule; raises InvalidQuery, with the most similar name, for neither."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
+        if rules := _posix_zone(name):
+            return rules
         from difflib import get_close_matches
 
         near = get_close_matches(name, available_timezones(), n=1)
         known = "Zones are named as in Europe/Berlin or America/New_York."
         raise InvalidQuery(f"unknown time zone: {name!r}", f"Did you mean {near[0]}? {known}" if near else known) from None
+
+
+def _posix_zone(rule: str) -> dt.tzinfo | None:
+    """Return the zone of a POSIX rule, as TZ may hold one (`CST-8`, `CET-1CEST,M3.5.0,M10.5.0/3`); None for another text.
+
+    A rule with summer time and without its dates gets those of the C library. The parser is that of zone files (RFC 9636),
+    whose last line is such a rule.
+    """
+    if (match := _POSIX.fullmatch(rule)) is None:
+        return None
+    footer = rule + (_USUAL_DATES if match["summer"] and "," not in rule else "")
+    header = b"TZif2" + bytes(15) + struct.pack(">6L", 0, 0, 0, 0, 1, 4)
+    block = header + struct.pack(">lBB", 0, 0, 0) + b"UTC\0"
+    try:
+        return ZoneInfo.from_file(io.BytesIO(block * 2 + f"\n{footer}\n".encode()), key=rule)
+    except ValueError:
+        return None
 
 
 @lru_cache(maxsize=4096)

@@ -1,9 +1,15 @@
 """What an engine needs to know to open a memory."""
 
+import logging
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.lock import DirectoryLock
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +28,28 @@ class Opening:
     space: str = "default"
     #: Connections at most.
     pool: int = 8
+
+
+def system_zone() -> str:
+    """Return the zone of a new store's days: TZ's, else the system's, else UTC.
+
+    A TZ that names no zone is passed over, which is logged, and which `doctor` reports: an environment that cannot be used must
+    not keep a memory from beginning.
+    """
+    from tzlocal import get_localzone_name
+
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if named and not named.startswith("/"):
+        try:
+            Calendar(named).day_of(0)
+        except InvalidQuery as error:
+            log.warning("TZ is passed over: %s", error.message)
+        else:
+            return named
+    try:
+        zone = get_localzone_name() or "UTC"
+        Calendar(zone).day_of(0)
+    except (InvalidQuery, KeyError, ValueError, OSError) as error:
+        log.warning("days are counted in UTC: the system's time zone cannot be read: %s", error)
+        return "UTC"
+    return zone

@@ -44,7 +44,7 @@ class StorageSettings:
     @property
     def directory(self) -> Path:
         """The data directory, absolute: `data_dir`, or the platform's default where that is empty."""
-        return Path(paths.data_dir(self.data_dir) if self.data_dir else paths.default_data_dir())
+        return Path(paths.expand_path(self.data_dir) or paths.default_data_dir())
 
     def opening(self, directory: Path | None, lock: DirectoryLock | None = None) -> Opening:
         """Return what the engine needs to open the memory of a directory (None: without one), whose lock the caller may hold."""

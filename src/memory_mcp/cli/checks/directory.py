@@ -10,12 +10,16 @@ _OPEN_TO_OTHERS = 0o077
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield up to three lines: whether the directory is a data directory, private, and writable.
+    """Yield up to four lines: whether the directory is named, a data directory, private, and writable.
 
     One that does not exist yet is OK, one with other things in it FAIL, and either ends the check. Open to others
     to read is WARN, to write FAIL, read-only FAIL.
     """
     directory = look.directory
+    named = look.settings.storage.data_dir if look.settings else ""
+    if named and not paths.expand_path(named, look.environ):
+        text = f"{named} names a variable that is not set; {directory} is used instead"
+        yield Check(WARN, "data directory", text, "name the folder in full where the client starts memory-mcp")
     if not directory.is_dir():
         first = "memory-mcp setup (or try it first: memory-mcp try)"
         yield Check(OK, "data directory", f"{directory} does not exist yet", first)

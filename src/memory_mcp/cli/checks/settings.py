@@ -31,7 +31,7 @@ def checks(look: Look) -> Iterator[Check]:
         if zone and not zone.startswith("/"):
             Calendar(zone).day_of(0)
     except MemoryMcpError as error:
-        step = f"{error.hint} A store that there is keeps its own zone; a new one needs TZ mended, or storage.timezone."
+        step = f"{error.hint} A store keeps its own zone; a new one counts days in the system's while TZ is not mended."
         yield Check(WARN, "TZ", error.message, step)
     shown = []
     for name in sorted(name for name in look.environ if name.startswith(paths.PREFIX)):

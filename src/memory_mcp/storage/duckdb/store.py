@@ -9,11 +9,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from tzlocal import get_localzone_name
-
 from memory_mcp import machine
 from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import DiskFull, InvalidQuery, SchemaTooNew, SchemaTooOld, StorageDamaged
+from memory_mcp.errors import DiskFull, SchemaTooNew, SchemaTooOld, StorageDamaged
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import Calendar
@@ -38,6 +36,7 @@ from memory_mcp.storage.duckdb.usage import DuckUsage
 from memory_mcp.storage.forgotten import Findings
 from memory_mcp.storage.highwater import HighWater, Mark, damage_met, mark_of, marked
 from memory_mcp.storage.lock import DirectoryLock, LookingLock
+from memory_mcp.storage.opening import system_zone
 from memory_mcp.storage.records import DERIVER
 from memory_mcp.storage.rows import COUNTED, stats_of
 from memory_mcp.storage.values import Cleaner, Erased, Loss, StoreStats
@@ -197,7 +196,7 @@ class DuckStorage:
         if self._looking and have < now:
             raise SchemaTooOld(f"the store has schema {have}, which this program brings up to {now}", _BRING_UP)
         if have == 0 or not self._meta("store_id"):
-            zone = timezone or _zone_here()
+            zone = timezone or system_zone()
             Calendar(zone).day_of(0)
             with self._con.writing() as con:
                 if have == 0:
@@ -382,18 +381,3 @@ class DuckStorage:
             self._con.close()
             if self._lock:
                 self._lock.release()
-
-
-def _zone_here() -> str:
-    """Return the system's zone: TZ where it names one, else the system's setting, else UTC.
-
-    Raises InvalidQuery when TZ names a zone that does not exist, since days would silently be another zone's.
-    """
-    named = os.environ.get("TZ", "").removeprefix(":")
-    if named and not named.startswith("/"):
-        try:
-            Calendar(named).day_of(0)
-        except InvalidQuery as error:
-            raise InvalidQuery(f"TZ: {error.message}", f"{error.hint} Set TZ, or storage.timezone.") from None
-        return named
-    return get_localzone_name() or "UTC"

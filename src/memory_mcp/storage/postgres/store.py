@@ -4,12 +4,10 @@ import threading
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from tzlocal import get_localzone_name
-
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.lock import DirectoryLock
-from memory_mcp.storage.opening import Opening
+from memory_mcp.storage.opening import Opening, system_zone
 from memory_mcp.storage.postgres import migrations
 from memory_mcp.storage.postgres.archive import PostgresArchive
 from memory_mcp.storage.postgres.audit import PostgresAudit
@@ -50,7 +48,7 @@ def open_storage(opening: Opening) -> "PostgresStorage":
     database = Database(opening.url, opening.pool)
     try:
         migrations.bring_up(database)
-        zone = opening.timezone or get_localzone_name() or "UTC"
+        zone = opening.timezone or system_zone()
         Calendar(zone).day_of(0)
         memory = make_space(database, make_tenant(database, opening.tenant), opening.space, TEAM, zone)
         return PostgresStorage(database, memory, lock=lock, owns_database=True)
