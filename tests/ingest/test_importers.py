@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer, ImportReport
+from memory_mcp.ingest.finding import owners
 from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
@@ -116,6 +117,27 @@ def test_broken_lines_are_counted_quoted_and_cost_only_themselves(member: Member
     assert report.skipped.total() == len(broken)
     assert report.quotes["not JSON"][0].text == "plain words"
     assert report.quotes["not JSON"][0].line == 1
+
+
+def test_what_a_crash_left_before_a_record_costs_no_other_record(member: Member, tmp_path: Path) -> None:
+    """Zeros in front of it, or half a record on the same line, cut anywhere: at most the cut one is missing, and counted."""
+    importer, line = member
+    half = line(1)
+    for cut in (*range(0, len(half), max(1, len(half) // 40)), len(half) - 1):
+        for zeros in ("", "\0" * 600):
+            file = write(tmp_path / "a.jsonl", line(0), half[:cut] + zeros + line(2), line(3))
+            steps, report = read(importer, file)
+            assert texts(steps) == ["words of 0", "words of 2", "words of 3"], half[:cut]
+            assert report.skipped.total() == bool(cut)
+
+
+def test_a_file_is_recognised_behind_records_of_no_kind_and_long_strings(member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    books = [json.dumps({"kind_of_books": n, "note": f'told "{n}" \\'}) for n in range(200)]
+    image = json.dumps({"pasted": 'aGVsbG8\\u00e9"' * 300_000})
+    file = write(tmp_path / "a.jsonl", *books, image, line(0))
+    every = [make(IngestSettings()) for make in IMPORTERS.values()]
+    assert dict(owners(every, [file])) == {file: importer.name}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Protocol
 from memory_mcp.model.event import EventDraft
 
 #: Bytes of a file by which its kind is recognised.
-BEGINNING = 64 * 1024
+BEGINNING = 256 * 1024
 #: Quoted lines kept per reason; the counts are always complete.
 QUOTES_PER_REASON = 3
 #: Characters of a skipped line that are quoted.

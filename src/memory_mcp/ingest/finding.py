@@ -14,6 +14,7 @@ from pathlib import Path
 from memory_mcp import foreign_files
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer
+from memory_mcp.ingest.lines import read_beginning
 from memory_mcp.ingest.marks import Mark, mark_name, stamp_of
 
 
@@ -101,11 +102,11 @@ def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Find
 
 
 def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
-    """Yield (file, name) for each: of the first importer that recognises its first 64 KB; "" for none, None if unreadable."""
+    """Yield (file, name) for each: of the first importer that recognises its beginning; "" for none, None if unreadable."""
     for file in files:
         try:
             with foreign_files.open_file(file) as stream:
-                beginning = stream.read(BEGINNING)
+                beginning = read_beginning(stream, BEGINNING)
         except OSError:
             yield file, None
             continue

@@ -120,7 +120,7 @@ class GrowingImporter(ABC, ClientImporter):
     growth = Growth.APPENDED
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file is this client's: one of its first 20 records is."""
+        """Return whether a `.jsonl` file is this client's: one of its first records is."""
         return file.suffix == ".jsonl" and any(map(self.is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:

@@ -4,14 +4,16 @@ Invariants
 1. Memory holds one record and a window around it, never the file; no record is longer than `MAX_RECORD`.
 2. What is not finished waits: a last line without its line feed that is no object yet, and an array or object still
    open at the end of the file, yield nothing more and are read again from their start.
-3. Broken text costs its own line only; the next line is read as if nothing had been.
+3. Broken text costs its own record only: zeros that a crash left are passed over, and a record that was written behind a
+   half one, on the same line, is read.
 """
 
 import codecs
 import json
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -21,8 +23,8 @@ from memory_mcp import foreign_files
 
 #: Longest record that is read, bytes.
 MAX_RECORD = 64 * 1024 * 1024
-#: Records read to recognise the kind of a file.
-FIRST = 20
+#: Records read to recognise the kind of a file: some clients keep their books before the first message.
+FIRST = 1000
 _CHUNK = 1024 * 1024
 #: How much of a line is read before it is known whether it opens an array.
 _PEEK = 64 * 1024
@@ -37,6 +39,13 @@ NOT_JSON = "not JSON"
 NOT_AN_OBJECT = "not a JSON object"
 TOO_LONG = "record longer than 64 MiB"
 
+#: What stands before a record and says nothing: white space, and zeros of a crash.
+_BLANKS = b"\0 \t\r\n"
+#: Bytes of a string that recognising a file needs, a part of a string, and an escape that is cut in two.
+_STRING = 1024
+_STRING_PART, _CUT_ESCAPE = re.compile(rb'(?:[^"\\\n]|\\[^\n])++'), re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+#: Places of a broken line where a record is looked for, and the characters read there in all.
+_RESTARTS, _REREAD = 1000, 8 * MAX_RECORD
 #: What may become an array of objects; `[1, 2]`, `[INFO]` and nested arrays are no records in any case.
 _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*(?:\{|\Z)")
 _SPACE = re.compile(r"\s*")
@@ -66,10 +75,46 @@ def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
         yield from _Reader(stream, offset, _line_feeds(stream, 0, offset)).records()
 
 
-def first_values(beginning: bytes) -> list[dict[str, object]]:
+@lru_cache(maxsize=1)
+def first_values(beginning: bytes) -> Sequence[Mapping[str, object]]:
     """Return the first `FIRST` whole objects of the beginning of a file: lines, spread over lines, or items of an array."""
     records = _Reader(BytesIO(beginning), 0, 0).records()
-    return [record.value for record in islice(records, FIRST) if not record.error]
+    return tuple(record.value for record in islice(records, FIRST) if not record.error)
+
+
+def read_beginning(stream: BinaryIO, size: int) -> bytes:
+    """Return what the kind of a file is recognised by: its first `size` bytes, of JSON those without the ends of long strings.
+
+    So a pasted image before the first message hides nothing. At most four times `MAX_RECORD` bytes are read.
+    """
+    chunk = stream.read(size)
+    if not chunk.removeprefix(_BOM).lstrip(_BLANKS).startswith((b"{", b"[")):
+        return chunk
+    beginning, inside, room, unread = bytearray(), False, 0, 4 * MAX_RECORD
+    while chunk and len(beginning) < size and unread > 0:
+        position = 0
+        while position < len(chunk):
+            if not inside:
+                end = chunk.find(b'"', position) + 1 or len(chunk)
+                beginning += chunk[position:end]
+                inside, room = chunk.endswith(b'"', position, end), _STRING
+            elif match := _STRING_PART.match(chunk, position):
+                end = match.end()
+                piece = chunk[position:end]
+                beginning += piece if len(piece) <= room else _CUT_ESCAPE.sub(b"", piece[:room])
+                room = max(0, room - len(piece))
+            else:
+                # The string's end, a line that breaks off inside it, or an escape that goes on in the next chunk.
+                end = position + 1
+                if chunk[position:end] == b"\\":
+                    break
+                beginning += chunk[position:end]
+                inside = False
+            position = end
+        following = stream.read(_CHUNK)
+        unread -= len(following)
+        chunk = chunk[position:] + following if following else b""
+    return bytes(beginning)
 
 
 def iter_tail(file: Path, offset: int, width: int) -> Iterator[Record]:
@@ -100,7 +145,7 @@ class _Line:
     def text(self) -> str:
         """Return the line as text, without a byte order mark at the file's beginning and blanks around it."""
         raw = self.raw.removeprefix(_BOM) if self.start == 0 else self.raw
-        return raw.decode("utf-8", "replace").strip()
+        return raw.strip(_BLANKS).decode("utf-8", "replace").strip()
 
     def bad(self, reason: str, offset: int | None = None) -> Record:
         """Return a record for a line that is none, with the reason; reading goes on at `offset`, by default behind the line."""
@@ -117,6 +162,8 @@ class _Reader:
         self._number = number
         self._at = offset
         self._failures = 0
+        #: Names of fields of the records so far.
+        self._fields: set[str] = set()
         stream.seek(offset)
 
     def records(self) -> Iterator[Record]:
@@ -132,7 +179,10 @@ class _Reader:
                 record = self._object(line, text)
                 if record is None:
                     return
+                self._fields |= record.value.keys()
                 yield record
+                if record.error == NOT_JSON and record.offset == line.end and (glued := self._glued(line, text)):
+                    yield glued
 
     def _next_line(self) -> _Line | None:
         """Return the next line and go on behind it; of an array's or too long one only the beginning. None at the file's end."""
@@ -183,6 +233,30 @@ class _Reader:
         if isinstance(value, dict):
             return Record(value, line.number, self._at, window.text[:_QUOTED])
         return Record({}, line.number, self._at, window.text[:_QUOTED], NOT_AN_OBJECT)
+
+    def _glued(self, line: _Line, text: str) -> Record | None:
+        """Return the record that was written behind a half one and reaches the end of a broken line; None if there is none.
+
+        Where an object may also be a value of the half one, most of its fields must be those of records.
+        """
+        at, unread = 0, _REREAD
+        for _ in range(_RESTARTS):
+            at = text.find('{"', at + 1)
+            if at < 0 or unread < 0:
+                return None
+            try:
+                value, end = _decode(text, at)
+            except json.JSONDecodeError as error:
+                unread -= error.pos - at
+                continue
+            except (ValueError, RecursionError):
+                unread -= len(text) - at
+                continue
+            if end == len(text):
+                is_value = text[:at].rstrip().endswith((":", ",", "["))
+                whole = not is_value or 2 * len(value.keys() & self._fields) > len(value)
+                return Record(value, line.number, line.end, text[at : at + _QUOTED]) if whole else None
+        return None
 
     def _array(self, line: _Line) -> Generator[Record, None, bool]:
         """Yield the objects of an array that begins on `line`; return whether reading goes on behind it.

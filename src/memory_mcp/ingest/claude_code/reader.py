@@ -1,7 +1,7 @@
 """Importer of Claude Code's session files."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest.base import Growth, ImportReport, Read
@@ -30,7 +30,7 @@ class ClaudeCodeImporter(ClientImporter):
         return (Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects",)
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file is Claude Code's: one of its first 20 records has this client's form."""
+        """Return whether a `.jsonl` file is Claude Code's: one of its first records has this client's form."""
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -54,7 +54,7 @@ class ClaudeCodeImporter(ClientImporter):
             yield Read(tuple(outcome.drafts), record.offset)
 
 
-def _is_own(value: dict[str, object]) -> bool:
+def _is_own(value: Mapping[str, object]) -> bool:
     """Return whether a record is Claude Code's.
 
     A message needs content or usage and a kind or session of its own; messages with `parts` are of clients that forked

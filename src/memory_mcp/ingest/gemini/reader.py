@@ -1,7 +1,7 @@
 """Importer of Gemini CLI's session files."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp import foreign_files
@@ -10,7 +10,7 @@ from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.gemini.records import GeminiReading
 from memory_mcp.ingest.growing import Given, count, read_growing, read_whole
-from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.lines import first_values, iter_records, read_beginning
 from memory_mcp.model.sentinel import opens_own_session
 
 AGENT = "gemini"
@@ -39,7 +39,7 @@ class GeminiImporter(ClientImporter):
             return True
         try:
             with foreign_files.open_file(file) as stream:
-                return is_session(file, stream.read(BEGINNING))
+                return is_session(file, read_beginning(stream, BEGINNING))
         except OSError:
             return file.name != LOG
 
@@ -89,7 +89,7 @@ def read_session(reading: GeminiReading, file: Path, offset: int, report: Import
             yield Read(count(reading, given, report, file, record.line, message), record.offset)
 
 
-def _is_own(value: dict[str, object]) -> bool:
+def _is_own(value: Mapping[str, object]) -> bool:
     """Return whether a record is this client's: a session's header, a dated answer of the model, or a change of the session."""
     if "sessionId" in value and ("projectHash" in value or {"startTime", "lastUpdated"} <= value.keys()):
         return "message" not in value
