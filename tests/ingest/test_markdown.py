@@ -130,6 +130,12 @@ def test_a_day_alone_is_its_noon(text: str, time_ms: int | None) -> None:
 def test_front_matter_that_does_not_end_is_none(tmp_path: Path) -> None:
     assert front_matter(["---", "a: b"]) == ({}, 0)
     assert front_matter(["words", "---"]) == ({}, 0)
+    first, second = ["---", "permalink: p", "---"], ["---", "title: T", "tags:", "  - a", "---"]
+    merged = {"permalink": ["p"], "title": ["T"], "tags": ["a"]}
+    assert front_matter([*first, "", *second, "words"]) == (merged, 9)
+    assert front_matter([*first, *second, *first]) == (merged, 11)
+    assert front_matter([*first, "", "---", "Note: this is said", "and goes on", "---"]) == ({"permalink": ["p"]}, 3)
+    assert front_matter([*first, "", "---", "words", "---"]) == ({"permalink": ["p"]}, 3)
     read_on = {"tags": ["a", "b c"], "x": ["1", "2"]}
     assert front_matter(["---", "tags:", "  - a", '  - "b c"', "x: [1, '2']", "---", "w"]) == (read_on, 6)
     file = note(tmp_path / "a.md", "---\nonly a rule above\n")

@@ -18,6 +18,8 @@ _HEADING = re.compile(r"(#{1,3})[ \t]+(.*?)[ \t]*#*[ \t]*\Z")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _ENTRY = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?\Z")
 _ITEM = re.compile(r"\s*-[ \t]+(.*)\Z")
+#: A line of a block: an entry, an item or what goes on indented, a comment, nothing.
+_FRONT_LINE = re.compile(rf"{_ENTRY.pattern}|{_ITEM.pattern}|[ \t]|#|\Z")
 #: A day, perhaps with a time, at the beginning of a file's name or of a heading.
 _DATED = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?))?(?!\d)")
 #: Keys with the time of a note, the most reliable first.
@@ -50,24 +52,39 @@ class Section:
 def front_matter(lines: list[str]) -> tuple[dict[str, list[str]], int]:
     """Return the front matter of a note as lists of values by lower-case key, and its number of lines; ({}, 0) if there is none.
 
-    Front matter of more than 400 lines is none.
+    Blocks that follow each other, as programs put theirs before a note's own, are one; of a key in two, the later counts. Front
+    matter of more than 400 lines is none.
     """
-    if not lines or lines[0].strip() != "---":
+    entries, end = _front_block(lines, 0)
+    while end:
+        start = next((at for at in range(end, len(lines)) if lines[at].strip()), len(lines))
+        further, next_end = _front_block(lines, start)
+        # A line of dashes may part what follows from the note: between two of them only entries are front matter.
+        if not further or not all(map(_FRONT_LINE.match, lines[start + 1 : next_end - 1])):
+            break
+        entries |= further
+        end = next_end
+    return entries, end
+
+
+def _front_block(lines: list[str], start: int) -> tuple[dict[str, list[str]], int]:
+    """Return the entries of the block that begins at a line, and the place behind it; ({}, 0) if none begins there or ends."""
+    if start >= len(lines) or lines[start].strip() != "---":
         return {}, 0
-    found: dict[str, list[str]] = {}
+    entries: dict[str, list[str]] = {}
     key = ""
-    for number, line in enumerate(lines[1:_MAX_FRONT], 2):
+    for number, line in enumerate(lines[start + 1 : _MAX_FRONT], start + 2):
         if line.strip() in ("---", "..."):
-            return found, number
+            return entries, number
         if match := _ENTRY.match(line):
             key = match[1].strip().lower()
             text = (match[2] or "").strip()
             if text.startswith("[") and text.endswith("]") and not text.startswith("[["):
-                found[key] = [value for piece in text[1:-1].split(",") if (value := _bare(piece))]
+                entries[key] = [value for piece in text[1:-1].split(",") if (value := _bare(piece))]
             else:
-                found[key] = [_bare(text)] if text else []
+                entries[key] = [_bare(text)] if text else []
         elif key and (match := _ITEM.match(line)):
-            found[key].append(_bare(match[1]))
+            entries[key].append(_bare(match[1]))
     return {}, 0
 
 
