@@ -11,6 +11,7 @@ from memory_mcp.errors import SourceUnreadable
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer, ImportReport
 from memory_mcp.ingest.finding import owners
 from memory_mcp.ingest.lines import iter_records
+from memory_mcp.ingest.parts import folder_in
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
@@ -256,3 +257,18 @@ def test_reasons_do_not_multiply_without_end(tmp_path: Path) -> None:
         report.skip(f"reason {n}", tmp_path, n, "text")
     assert report.skipped.total() == 1000
     assert report.skipped["other reasons"] == 900
+
+
+@pytest.mark.parametrize(
+    ("record", "folder"),
+    [
+        ({"type": "config.update", "cwd": "/srv/app"}, "/srv/app"),
+        ({"config": {"workDir": "/srv/app"}}, "/srv/app"),
+        ({"project_path": "C:\\work\\app"}, "C:\\work\\app"),
+        ({"workspaceFolder": "file:///srv/my%20app"}, "/srv/my app"),
+        ({"working_directory": "app", "text": "/srv/app"}, ""),
+        ({"filePath": "/srv/app/a.py", "cwd": 5}, ""),
+    ],
+)
+def test_a_folder_is_what_a_field_of_a_record_says(record: dict[str, object], folder: str) -> None:
+    assert folder_in(record) == folder

@@ -16,7 +16,7 @@ from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.lines import Record, first_values, iter_records, iter_tail
-from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call, thought
+from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call, folder_in, thought
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import opens_own_session
 from memory_mcp.scope import project_of
@@ -148,8 +148,11 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
     when the file cannot be read.
     """
     reading.offset = offset
+    folder = ""
     for record in islice(iter_records(file), _HEAD_RECORDS):
         reading.learn(record.value)
+        folder = folder or folder_in(record.value)
+    reading.cwd = reading.cwd or folder
     for record in iter_tail(file, offset, _LOOK_BACK) if offset else ():
         if record.offset > offset:
             break

@@ -7,10 +7,11 @@ Invariants
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from urllib.parse import unquote, urlsplit
 
 from memory_mcp.ingest.base import ImportReport
@@ -22,6 +23,12 @@ from memory_mcp.model.ids import digest, encode
 #: A time this far behind that of the part before it is another day's: it is believed (milliseconds).
 _DAY = 86_400_000
 _QUOTED = 1024
+_KIND_OF_FOLDER = "(?:dir(?:ectory)?|folder|root|path)"
+#: Names of fields that hold the folder a session works in, as clients spell them: workDir, working_directory, projectPath ...
+_FOLDER_FIELD = re.compile(
+    rf"cwd|directory|(?:current_?)?work(?:ing)?_?{_KIND_OF_FOLDER}|(?:workspace|project|repo|repository)_?{_KIND_OF_FOLDER}|workspace",
+    re.I,
+)
 
 THINKING = "thinking"
 EMPTY = "no content"
@@ -107,6 +114,16 @@ def path_of(uri: object) -> str:
         return ""
     # file:///c%3A/Users: a drive's path has no slash before it.
     return path[1:] if len(path) > 2 and path[0] == "/" and path[2] == ":" else path
+
+
+def folder_in(record: Mapping[str, object]) -> str:
+    """Return the folder that a record names in a field of its own or of an object in it; "" where none holds a whole path."""
+    for fields in (record, *(value for value in record.values() if isinstance(value, Mapping))):
+        for name, value in fields.items():
+            path = path_of(value) if _FOLDER_FIELD.fullmatch(name) else ""
+            if PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute():
+                return path
+    return ""
 
 
 def file_time(file: Path) -> str:
