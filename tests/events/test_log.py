@@ -114,6 +114,16 @@ def test_a_time_before_1970_or_in_the_future_is_replaced_and_kept_in_metadata(lo
     assert log.append([draft("c", at=at + 60_000), draft("b", at=odd)], "jsonl").known == (b.event_id,)
 
 
+def test_a_time_is_never_guessed_from_another_session(log: EventLog) -> None:
+    """In whatever order sessions come, a session gets the same times."""
+    timed = [draft("a", session="s1", at=ms("2026-01-12 09:00")), draft("b", session="s1", at=None)]
+    ahead = [draft("c", session="s2", at=NOON * 2), draft("d", session="s2", at=None)]
+    orders = ([*timed, *ahead], [*ahead, *timed], [timed[0], ahead[0], timed[1], ahead[1]])
+    found = [sorted((e.text, e.timestamp) for e in log.as_events(drafts, "jsonl")) for drafts in orders]
+    assert found[0] == found[1] == found[2]
+    assert found[0][2:] == [("c", NOON), ("d", NOON + 1)]
+
+
 @pytest.mark.parametrize("fine", [1, NOON, NOON + FUTURE_SLACK_MS])
 def test_a_time_up_to_a_day_ahead_is_believed(log: EventLog, fine: int) -> None:
     (one,) = log.as_events([draft("a", at=fine)], "jsonl")

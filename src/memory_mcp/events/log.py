@@ -8,7 +8,7 @@ Invariants
 4. An event of another store keeps its id, its time and its source: it is the same event.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -84,16 +84,14 @@ class EventLog:
     def as_events(self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None) -> list[Event]:
         """Return the events of `drafts` in their order, with ids, trust, and a time for those that have none.
 
-        A time that is missing, 0 or below, or more than a day ahead is inferred from its neighbours, or taken from the
+        A time that is missing, 0 or below, or more than a day ahead is inferred from its neighbours in the session, or taken from the
         stored event of that source id; metadata then say "time": "inferred" and what the source said. So is one of whole
         minutes that the message before it in the session has too: the order of the source is all that tells them apart.
         Drafts carried from another store keep id, source and, unless `trust` is given, trust. Nothing is stored.
         """
         now = self._clock.now_ms()
-        # Where no neighbour has a time either, that of its file is nearer the truth than that of the import.
-        about = next((int(t) for d in drafts if (t := d.metadata.get(FILE_TIME, "")).isdecimal() and len(t) < _DIGITS), now)
         source_times = _source_times(drafts, now)
-        times = fill_times(source_times, min(about, now))
+        times = _fill_by_session(drafts, source_times, now)
         tails = self._tails(drafts, source)
         # An id with an inferred time cannot be computed again: the stored one is looked up.
         may_differ = [time_ms is None or time_ms % _COARSE_MS == 0 for time_ms in source_times]
@@ -177,6 +175,24 @@ def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
         following = time_ms if time_ms is not None else following + 1
         filled.append(following)
     return filled
+
+
+def _fill_by_session(drafts: Sequence[EventDraft], source_times: Sequence[int | None], now_ms: int) -> list[int]:
+    """Return the times of drafts (UTC ms), those that are missing filled from the same session alone, as `fill_times` does.
+
+    Where no neighbour has a time either, that of its file is nearer the truth than that of the import.
+    """
+    positions: defaultdict[str, list[int]] = defaultdict(list)
+    for position, draft in enumerate(drafts):
+        positions[draft.session_id].append(position)
+    times = [0] * len(drafts)
+    for session in positions.values():
+        stated = (drafts[p].metadata.get(FILE_TIME, "") for p in session)
+        file_time = next((int(text) for text in stated if text.isdecimal() and len(text) < _DIGITS), now_ms)
+        filled = fill_times([source_times[p] for p in session], min(file_time, now_ms))
+        for position, time_ms in zip(session, filled, strict=True):
+            times[position] = time_ms
+    return times
 
 
 def _source_times(drafts: Sequence[EventDraft], now_ms: int) -> list[int | None]:
