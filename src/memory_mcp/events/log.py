@@ -84,8 +84,8 @@ class EventLog:
     def as_events(self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None) -> list[Event]:
         """Return the events of `drafts` in their order, with ids, trust, and a time for those that have none.
 
-        A time that is missing, 0 or below, or more than a day ahead is inferred from its neighbours in the session, or taken from the
-        stored event of that source id; metadata then say "time": "inferred" and what the source said. So is one of whole
+        A time that is missing, 0 or below, or more than a day ahead is inferred from its neighbours in the session, or taken
+        from the stored event of that source id; metadata then say "time": "inferred" and what the source said. So is one of whole
         minutes that the message before it in the session has too: the order of the source is all that tells them apart.
         Drafts carried from another store keep id, source and, unless `trust` is given, trust. Nothing is stored.
         """
