@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer, ImportReport
+from memory_mcp.ingest.claude_code.blocks import result_text
 from memory_mcp.ingest.finding import owners
 from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.parts import folder_in
@@ -272,3 +273,18 @@ def test_reasons_do_not_multiply_without_end(tmp_path: Path) -> None:
 )
 def test_a_folder_is_what_a_field_of_a_record_says(record: dict[str, object], folder: str) -> None:
     assert folder_in(record) == folder
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"responseParts": {"functionResponse": {"id": "x", "response": {"output": "two words"}}}}, "two words"),
+        ([{"type": "novel_result", "payload": [{"deep": {"note": "a whole sentence"}}]}], "a whole sentence"),
+        ({"type": "novel", "count": 3, "call_id": "c"}, '{"count":3}'),
+        ([{"type": "picture", "imageUrl": {"url": "data:image/png;base64,iVBORw0KGgo="}}], ""),
+        ([{"type": "text", "text": ""}], ""),
+        ({}, ""),
+    ],
+)
+def test_a_result_of_any_form_keeps_its_words(content: object, text: str) -> None:
+    assert result_text(content) == text

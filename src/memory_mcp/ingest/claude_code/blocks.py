@@ -32,6 +32,12 @@ _USUAL_KEYS = (
     " description prompt code".split()
 )
 _FILE_KEYS = "file_path notebook_path path target_file targetFile relativeWorkspacePath filepath".split()
+#: Fields whose texts are words, however short; texts that are read of one object; a run that is data.
+_WORDS = frozenset("text output content message result stdout stderr error response summary markdown value answer".split())
+_MOST_TEXTS = 1000
+#: Kinds of blocks that `plain` reads.
+_PLAIN = ("text", "input_text", "output_text", "image", "document", "tool_reference", "resource")
+_DATA = re.compile(r"\bdata:[^\s\"]*|[^\s]{400,}")
 #: Arguments whose usual values say nothing.
 _SILENT = {"timeout", "activeForm"}
 _WIDTH = 8192
@@ -106,6 +112,31 @@ def words_of(content: object) -> str:
     return "\n".join(filter(None, map(plain, as_blocks(content))))
 
 
+def words_within(value: object) -> str:
+    """Return the words of an object of a form that nobody described, one a line; of one without words its JSON, shortened.
+
+    Words are texts with white space, and those of fields that are called after text. Addresses of data and other long runs
+    without white space are none. "" for nothing and for an empty object.
+    """
+    if isinstance(value, str) or not value:
+        return as_text(value)
+    texts: list[str] = []
+    has_values = False
+    pending: list[tuple[str, object]] = [("", value)]
+    while pending and len(texts) < _MOST_TEXTS:
+        name, inner = pending.pop()
+        if isinstance(inner, Mapping):
+            pending += [(str(key), item) for key, item in inner.items()][::-1]
+        elif isinstance(inner, list):
+            pending += [(name, item) for item in inner[::-1]]
+        elif isinstance(inner, str) and (words := inner.strip()) and not _DATA.search(words):
+            texts += [inner] if name.lower() in _WORDS or any(map(str.isspace, words)) else []
+            has_values = True
+        else:
+            has_values = has_values or isinstance(inner, int | float)
+    return "\n".join(texts) or (_DATA.sub("...", _short(value)) if has_values else "")
+
+
 def call_text(name: str, arguments: object) -> str:
     """Return a tool call for people: `Bash: go test ./...`, then the other arguments, one a line; of TodoWrite the tasks.
 
@@ -133,9 +164,10 @@ def call_metadata(name: str, arguments: object) -> dict[str, str]:
 def result_text(content: object, fallback: object = None) -> str:
     """Return a tool result's text: of a string or of blocks, without reminders, colours and the error's tag.
 
-    `fallback`, if it is a text, is used when the content has none.
+    `fallback`, if it is a text, is used when the content has none. Content of another form gives its words.
     """
-    text = without_ansi(without_reminders(words_of(content) or as_text(fallback)))
+    words = "\n".join(filter(None, (plain(block) or unknown_words(block) for block in as_blocks(content))))
+    text = without_ansi(without_reminders(words or as_text(fallback)))
     if text.lstrip().startswith(_ERROR_OPEN):
         text = text.strip().removeprefix(_ERROR_OPEN).removesuffix(_ERROR_CLOSE)
     return text.strip("\n").rstrip()
@@ -159,6 +191,13 @@ def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str
         # The client reports every other status as an error.
         found["exit_status"] = "0"
     return found
+
+
+def unknown_words(block: Mapping[str, object]) -> str:
+    """Return the words within a block of a kind that `plain` does not know, without kind and ids; "" for one that it knows."""
+    if block.get("type") in _PLAIN:
+        return ""
+    return words_within({k: v for k, v in block.items() if k not in ("type", "text") and not k.lower().endswith("id")})
 
 
 def _todo(item: object) -> str:

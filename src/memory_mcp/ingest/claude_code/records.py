@@ -21,6 +21,7 @@ from memory_mcp.ingest.claude_code.blocks import (
     plain,
     result_metadata,
     result_text,
+    unknown_words,
 )
 from memory_mcp.ingest.claude_code.state import State
 from memory_mcp.ingest.claude_code.wrappers import Said, unwrap
@@ -154,6 +155,8 @@ def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
         elif part := plain(block):
             first = number if not texts else first
             texts.append(part)
+        elif words := unknown_words(block):
+            yield _unknown(block, words, number)
     if texts:
         said, metadata = _prompt(record, state, texts)
         yield _Part(_suffix(first), said, metadata)
@@ -224,14 +227,21 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
             name, given = as_text(block.get("name")) or "tool", block.get("input")
             metadata = call_metadata(name, given) | {"tool_use_id": as_text(block.get("id"))}
             yield _Part(_suffix(number), Said(Role.ASSISTANT, EventType.TOOL_CALL, call_text(name, given)), metadata)
-        elif kind in ("web_search_tool_result", "mcp_tool_result", "tool_result"):
+        elif str(kind).endswith("tool_result"):
             text = result_text(block.get("content"))
             metadata = {"tool_use_id": as_text(block.get("tool_use_id"))}
             yield _Part(_suffix(number), Said(Role.TOOL, EventType.TOOL_RESULT, text), metadata)
         elif text := plain(block):
             by = (Role.SYSTEM, EventType.NOTE) if error else (Role.ASSISTANT, EventType.ASSISTANT_MESSAGE)
             yield _Part(_suffix(number), Said(*by, text.strip()), {"record": "api error"} if error else {})
+        elif words := unknown_words(block):
+            yield _unknown(block, words, number)
         number += 1
+
+
+def _unknown(block: Mapping[str, object], words: str, number: int) -> _Part:
+    """Return the words of a block of a kind that nobody described, as a note of the client."""
+    return _Part(_suffix(number), Said(Role.SYSTEM, EventType.NOTE, words), {"record": str(block.get("type") or "block")})
 
 
 def _suffix(number: int) -> str:

@@ -8,8 +8,9 @@ for a call, that with `#result` for its result, else the item's id, else one tha
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_of
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_of, words_within
 from memory_mcp.ingest.claude_code.wrappers import INJECTED
 from memory_mcp.ingest.codex.texts import directory_of, recap, spoken, tool_call, tool_result
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
@@ -22,6 +23,9 @@ ITEMS = frozenset(
     "message reasoning function_call function_call_output custom_tool_call custom_tool_call_output local_shell_call"
     " local_shell_call_output web_search_call image_generation_call tool_search_call tool_search_output".split()
 )
+#: How the kind of any other item begins, and its fields that are no words.
+_UNKNOWN_ITEM = "item "
+_ENVELOPE = frozenset("type id author recipient status call_id".split())
 #: Calls with an action in place of arguments.
 _ACTIONS = frozenset({"local_shell_call", "web_search_call", "image_generation_call"})
 _BOOKKEEPING = frozenset(
@@ -124,6 +128,8 @@ class CodexReading(Reading):
             else:
                 source_id = as_text(told.get("id")) or f"content:{content_id(self.session.session_id, str(time), told)}"
             return Given([Told(source_id, parts, self.ordered(time))])
+        if kind.startswith(_UNKNOWN_ITEM):
+            return self._unknown_item(record, told, kind.removeprefix(_UNKNOWN_ITEM))
         if kind == "compacted":
             return self._note(record, recap(as_text(told.get("message"))), kind, **{RECAP: "true"})
         if kind == "event_msg":
@@ -143,6 +149,16 @@ class CodexReading(Reading):
         if kind == "thread_name_updated":
             return self._note(record, as_text(told.get("thread_name")), "title")
         return Given(reason=DUPLICATE if kind in _SCREEN else "event for the screen" if kind else UNKNOWN)
+
+    def _unknown_item(self, record: Mapping[str, object], item: Mapping[str, object], kind: str) -> Given:
+        """Return the words of an item of a kind that is not in `ITEMS` as a note, of an agent where it names its author."""
+        words = words_of(item.get("content")) or words_within({k: v for k, v in item.items() if k not in _ENVELOPE})
+        if not words:
+            return Given(reason=UNKNOWN)
+        given = self._note(record, words, kind)
+        if "author" not in item:
+            return given
+        return Given([replace(one, parts=tuple(replace(p, role=Role.ASSISTANT) for p in one.parts)) for one in given.told])
 
     def _note(self, record: Mapping[str, object], text: str, kind: str, **marks: str) -> Given:
         """Return one note, marked with `record` = kind and `marks`; its id follows from its session, time, kind and text."""
@@ -210,7 +226,7 @@ def _opened(record: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
             return kind, payload
         # Items without a kind of their own are messages.
         inner = as_text(payload.get("type")) or ("message" if "role" in payload else "")
-        return (inner if inner in ITEMS else f"item {inner}"), payload
+        return (inner if inner in ITEMS else f"{_UNKNOWN_ITEM}{inner}"), payload
     if not kind and "id" in record and "timestamp" in record:
         return "session_meta", record
     return kind, record
