@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer, ImportReport
 from memory_mcp.ingest.claude_code.blocks import result_text
+from memory_mcp.ingest.elements import cut_elements
 from memory_mcp.ingest.finding import owners
 from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.parts import folder_in
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.event import Role
 from tests.examples import examples
 from tests.ingest.suite import LINES, SESSIONS, Line, ids, peak, read, session_of, texts, write
 
@@ -288,3 +290,42 @@ def test_a_folder_is_what_a_field_of_a_record_says(record: dict[str, object], fo
 )
 def test_a_result_of_any_form_keeps_its_words(content: object, text: str) -> None:
     assert result_text(content) == text
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "copilot", "qwen"])
+@pytest.mark.parametrize("tag", ["novel_context", "zork-note source='x'", "INVENTED", "ext:thing", "ide_selection"])
+def test_an_element_of_any_name_is_never_the_persons_words_and_what_is_around_it_always(
+    name: str, tag: str, tmp_path: Path
+) -> None:
+    importer, line = IMPORTERS[name](IngestSettings()), LINES[name]
+    lines = [line(n) for n in range(2)]
+    typed_by = [step.drafts[0].role for step in read(importer, write(tmp_path / "a.jsonl", *lines))[0]].index(Role.USER)
+    element = f"<{tag}>\nnot <b>theirs</b>\n</{tag.split(maxsplit=1)[0]}>"
+    inner = f"before\n{element}\nbehind" if {"_", "-"} & set(tag.split(maxsplit=1)[0]) else f"before\n{element}"
+    texts_by = {
+        "alone": element,
+        "first": f"{element}\nbehind",
+        "last": f"before\n{element}",
+        "inside": inner,
+        "two": element * 2,
+    }
+    for place, text in texts_by.items():
+        escaped = json.dumps(text)[1:-1]
+        file = write(tmp_path / "a.jsonl", lines[typed_by].replace(f"words of {typed_by}", escaped))
+        drafts = [draft for step in read(importer, file)[0] for draft in step.drafts]
+        typed = "\n".join(draft.text for draft in drafts if draft.role is Role.USER)
+        assert "theirs" not in typed, place
+        assert [word in typed for word in ("before", "behind")] == [word in text for word in ("before", "behind")], place
+
+
+def test_what_a_person_shows_stays_theirs() -> None:
+    shown = [
+        "<div class='a'>\n  <my_part>x</my_part>\n</div>\nwhy is this empty?",
+        "```xml\n<a_config>\n</a_config>\n```\nis this right",
+        "make <b>this</b> bold, and a < b > c",
+        "use <T> and </T> as it is",
+        "<unended_thing> is what it prints",
+    ]
+    assert [cut_elements(text) for text in shown] == [(text, []) for text in shown]
+    assert cut_elements("<a_b>1<a_b>2</a_b>3</a_b>") == ("", [("a_b", "1<a_b>2</a_b>3")])
+    assert cut_elements("<a_b " * 20_000)[1] == []

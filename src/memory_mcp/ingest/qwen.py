@@ -110,12 +110,12 @@ class QwenReading(Reading):
         if subtype := as_text(record.get("subtype")):
             shown = as_text(as_mapping(record.get("systemPayload")).get("displayText"))
             return [note(shown or text, record=subtype)], subtype
-        words = unwrap(text)
+        words, *notes = unwrap(text)
         if words.reason or not words.text:
             return [dropped(INJECTED)] if words.reason else [], Given().reason
         if self.session.thread:
             return [Part(Role.ASSISTANT, EventType.SUBAGENT_START, words.text)], ""
-        return [Part(words.role, words.type, words.text)], ""
+        return [Part(one.role, one.type, one.text) for one in (words, *notes)], ""
 
     def _assistant(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return (parts, reason) of an answer: calls, thoughts and words in order.

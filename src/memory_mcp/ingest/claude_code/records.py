@@ -24,7 +24,7 @@ from memory_mcp.ingest.claude_code.blocks import (
     unknown_words,
 )
 from memory_mcp.ingest.claude_code.state import State
-from memory_mcp.ingest.claude_code.wrappers import Said, unwrap
+from memory_mcp.ingest.claude_code.wrappers import Said, author_of, is_agent, unwrap
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import FILE_TIME, RECAP, EventDraft, EventType, Role
 from memory_mcp.model.ids import digest, encode
@@ -158,29 +158,37 @@ def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
         elif words := unknown_words(block):
             yield _unknown(block, words, number)
     if texts:
-        said, metadata = _prompt(record, state, texts)
-        yield _Part(_suffix(first), said, metadata)
+        (prompt, metadata), *notes = _prompt(record, state, texts)
+        yield _Part(_suffix(first), prompt, metadata)
+        for number, (note, note_metadata) in enumerate(notes):
+            yield _Part(f"{_suffix(first)}#n{number}", note, note_metadata)
     if plan.strip() and not any(plan.strip() in text for text in texts):
         yield _Part("#plan", Said(Role.SYSTEM, EventType.NOTE, plan), {"record": "plan"})
 
 
-def _prompt(record: dict[str, object], state: State, texts: list[str]) -> tuple[Said, dict[str, str]]:
-    """Return (text with role and type, metadata) of the texts of a user record, taken as one.
+def _prompt(record: dict[str, object], state: State, texts: list[str]) -> list[tuple[Said, dict[str, str]]]:
+    """Return (text with role and type, metadata) of a user record: its words as one, then what others wrote around them.
 
-    They are the human's words, a summary (metadata `RECAP` = "true"), or another agent's; in a subagent's chain a prompt
-    is the calling agent's. Where only the client wrote, there is no text but the reason. Other metadata is {}.
+    They are the human's words, a summary (metadata `RECAP` = "true"), or another agent's, as the record's own fields say; in
+    a subagent's chain a prompt is the calling agent's. Where only the client wrote, there is no text but the reason.
     """
     if record.get("isCompactSummary") is True:
-        return Said(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {RECAP: "true"}
-    pieces = [unwrap(text) for text in texts]
-    said = next((p for p in pieces if p.text and p.role is Role.USER), None) or next((p for p in pieces if p.text), None)
-    if said is None:
-        return pieces[0], {}
-    said = Said(said.role, said.type, "\n".join(p.text for p in pieces if p.text))
-    if record.get("isSidechain") is True and said.role is Role.USER:
+        return [(Said(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {RECAP: "true"})]
+    pieces = [piece for text in texts for piece in unwrap(text)]
+    typed = [p.text for p in pieces if p.text and p.role is Role.USER]
+    others: list[tuple[Said, dict[str, str]]] = [
+        (p, {"record": p.name} if p.name else {}) for p in pieces if p.text and p.role is not Role.USER
+    ]
+    if not typed:
+        return others or [(pieces[0], {})]
+    prompt, author = Said(Role.USER, EventType.USER_MESSAGE, "\n".join(typed)), author_of(record)
+    if author:
+        role = Role.ASSISTANT if is_agent(author) else Role.SYSTEM
+        return [(Said(role, EventType.NOTE, prompt.text), {"record": author}), *others]
+    if record.get("isSidechain") is True:
         begins = state.thread_of(record) not in state.threads
-        return Said(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, said.text), {}
-    return said, {}
+        prompt = Said(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, prompt.text)
+    return [(prompt, {}), *others]
 
 
 def _result(record: dict[str, object], state: State, block: Mapping[str, object], suffix: str) -> _Part:
@@ -279,7 +287,7 @@ def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterat
     if subtype in _SYSTEM_NOISE or not content.strip():
         outcome.reason = f"system {subtype}" if subtype in _SYSTEM_NOISE else "system record without content"
         return
-    said = unwrap(content)
+    said = unwrap(content)[0]
     if subtype == "compact_boundary":
         details = as_mapping(record.get("compactMetadata"))
         told = [as_text(details.get("trigger"))]
@@ -299,7 +307,12 @@ def _other(record: dict[str, object], state: State, outcome: Outcome) -> Iterato
     kind = _kind(record)
     outcome.reason = kind if kind in _BOOKKEEPING or kind.startswith("api-request") else _NOT_OURS
     if text := state.slipped_in(record):
-        yield _Part("", unwrap(text), {"queued": "true"})
+        author = author_of(as_mapping(record.get("attachment")))
+        for number, piece in enumerate(unwrap(text)):
+            by_other = author if piece.role is Role.USER else ""
+            role = Role.ASSISTANT if is_agent(author) else Role.SYSTEM
+            said = Said(role, EventType.NOTE, piece.text) if by_other else piece
+            yield _Part(f"#n{number}" if number else "", said, {"queued": "true", "record": by_other or piece.name})
 
 
 _Reader = Callable[[dict[str, object], State, Outcome], Iterator[_Part]]

@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
+from memory_mcp.ingest.elements import cut_elements
 from memory_mcp.ingest.parts import Part, as_plain, call, dropped, note, parsed, result, said
 from memory_mcp.model.event import RECAP, Role
 
-#: Texts in the user's role that the client wrote.
-_INJECTED = re.compile(
-    r"\s*(?:<(?:environment_context|user_instructions|INSTRUCTIONS|permissions instructions|collaboration_mode"
-    r"|skills_instructions|apps_instructions|plugins_instructions|skill|personality_spec|model_switch|token_budget"
-    r"|realtime_conversation|user_action|subagent_notification|turn_aborted|hook_prompt)\b|# AGENTS\.md instructions for )"
+#: Texts in the user's role that the client wrote without an element around them, and an element whose name has a blank.
+_INJECTED = re.compile(r"\s*(?:# AGENTS\.md instructions\b|Warning: [^\n]+\s*\Z|<permissions instructions>)")
+#: Elements that older clients left without their end.
+_OFTEN_CUT = frozenset(
+    "environment_context user_instructions INSTRUCTIONS collaboration_mode skills_instructions apps_instructions skill"
+    " plugins_instructions personality_spec model_switch token_budget realtime_conversation user_action subagent_notification"
+    " turn_aborted hook_prompt".split()
 )
 #: How a summary of the conversation in the user's role begins.
 _SUMMARY = "Another language model started to solve this problem and produced a summary"
@@ -55,7 +58,9 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
         elif text.lstrip().startswith(_IDE) and _REQUEST in text:
             words.append(text.rsplit(_REQUEST, 1)[1].strip())
         else:
-            words.append(text)
+            prompt, elements = cut_elements(text, _OFTEN_CUT) if "<" in text else (text, [])
+            words += [prompt] if prompt else []
+            parts += [dropped(INJECTED)] * bool(elements)
     return [said(Role.USER, "\n".join(words)), *parts] if words else parts
 
 

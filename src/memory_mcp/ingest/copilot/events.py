@@ -141,10 +141,10 @@ class CopilotReading(Reading):
         text = as_text(data.get("content"))
         if self.session.thread:
             return [Part(Role.ASSISTANT, EventType.SUBAGENT_START, text.strip())], ""
-        words = unwrap(text)
-        if words.reason or _written_by_client(data):
+        pieces = unwrap(text)
+        if pieces[0].reason or _written_by_client(data):
             return [dropped(INJECTED)], INJECTED
-        return [Part(words.role, words.type, words.text)], EMPTY
+        return [Part(piece.role, piece.type, piece.text) for piece in pieces], EMPTY
 
     def _result(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return ([a tool's result], ""); the exit status is cut from the text.

@@ -1,0 +1,109 @@
+"""Cut the elements that clients and agents put around a person's words: `<name ...>...</name>`, whatever their name.
+
+Decided by position: an element counts where a text begins or ends with it, or where it has lines of its own and a name that no
+page has (`ide_selection`, `hook-output`). HTML's own elements are what a person shows. Pure; linear in the text's length but for
+the nesting of one name.
+"""
+
+import re
+from collections.abc import Container
+from typing import NamedTuple
+
+_NAME = r"[A-Za-z][\w.:-]{0,63}"
+_OPENING = re.compile(rf"<({_NAME})(?:\s[^<>]{{0,2000}})?>")
+_CLOSING = re.compile(rf"</({_NAME})(?:\s[^<>]{{0,100}})?>\s*\Z")
+_OWN_LINES = re.compile(rf"^<({_NAME})(?:\s[^<>]{{0,2000}})?>", re.M)
+_FENCED = re.compile(r"^[ \t]*(?:```|~~~)", re.M)
+#: Elements of HTML and SVG: a closed vocabulary, which no client wraps its words in.
+_HTML = frozenset(
+    "a abbr article aside audio b blockquote body br button canvas code del div em embed fieldset figure footer form g h1 h2 h3"
+    " h4 h5 h6 head header hr html i iframe img input kbd label li link main mark nav object ol option p path pre q s script"
+    " section select small span strong style sub sup svg table tbody td template textarea th thead tr u ul video".split()
+)
+#: Elements that are cut at most, and the tags of one name that are looked at for the end of one.
+_MOST, _MOST_TAGS = 50, 400
+
+
+class Element(NamedTuple):
+    """One element: its name and what it holds, without blanks around it."""
+
+    name: str
+    content: str
+
+
+def cut_elements(text: str, unclosed: Container[str] = ()) -> tuple[str, list[Element]]:
+    """Return a text without its elements, stripped, and the elements in their order.
+
+    One whose name is in `unclosed` may lack its end: it goes to the end of the text.
+    """
+    first: list[Element] = []
+    last: list[Element] = []
+    words = text.strip()
+    while len(first) < _MOST and (match := _OPENING.match(words)) and match[1].lower() not in _HTML:
+        end = _end_of(words, match)
+        if not end and match[1] not in unclosed:
+            break
+        first.append(_element(match, words[: end or len(words)]))
+        words = words[end or len(words) :].lstrip()
+    while len(last) < _MOST and (match := _CLOSING.search(words[-300:])) and match[1].lower() not in _HTML:
+        start = _start_of(words, match[1])
+        if start < 0:
+            break
+        opening = _OPENING.match(words, start)
+        assert opening is not None
+        last.insert(0, _element(opening, words[start:]))
+        words = words[:start].rstrip()
+    words, inner = _cut_inner(words)
+    return words, [*first, *inner, *last]
+
+
+def _cut_inner(text: str) -> tuple[str, list[Element]]:
+    """Return a text without the elements that have lines of their own and a name with `_` or `-`, outside fenced code."""
+    elements: list[Element] = []
+    pieces: list[str] = []
+    position = 0
+    for match in _OWN_LINES.finditer(text):
+        if match.start() < position or not {"_", "-"} & set(match[1]) or len(elements) >= _MOST:
+            continue
+        if len(_FENCED.findall(text, 0, match.start())) % 2:
+            continue
+        opening = _OPENING.search(text, match.start())
+        end = _end_of(text, opening) if opening else 0
+        if opening and end and not text[end:].partition("\n")[0].strip():
+            elements.append(_element(opening, text[opening.start() : end]))
+            pieces.append(text[position : match.start()].rstrip())
+            position = end
+    return "\n".join(filter(None, (*pieces, text[position:].strip()))), elements
+
+
+def _element(opening: re.Match[str], text: str) -> Element:
+    """Return the element that `text` is, from its opening tag on, with or without its end."""
+    closing = _CLOSING.search(text[-300:])
+    inner = text[opening.end() - opening.start() :]
+    if closing and closing[1] == opening[1]:
+        inner = inner[: len(inner) - (min(len(text), 300) - closing.start())]
+    return Element(opening[1], inner.strip())
+
+
+def _end_of(text: str, opening: re.Match[str]) -> int:
+    """Return the place behind the end of the element that begins with a tag; 0 where it does not end."""
+    depth = 0
+    tags = re.compile(rf"<(/?){re.escape(opening[1])}(?:\s[^<>]{{0,2000}})?>")
+    for number, tag in enumerate(tags.finditer(text, opening.start())):
+        depth += -1 if tag[1] else 1
+        if not depth:
+            return tag.end()
+        if number > _MOST_TAGS:
+            break
+    return 0
+
+
+def _start_of(text: str, name: str) -> int:
+    """Return the place where the element that ends a text begins, on a line of its own; -1 for none."""
+    depth = 0
+    tags = [*re.finditer(rf"<(/?){re.escape(name)}(?:\s[^<>]{{0,2000}})?>", text)][-_MOST_TAGS:]
+    for tag in reversed(tags):
+        depth += 1 if tag[1] else -1
+        if not depth:
+            return tag.start() if not text[text.rfind("\n", 0, tag.start()) + 1 : tag.start()].strip() else -1
+    return -1
