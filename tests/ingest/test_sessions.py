@@ -216,7 +216,65 @@ def test_what_was_written_just_now_is_looked_at_again(tmp_path: Path) -> None:
     last = 1_772_442_002_000
     os.utime(file, ns=(0, (last + 1000) * 1_000_000))
     steps, _ = read(importer("opencode"), file)
-    assert steps[-1].offset < 1_772_442_000_000
+    assert steps[-1].offset == 0
+
+
+#: A database of OpenCode 2, as far as it is read.
+OPENCODE_2 = """
+CREATE TABLE session_v2 (id text, parent_id text, directory text, version text, time_updated integer);
+CREATE TABLE session_message (id text, session_id text, type text, seq integer, time_created integer, data text);
+INSERT INTO session_v2 VALUES ('s2', NULL, '/home/dev/shop', '2.0.1', 1772442000000);
+INSERT INTO session_message VALUES ('a', 's2', 'user', 0, 1772442000000, '{"text": "which port"}');
+INSERT INTO session_message VALUES ('b', 's2', 'assistant', 1, 1772442001000, '{"content": [
+ {"type": "text", "text": "it is 8443"}, {"type": "tool", "id": "c", "name": "bash", "state": {"status": "completed", "input": {"command": "ss"},
+  "content": [{"type": "text", "text": "listening"}]}}], "time": {"created": 1772442001000, "completed": 1772442002000}}');
+INSERT INTO session_message VALUES ('d', 's2', 'novel', 2, 1772442003000, '{"note": {"inner": "some words"}}');
+"""
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_database_of_opencode_is_read_by_its_columns(version: int, tmp_path: Path) -> None:
+    """Each table under another name, and without any column that is not needed: the same words, by the same roles."""
+    file = opencode_session(tmp_path, 2)
+    if version == 2:
+        file.unlink()
+        with closing(sqlite3.connect(file)) as con:
+            con.executescript(OPENCODE_2)
+    expected = [(draft.role.value, draft.text) for step in read(importer("opencode"), file)[0] for draft in step.drafts]
+    assert len(expected) == (2 if version == 1 else 5)
+    optional = {"parent_id", "directory", "version", "time_created", "time_updated", "seq"}
+    with closing(sqlite3.connect(file)) as con:
+        tables = [name for (name,) in con.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        changes = [f"ALTER TABLE {table} RENAME TO renamed_{table}" for table in tables]
+        for table in tables:
+            columns = {row[1] for row in con.execute(f"PRAGMA table_info({table})")}
+            changes += [f"ALTER TABLE {table} DROP COLUMN {column}" for column in sorted(columns & optional)]
+    for change in changes:
+        changed = tmp_path / "changed" / "opencode.db"
+        changed.parent.mkdir(exist_ok=True)
+        shutil.copy(file, changed)
+        with closing(sqlite3.connect(changed)) as con:
+            con.execute(change)
+            con.commit()
+        steps, _ = read(importer("opencode"), changed)
+        assert [(draft.role.value, draft.text) for step in steps for draft in step.drafts] == expected, change
+
+
+def test_a_session_of_opencode_that_comes_later_with_older_times_is_read_and_a_table_of_no_kind_is_named(tmp_path: Path) -> None:
+    file = opencode_session(tmp_path, 2)
+    done = read(importer("opencode"), file)[0][-1].offset
+    with closing(sqlite3.connect(file)) as con:
+        info = json.dumps({"role": "user", "time": {"created": 1_600_000_000_000}})
+        con.execute("INSERT INTO message VALUES ('old', 's0', 1600000000000, ?)", (info,))
+        con.execute("INSERT INTO part VALUES ('po', 'old', ?)", (json.dumps({"type": "text", "text": "carried in"}),))
+        con.execute("CREATE TABLE conversation_v9 (session_ref, body)")
+        con.execute("INSERT INTO conversation_v9 VALUES ('s', 'words')")
+        con.commit()
+    steps, report = read(importer("opencode"), file, done)
+    assert texts(steps) == ["carried in"]
+    assert report.skipped == {"unknown table conversation_v9": 1}
+    # A position that an earlier version stored is the time of a message: all is read again, and known by its ids.
+    assert len(texts(read(importer("opencode"), file, 1_772_442_001_000)[0])) == 3
 
 
 def test_a_damaged_database_is_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -8,7 +8,15 @@ with `#result` for its result. Times follow from the message alone.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import (
+    as_blocks,
+    as_mapping,
+    as_mappings,
+    as_text,
+    result_text,
+    words_of,
+    words_within,
+)
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told
 from memory_mcp.ingest.parts import Part, call, dropped, note, result, said
@@ -55,7 +63,9 @@ class OpencodeReading(Reading):
         if info.get("role") == "user":
             return Given([Told(message_id, tuple(self._user(parts, whose)), time)])
         if info.get("role") != "assistant":
-            return Given(reason=UNKNOWN)
+            texts = "\n".join(filter(None, (as_text(part.get("text")) for _, part in parts)))
+            record = as_text(info.get("role"))
+            return Given([Told(message_id, (note(texts, record=record),), time)]) if texts and record else Given(reason=UNKNOWN)
         told = [one for key, part in parts for one in self._assistant(key, part, info.get("summary") is True, time)]
         error = as_mapping(info.get("error"))
         problem = filter(None, (as_text(error.get("name")), as_text(as_mapping(error.get("data")).get("message"))))
@@ -141,3 +151,47 @@ def is_finished(info: Mapping[str, object]) -> bool:
     """Return whether nothing more is written into a message: it is no answer, is completed, or ended with an error."""
     done = as_mapping(info.get("time")).get("completed")
     return info.get("role") != "assistant" or done is not None or "error" in info
+
+
+def message_of(kind: str, data: Mapping[str, object], created: int) -> dict[str, object]:
+    """Return a message that is one row (OpenCode 2) as older versions state one: role, time, model, error, and its content.
+
+    A summary is the assistant's, a command that the person ran the person's; any other kind is a role of its own.
+    """
+    roles = {"compaction": "assistant", "shell": "user"}
+    info: dict[str, object] = {"role": roles.get(kind, kind), "kind": kind, "time": data.get("time") or {"created": created}}
+    info["modelID"] = as_mapping(data.get("model")).get("id")
+    info["content"] = data
+    if kind == "compaction":
+        info |= {"summary": True, "time": {**as_mapping(info["time"]), "completed": created}}
+    if error := as_mapping(data.get("error")):
+        info["error"] = {"name": error.get("type") or error.get("name"), "data": {"message": error.get("message")}}
+    return info
+
+
+def parts_of(message_id: str, info: Mapping[str, object]) -> Parts:
+    """Return the parts of a message that is one row, as older versions state them."""
+    data, kind = as_mapping(info.get("content")), as_text(info.get("kind"))
+    if kind == "shell":
+        command = f"! {as_text(data.get('command'))}\n{as_text(data.get('output'))}".strip()
+        return [(message_id, {"type": "text", "text": command})]
+    if kind == "assistant":
+        items = [as_mapping(item) for item in as_blocks(data.get("content"))]
+        return [(as_text(item.get("id")) or f"{message_id}#{n}", _item_of(item)) for n, item in enumerate(items)]
+    text = as_text(data.get("text")) or as_text(data.get("summary")) or words_of(data.get("content"))
+    if not text and kind != "user":
+        text = words_within({k: v for k, v in data.items() if k not in ("time", "metadata")})
+    files = [{"type": "file", "mime": f.get("mime"), "filename": f.get("name")} for f in as_mappings(data.get("files"))]
+    return [(message_id, {"type": "text", "text": text}), *((f"{message_id}#f{n}", file) for n, file in enumerate(files))]
+
+
+def _item_of(item: Mapping[str, object]) -> dict[str, object]:
+    """Return one item of an answer's content as a part: of a call, name, state and times as older versions state them."""
+    if item.get("type") != "tool":
+        return dict(item)
+    state, times = dict(as_mapping(item.get("state"))), as_mapping(item.get("time"))
+    problem = state.get("error")
+    state["error"] = as_text(problem) or as_text(as_mapping(problem).get("message"))
+    state["output"] = as_text(state.get("output")) or result_text(state.get("content"), state.get("result"))
+    state["time"] = {"start": times.get("ran") or times.get("created"), "end": times.get("completed")}
+    return {"type": "tool", "tool": item.get("name"), "callID": item.get("id"), "state": state}

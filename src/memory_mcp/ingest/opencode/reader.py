@@ -12,7 +12,7 @@ from memory_mcp.ingest.growing import UNKNOWN, Given, count
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.marks import stamp_of
 from memory_mcp.ingest.opencode.messages import AGENT, UNFINISHED, OpencodeReading
-from memory_mcp.ingest.opencode.stores import HEADER, Stored, iter_database, message_file
+from memory_mcp.ingest.opencode.stores import HEADER, Stored, iter_database, message_file, unknown_tables
 from memory_mcp.model.sentinel import opens_own_session
 
 
@@ -47,7 +47,8 @@ class OpencodeImporter(ClientImporter):
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """Yield a step for each message: its drafts, and where to go on.
 
-        The offset in a database is the time of a message, UTC milliseconds; a message's file is read as a whole.
+        The offset in a database is that of `iter_database`; a message's file is read as a whole. Tables that seem to hold a
+        conversation in a form that is not known are named in the report.
         Unfinished messages and others without an event are counted in `report`. Raises OSError when the file cannot be
         read.
         """
@@ -59,6 +60,9 @@ class OpencodeImporter(ClientImporter):
             written = stamp_of(file, Growth.DATABASE)[1] // 1_000_000
             for number, stored in enumerate(iter_database(file, offset, written), 1):
                 yield _read(reading, stored, report, file, number)
+            for name in unknown_tables(file):
+                report.lines += 1
+                report.skip(f"unknown table {name}", file, 0, name)
         elif stored_message := message_file(file):
             yield _read(reading, stored_message, report, file, 1)
         else:

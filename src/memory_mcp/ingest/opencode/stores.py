@@ -7,14 +7,15 @@ Layouts of files, below `storage` or, with the oldest, below `storage/session`:
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
-from memory_mcp.ingest.opencode.messages import Parts, Whose, is_finished, prompt_of
+from memory_mcp.ingest.opencode.messages import Parts, Whose, is_finished, message_of, parts_of, prompt_of
+from memory_mcp.ingest.times import parse_time
 
 HEADER = b"SQLite format 3\0"
 #: Generations of subagents that are followed.
@@ -23,11 +24,8 @@ _DEEPEST = 10
 _LONGEST = 64 * 1024 * 1024
 #: A message is final when another was written this long after it (milliseconds): another process may still add parts.
 _SETTLED = 10_000
-_MESSAGES = "SELECT id, session_id, time_created, data FROM message WHERE time_created > ? ORDER BY time_created, id"
-_LATER = "SELECT 1 FROM message WHERE session_id = ? AND time_created > ? LIMIT 1"
-_PARTS = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
-_SESSION = "SELECT parent_id, directory, version FROM session WHERE id = ?"
-_FIRST = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id LIMIT 20"
+#: Bits of a table's last row in a position.
+_ROW_BITS = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +43,10 @@ class Stored:
 
 
 def iter_database(file: Path, position: int, written: int) -> Iterator[Stored]:
-    """Yield the messages created behind a position (UTC milliseconds) of a database last written at `written`.
+    """Yield the messages stored behind a position of a database that was last written at `written` (UTC milliseconds).
 
-    A position behind an unfinished or quite new message stays before it. Raises OSError when it cannot be read.
+    A position is the last row of each table of messages, 48 bits each: a session that is carried in later with times of its own
+    is new all the same. Behind an unfinished or quite new message it stays before that. Raises OSError when it cannot be read.
     """
     try:
         with closing(_connect(file)) as con:
@@ -85,41 +84,158 @@ def _connect(file: Path) -> sqlite3.Connection:
 
 
 class _Database:
+    """The messages of one database, in every table that holds some."""
+
     def __init__(self, con: sqlite3.Connection) -> None:
         """Read from an open connection, which the caller closes."""
         self._con = con
         self._known: dict[str, Whose] = {}
+        self._tables = find_tables(con)
 
     def messages(self, position: int, written: int) -> Iterator[Stored]:
-        """Yield the messages created behind a position (UTC milliseconds), in order, each with where reading may go on.
+        """Yield the messages stored behind a position, each with where reading may go on; see `iter_database`."""
+        rows = [position >> (_ROW_BITS * n) & ((1 << _ROW_BITS) - 1) for n in range(len(self._tables.messages))]
+        for number, table in enumerate(self._tables.messages):
+            # A database that was rewritten, or read by the time of its messages, has other numbers: all of it is read again.
+            last = int(self._con.execute(f"SELECT coalesce(max(rowid), 0) FROM {_quoted(table.name)}").fetchone()[0])
+            rows[number] = rows[number] if rows[number] <= last else 0
+            passed = True
+            for row, message in self._of_table(table, rows[number]):
+                passed = passed and message.finished and message.created < written - _SETTLED
+                rows[number] = row if passed else rows[number]
+                place = sum(at << (_ROW_BITS * n) for n, at in enumerate(rows))
+                parts = self._parts(table, message) if message.finished else []
+                yield Stored(message.id, message.info, parts, self._whose(table, message.session), message.finished, place)
 
-        That stays before the first message that is not finished or was created in the last 10 s before `written`.
-        """
-        passed = True
-        for key, session, created, data in self._con.execute(_MESSAGES, (position,)):
+    def _of_table(self, table: "_MessageTable", after: int) -> Iterator[tuple[int, "_Message"]]:
+        """Yield (row, message) of a table behind a row, in the order in which they were stored."""
+        columns = [table.column(name) for name in ("id", "session_id", "type", "time_created", "data")]
+        sql = f"SELECT rowid, {', '.join(columns)} FROM {_quoted(table.name)} WHERE rowid > ? ORDER BY rowid"
+        later = f"SELECT 1 FROM {_quoted(table.name)} WHERE session_id = ? AND rowid > ? LIMIT 1"
+        for row, key, session, kind, created, data in self._con.execute(sql, (after,)):
             info = _parsed(data)
-            finished = is_finished(info) or bool(self._con.execute(_LATER, (session, created)).fetchone())
-            passed = passed and finished and created < written - _SETTLED
-            # One that was created with it is read again as well.
-            position = created if passed else min(position, created - 1)
-            parts = self._parts(key) if finished else []
-            if session not in self._known:
-                parent, directory, version = self._session(session)
-                root = _root(parent, lambda s: self._session(s)[0])
-                # The prompt is known if it is among the first 20 messages.
-                first = (k for k, told in self._con.execute(_FIRST, (session,)) if _parsed(told).get("role") == "user")
-                prompt = next((prompt_of(self._parts(k)) for k in first), "")
-                self._known[session] = Whose(session, root, directory, version, prompt)
-            yield Stored(key, info, parts, self._known[session], finished, position)
+            time_ms = parse_time(created) or parse_time(as_mapping(info.get("time")).get("created")) or 0
+            info = message_of(as_text(kind), info, time_ms) if table.whole else info
+            finished = is_finished(info) or bool(self._con.execute(later, (session, row)).fetchone())
+            yield row, _Message(as_text(key), as_text(session), info, time_ms, finished)
 
-    def _parts(self, message: str) -> Parts:
+    def _parts(self, table: "_MessageTable", message: "_Message") -> Parts:
         """Return a message's parts in their order."""
-        return [(key, _parsed(data)) for key, data in self._con.execute(_PARTS, (message,))]
+        if table.whole or not self._tables.parts:
+            return parts_of(message.id, message.info) if table.whole else []
+        sql = f"SELECT id, data FROM {_quoted(self._tables.parts)} WHERE message_id = ? ORDER BY id"
+        return [(key, _parsed(data)) for key, data in self._con.execute(sql, (message.id,))]
+
+    def _whose(self, table: "_MessageTable", session: str) -> Whose:
+        """Return the session of a message, with its first prompt if that is among the first 20 messages."""
+        if session not in self._known:
+            parent, directory, version = self._session(session)
+            root = _root(parent, lambda s: self._session(s)[0])
+            first = (message for _, message in self._first(table, session) if message.info.get("role") == "user")
+            prompt = next((prompt_of(self._parts(table, message)) for message in first), "")
+            self._known[session] = Whose(session, root, directory, version, prompt)
+        return self._known[session]
+
+    def _first(self, table: "_MessageTable", session: str) -> Iterator[tuple[int, "_Message"]]:
+        """Yield the first messages of a session, at most 20."""
+        sql = f"SELECT rowid FROM {_quoted(table.name)} WHERE session_id = ? ORDER BY rowid LIMIT 20"
+        for (row,) in self._con.execute(sql, (session,)).fetchall():
+            yield next(self._of_table(table, row - 1))
 
     def _session(self, session: str) -> tuple[str, str, str]:
         """Return (parent, directory, version) of a session; "" for what is not stored."""
-        row = self._con.execute(_SESSION, (session,)).fetchone() or ("", "", "")
-        return as_text(row[0]), as_text(row[1]), as_text(row[2])
+        for table in self._tables.sessions:
+            columns = ", ".join(table.column(name) for name in ("parent_id", "directory", "version"))
+            row = self._con.execute(f"SELECT {columns} FROM {_quoted(table.name)} WHERE id = ?", (session,)).fetchone()
+            if row:
+                return as_text(row[0]), as_text(row[1]), as_text(row[2])
+        return "", "", ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """One row of messages."""
+
+    id: str
+    session: str
+    info: dict[str, object]
+    #: UTC milliseconds; 0 where neither row nor message states it.
+    created: int
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _MessageTable:
+    """A table with its columns."""
+
+    name: str
+    columns: frozenset[str]
+
+    @property
+    def whole(self) -> bool:
+        """Whether a row is a whole message with a type of its own, as since OpenCode 2; before, its parts were rows."""
+        return "type" in self.columns
+
+    def column(self, name: str) -> str:
+        """Return a column for a query: NULL where the table has none of that name."""
+        return name if name in self.columns else "NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Which tables of a database hold what, by their columns: names change with versions."""
+
+    messages: Sequence[_MessageTable]
+    sessions: Sequence[_MessageTable]
+    #: The table of parts; "" for none.
+    parts: str
+    #: Tables that seem to hold a conversation in a form that is not read.
+    unknown: Sequence[str]
+
+
+def find_tables(con: sqlite3.Connection) -> Tables:
+    """Return which tables of an open database hold messages, parts and sessions; raises sqlite3.Error when it cannot be read."""
+    tables = []
+    for (name,) in con.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%WITHOUT ROWID%' ORDER BY name"
+    ):
+        columns = frozenset(str(row[1]) for row in con.execute(f"PRAGMA table_info({_quoted(name)})"))
+        tables.append(_MessageTable(name, columns))
+    parts = [table for table in tables if {"id", "message_id", "data"} <= table.columns]
+    messages = [table for table in tables if {"id", "session_id", "data"} <= table.columns and "message_id" not in table.columns]
+    sessions = [
+        table
+        for table in tables
+        if "id" in table.columns
+        and {"directory", "parent_id", "version", "slug"} & table.columns
+        and "session_id" not in table.columns
+    ]
+    # Those with rows of parts first: the places of tables in a position stay as they are when a later version adds its own.
+    messages.sort(key=lambda table: (table.whole, table.name))
+    known = {table.name for table in (*parts, *messages, *sessions)}
+    unknown = [table.name for table in tables if table.name not in known and _is_talk(table.columns)]
+    return Tables(messages, sessions, parts[0].name if parts else "", unknown)
+
+
+def unknown_tables(file: Path) -> Sequence[str]:
+    """Return the tables of a database that seem to hold a conversation and are not read; OSError when it cannot be read."""
+    try:
+        with closing(_connect(file)) as con:
+            names = find_tables(con).unknown
+            return [name for name in names if con.execute(f"SELECT 1 FROM {_quoted(name)} LIMIT 1").fetchone()]
+    except sqlite3.Error as error:
+        raise OSError(f"the database cannot be read: {error}") from None
+
+
+def _is_talk(columns: frozenset[str]) -> bool:
+    """Return whether columns name a session or message and hold words."""
+    of_session = any(name.startswith(("session", "message", "conversation", "thread")) for name in columns)
+    return of_session and bool({"data", "text", "content", "body", "role", "parts"} & columns)
+
+
+def _quoted(name: str) -> str:
+    """Return a name as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 class _Folder:
