@@ -226,7 +226,8 @@ CREATE TABLE session_message (id text, session_id text, type text, seq integer, 
 INSERT INTO session_v2 VALUES ('s2', NULL, '/home/dev/shop', '2.0.1', 1772442000000);
 INSERT INTO session_message VALUES ('a', 's2', 'user', 0, 1772442000000, '{"text": "which port"}');
 INSERT INTO session_message VALUES ('b', 's2', 'assistant', 1, 1772442001000, '{"content": [
- {"type": "text", "text": "it is 8443"}, {"type": "tool", "id": "c", "name": "bash", "state": {"status": "completed", "input": {"command": "ss"},
+ {"type": "text", "text": "it is 8443"},
+ {"type": "tool", "id": "c", "name": "bash", "state": {"status": "completed", "input": {"command": "ss"},
   "content": [{"type": "text", "text": "listening"}]}}], "time": {"created": 1772442001000, "completed": 1772442002000}}');
 INSERT INTO session_message VALUES ('d', 's2', 'novel', 2, 1772442003000, '{"note": {"inner": "some words"}}');
 """
