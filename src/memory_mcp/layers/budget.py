@@ -6,13 +6,15 @@ Invariants
 found; `Spent.exceeded` names it. A bound that the caller names is never exceeded.
 3. A cancelled budget is out of time, and so are all budgets made from it. A set `GONE` event cancels every budget of its call.
 4. A share never uses what is reserved for the attempts after it.
+5. Only a path with `grace_ms` goes on when its time is up, and only while the whole search has found nothing.
 """
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from memory_mcp.clock import Clock
 from memory_mcp.errors import ConfigError
@@ -86,8 +88,6 @@ class _Share:
     calls: int
     #: The limits are lifted once anything was found, because no later attempt follows.
     until_found: bool
-    nodes_used: int = 0
-    calls_used: int = 0
 
 
 @dataclass(slots=True)
@@ -110,9 +110,17 @@ class Budget:
     parent: "Budget | None" = None
     #: Only the time limit of the parent applies, not its nodes and calls.
     is_apart: bool = False
+    #: Milliseconds beyond the time limit that this path may use while the search has found nothing.
+    grace_ms: float = 0.0
+    #: Takes an answer as far as it goes (`layers.base.LayerAnswer`): it counts if the time is up before the whole one is there.
+    on_partial: Callable[[Any], None] = lambda _: None
     started: float = field(default=-1.0)
     #: Start of this path on the clock's monotonic time, in seconds.
     begun: float = field(init=False)
+    #: Nodes and calls that this path has used, and the bounds that ended it or a path made from it.
+    used_nodes: int = field(init=False, default=0)
+    used_calls: int = field(init=False, default=0)
+    cut_by: list[str] = field(init=False, default_factory=list)
     _cancelled: threading.Event = field(init=False, default_factory=threading.Event)
     _gone: threading.Event | None = field(init=False)
 
@@ -193,7 +201,11 @@ class Budget:
         return int((self.clock.monotonic() - self.started) * 1000)
 
     def left_ms(self) -> float:
-        """Return the milliseconds until this path must end; negative once the time is up."""
+        """Return the milliseconds until this path must end, its grace included; negative once the time is up."""
+        return self.ms_to_limit() + (0.0 if self.spent.satisfied else self.grace_ms)
+
+    def ms_to_limit(self) -> float:
+        """Return the milliseconds until the time limit of this path; negative beyond it."""
         now = self.clock.monotonic()
         return min(self.bounds.timeout_ms - (now - self.started) * 1000, self._own_ms_left(now))
 
@@ -233,11 +245,18 @@ class Budget:
         with self.spent.lock:
             if name not in self.hit:
                 self.hit.append(name)
+            path: Budget | None = self
+            while path is not None:
+                if name not in path.cut_by:
+                    path.cut_by.append(name)
+                path = None if path.is_apart else path.parent
 
     def out_of_time(self) -> bool:
         """Return whether this path must end: its time is up, which is recorded as a bound reached, or it was cancelled."""
         if self.is_cancelled():
             return True
+        if self.grace_ms and not self.spent.satisfied:
+            return self.is_short_of(0)
         if self._own_ms_left(self.clock.monotonic()) < 0:
             self.record_hit("timeout_ms")
             return True
@@ -308,13 +327,12 @@ class Budget:
         nodes, calls = (math.inf, math.inf) if self.parent is None or self.is_apart else self.parent._own_left()
         if self.own is None or self._is_released():
             return nodes, calls
-        return min(nodes, self.own.nodes - self.own.nodes_used), min(calls, self.own.calls - self.own.calls_used)
+        return min(nodes, self.own.nodes - self.used_nodes), min(calls, self.own.calls - self.used_calls)
 
     def _use(self, nodes: int, calls: int) -> None:
-        """Count nodes and calls as used in every share that this path is part of, up to the first budget that is `apart`."""
-        if self.own is not None:
-            self.own.nodes_used += nodes
-            self.own.calls_used += calls
+        """Count nodes and calls as used by every path that this one is part of, up to the first budget that is `apart`."""
+        self.used_nodes += nodes
+        self.used_calls += calls
         if self.parent is not None and not self.is_apart:
             self.parent._use(nodes, calls)
 

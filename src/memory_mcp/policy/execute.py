@@ -5,13 +5,12 @@ and its reads are interrupted, and it ends when it next checks the budget.
 
 Invariants
 1. A layer that cannot answer, fails or is too slow becomes a line of the explanation, never an error.
-2. When this returns, every layer has ended or was told to end, which is repeated in the background until it has.
+2. A layer whose time is up answers with what it has reported by then. Where nothing was found at all, the last resort is waited
+   for until it reports its first find, `_FIRST_FIND` at most: a deadline never empties an answer.
+3. When this returns, every layer has ended or was told to end, which is repeated in the background until it has.
 """
 
-import contextvars
-import logging
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,10 +20,9 @@ from memory_mcp.layers.budget import Budget
 from memory_mcp.policy.chain import BEST, MADE_OF
 from memory_mcp.policy.explain import Outcome, Tried
 from memory_mcp.policy.merge import arbitration, merge
+from memory_mcp.policy.path import TO_HEAR, Path, ms_to_wait
 from memory_mcp.policy.plan import Mode, Plan, Skipped
-from memory_mcp.policy.stopping import LAYER, Interrupt, reserve_ms, stop
-
-log = logging.getLogger(__name__)
+from memory_mcp.policy.stopping import Interrupt, reserve_ms, stop
 
 #: Errors of any layer that end the search: the question is wrong, or the store cannot be read.
 _PASSED_UP = (InvalidQuery, NotFound, StorageError)
@@ -36,8 +34,8 @@ _LOOK = 0.01
 _SHARE = 0.7
 #: Share of the remaining nodes that parallel paths leave to the best layer at most.
 _FOR_BEST = 0.75
-#: Share of the reserve by which a layer ends before the wait for it does, so that its partial answer still counts.
-_TO_HEAR = 0.5
+#: Longest that a search which has found nothing goes on beyond its time, for the first find of its last resort (milliseconds).
+_FIRST_FIND = 500.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class Verdict:
 
 
 #: Takes all paths and those that have just ended; returns whether the others may be stopped.
-Enough = Callable[[Sequence["_Path"], Sequence["_Path"]], bool]
+Enough = Callable[[Sequence["Path"], Sequence["Path"]], bool]
 #: Judges what a layer found.
 Judge = Callable[[LayerName, Sequence[Hit]], Verdict]
 
@@ -74,57 +72,6 @@ class Run:
     sufficient: bool = False
     arbitration: str = ""
     answers: dict[LayerName, LayerAnswer] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Path:
-    """One layer at work."""
-
-    name: LayerName
-    layer: Layer
-    query: Query
-    budget: Budget
-    woken: threading.Condition
-    answer: LayerAnswer | None = None
-    error: BaseException | None = None
-    done: bool = False
-    ms: float = 0.0
-    thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Start the search in a new daemon thread, with the caller's context, without waiting."""
-        context = contextvars.copy_context()
-        self.thread = threading.Thread(target=context.run, args=(self._work,), name=f"{LAYER}{self.name}", daemon=True)
-        self.thread.start()
-
-    def _work(self) -> None:
-        """Search, keep the answer or the error and the time taken, and wake who waits. The body of the thread."""
-        began = self.budget.clock.monotonic()
-        try:
-            answer, error = self.layer.search(self.query, self.budget), None
-        except BaseException as caught:  # handed to whoever waits
-            answer, error = None, caught
-        with self.woken:
-            self.answer, self.error, self.done = answer, error, True
-            self.ms = (self.budget.clock.monotonic() - began) * 1000
-            self.woken.notify_all()
-
-    @property
-    def working(self) -> int:
-        """The identity of the thread that is at work; 0 for none."""
-        return 0 if self.done or self.thread is None else self.thread.ident or 0
-
-    def ran_out(self) -> bool:
-        """Return whether it ended without hits because it was out of time or stopped; it then counts as no answer.
-
-        If it used up the time of the whole search, or of a strict one, the time limit is recorded as reached.
-        """
-        if self.answer is None or self.answer.hits or (self.budget.left_ms() > 0 and not self.budget.is_cancelled()):
-            return False
-        whole = self.budget.strict or self.budget.elapsed_ms() >= self.budget.bounds.timeout_ms
-        if whole and "timeout_ms" not in self.budget.hit:
-            self.budget.hit.append("timeout_ms")
-        return True
 
 
 class Execution:
@@ -155,10 +102,10 @@ class Execution:
             if whole is not None:
                 run.skipped.append(Skipped(name, f"part of {whole}, which was asked"))
                 continue
-            if place and budget.out_of_time():
+            last = place == len(plan.order) - 1
+            if place and budget.out_of_time() and (kept or not last):
                 run.skipped.append(Skipped(name, "no time was left"))
                 continue
-            last = place == len(plan.order) - 1
             path = self._path(name, query, budget, 1.0 if last else _SHARE)
             self._wait([path], budget, lambda *_: False)
             verdict = self._judged(path, judge, run)
@@ -178,9 +125,9 @@ class Execution:
         """Run all paths at once and merge their hits; without any the plan's last layer follows, if no path and in time."""
         run = Run()
         verdicts: dict[LayerName, Verdict] = {}
-        strong: list[_Path] = []
+        strong: list[Path] = []
 
-        def enough(paths: Sequence[_Path], fresh: Sequence[_Path]) -> bool:
+        def enough(paths: Sequence[Path], fresh: Sequence[Path]) -> bool:
             """Judge the paths that have just ended; return whether one suffices and the others need not be waited for."""
             for path in fresh:
                 verdict = self._judged(path, judge, run)
@@ -192,8 +139,7 @@ class Execution:
             return bool(strong) and _lags(paths, strong[0])
 
         paths = self._wait(self._beside(plan, query, budget), budget, enough)
-        found_any = any(p.answer is not None and p.answer.hits for p in paths)
-        if plan.order[-1] not in plan.paths and not found_any and not budget.out_of_time():
+        if plan.order[-1] not in plan.paths and not any(path.hits for path in paths):
             # The last layer counts against no beam: it is asked after the others, where they came to nothing.
             paths += self._wait([self._path(plan.order[-1], query, budget, 1.0)], budget, enough)
         # Of several that are sure, the surest, whichever ended first: the same question has the same answer.
@@ -201,7 +147,7 @@ class Execution:
         winner = max(sure, key=lambda n: verdicts[n].best, default=None)
         for path in paths:
             if path.name not in {t.layer for t in run.tried}:
-                run.tried.append(_ended(path, winner))
+                run.tried.append(path.ended(winner))
         # In the order of the plan, whichever ended first: the same question has the same answer.
         names = [path.name for path in paths]
         run.tried = [tried for name in names for tried in run.tried if tried.layer == name]
@@ -214,7 +160,7 @@ class Execution:
         run.method = _method(plan, kept)
         return _with_themes(run)
 
-    def _beside(self, plan: Plan, query: Query, budget: Budget) -> list[_Path]:
+    def _beside(self, plan: Plan, query: Query, budget: Budget) -> list[Path]:
         """Return a path, not started, for each layer that runs at once.
 
         The others leave the best accelerator among them nodes for its own list, at most three quarters of what is left.
@@ -224,51 +170,52 @@ class Execution:
         others = budget if best is None else budget.beside(kept)
         return [self._path(n, query, budget if n is best else others, 1.0) for n in plan.paths]
 
-    def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> _Path:
+    def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> Path:
         """Return the path of a layer, not started, which may use a share, 0..1, of the time left after the answer's reserve.
 
         The topics layer has counters of its own.
         """
-        own = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + _TO_HEAR)) * share))
+        own = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + TO_HEAR)) * share))
         made = budget.apart(own) if name is LayerName.TOPICS else budget.branch(own)
-        return _Path(name, self._layers[name], query, made, threading.Condition())
+        if name is LayerName.AGENTIC:
+            made.grace_ms = _FIRST_FIND
+        path = Path(name, self._layers[name], query, made, threading.Condition())
+        made.on_partial = path.report
+        return path
 
-    def _wait(self, paths: list[_Path], budget: Budget, enough: Enough) -> list[_Path]:
+    def _wait(self, paths: list[Path], budget: Budget, enough: Enough) -> list[Path]:
         """Start paths and wait until all have ended, `enough` says so, the time is up, or the budget is cancelled.
 
-        The budgets of those still at work are cancelled, and their reads interrupted in the background. Returns the paths.
+        Those still at work are abandoned: they answer with what they have reported, their budgets are cancelled, and their
+        reads interrupted in the background. Returns the paths.
         """
         woken = paths[0].woken
         for path in paths:
             path.woken = woken
             path.start()
-        kept = reserve_ms(budget)
-        left = min(budget.left_ms() - kept, max(p.budget.left_ms() for p in paths) + kept * _TO_HEAR)
-        ends = time.monotonic() + left / 1000
-        seen: set[LayerName] = set()
+        heard: set[LayerName] = set()
         going, late = True, False
         try:
             while going:
                 with woken:
-                    fresh = [p for p in paths if p.done and p.name not in seen]
+                    fresh = [p for p in paths if p.done and p.name not in heard]
                     if not fresh:
-                        woken.wait(max(0.0, min(_LOOK, ends - time.monotonic())))
-                        fresh = [p for p in paths if p.done and p.name not in seen]
-                seen.update(path.name for path in fresh)
+                        woken.wait(max(0.0, min(_LOOK, ms_to_wait(paths, budget) / 1000)))
+                        fresh = [p for p in paths if p.done and p.name not in heard]
+                heard.update(path.name for path in fresh)
                 going = not enough(paths, fresh)
-                late = time.monotonic() >= ends
-                going = going and len(seen) < len(paths) and not late and not budget.is_cancelled()
+                late = going and ms_to_wait(paths, budget) <= 0
+                going = going and len(heard) < len(paths) and not late and not budget.is_cancelled()
         finally:
-            working = [p for p in paths if not p.done]
-            for path in working:
-                path.budget.cancel()
-            if working:
+            if working := [path for path in paths if path.abandon(late)]:
                 stop(lambda: [p.working for p in working if p.working], woken, self._interrupt)
-        if late and any(not p.done for p in paths) and "timeout_ms" not in budget.hit:
-            budget.hit.append("timeout_ms")
+        if late and working:
+            budget.record_hit("timeout_ms")
+        if late:
+            enough(paths, [path for path in paths if path.name not in heard and path.hits])
         return paths
 
-    def _judged(self, path: _Path, judge: Judge, run: Run) -> Verdict | None:
+    def _judged(self, path: Path, judge: Judge, run: Run) -> Verdict | None:
         """Record the outcome of a path in `run` and return its verdict; None if it has no answer, or themes in place of hits.
 
         Raises the path's error if that ends the search (`_PASSED_UP`).
@@ -276,7 +223,7 @@ class Execution:
         if isinstance(path.error, _PASSED_UP) and not isinstance(path.error, DeadlineExceeded):
             raise path.error
         if path.answer is None or path.ran_out():
-            run.tried.append(_ended(path, None))
+            run.tried.append(path.ended(None))
             if isinstance(path.error, LayerUnavailable):
                 run.skipped.append(Skipped(path.name, path.error.reason))
             elif path.error is None or isinstance(path.error, DeadlineExceeded):
@@ -308,7 +255,7 @@ def _with_themes(run: Run) -> Run:
     return run
 
 
-def _lags(paths: Sequence[_Path], strong: _Path) -> bool:
+def _lags(paths: Sequence[Path], strong: Path) -> bool:
     """Return whether the paths still at work need not be waited for: all but the walk have had their time of grace.
 
     That is 50 ms from a path's start, or three times what `strong` took where that is more. The walk is never waited for.
@@ -317,25 +264,6 @@ def _lags(paths: Sequence[_Path], strong: _Path) -> bool:
     grace = max(_GRACE, _FAR_LONGER * strong.ms)
     late = [p for p in paths if not p.done and p.name is not LayerName.AGENTIC]
     return all((p.budget.clock.monotonic() - p.budget.begun) * 1000 > grace for p in late)
-
-
-def _ended(path: _Path, winner: LayerName | None) -> Tried:
-    """Return the record of a path without an answer: unavailable, failed (which is logged), timed out, or cancelled.
-
-    Without an error it was cancelled if there is a `winner`, else timed out.
-    """
-    match path.error:
-        case None:
-            outcome = Outcome.CANCELLED if winner else Outcome.TIMED_OUT
-            reason = f"{winner} had evidence enough" if winner else "its time was up"
-        case LayerUnavailable():
-            outcome, reason = Outcome.UNAVAILABLE, path.error.reason
-        case DeadlineExceeded():
-            outcome, reason = Outcome.TIMED_OUT, "its time was up"
-        case _:
-            outcome, reason = Outcome.FAILED, str(path.error)
-            log.warning("the layer %s failed", path.name, exc_info=path.error)
-    return Tried(path.name, outcome, reason, 0, 0.0, round(path.ms, 1))
 
 
 def _method(plan: Plan, kept: Mapping[LayerName, Sequence[Hit]]) -> str:

@@ -15,7 +15,11 @@ class Outcome(StrEnum):
 
     SUFFICIENT = "sufficient"
     INSUFFICIENT = "insufficient"
+    #: It looked everywhere it may, and nothing is there.
     NOTHING = "nothing"
+    #: Its nodes or calls ran out before it had looked everywhere, or before it began.
+    CUT = "cut short"
+    NOT_TRIED = "not tried"
     UNAVAILABLE = "unavailable"
     FAILED = "failed"
     TIMED_OUT = "timed out"

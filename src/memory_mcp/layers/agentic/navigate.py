@@ -13,9 +13,8 @@ Invariants
 
 import heapq
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 
 from memory_mcp import metrics
@@ -23,11 +22,12 @@ from memory_mcp.clock import Clock
 from memory_mcp.derive.terms import EMPTY
 from memory_mcp.layers.agentic import browse
 from memory_mcp.layers.agentic.calibrate import calibrated
-from memory_mcp.layers.agentic.match import Weighted, below
+from memory_mcp.layers.agentic.match import below
 from memory_mcp.layers.agentic.read import Found, Reader, best_messages, may_show, scope_of
 from memory_mcp.layers.agentic.search import NodeSearch
-from memory_mcp.layers.agentic.sift import LARGE_SLICE, SLICE, Sift
+from memory_mcp.layers.agentic.sift import Sift
 from memory_mcp.layers.agentic.steps import descended, label, swept
+from memory_mcp.layers.agentic.walk import Walk
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query, Step
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.echo import is_echo
@@ -50,41 +50,18 @@ _READ_FACTOR = 2
 _READ_LEAST = 12
 #: Segments read between two checks of the time.
 _READ_AT_ONCE = 12
-#: Time reserved for reading the words to quote: a share of the limit, between these milliseconds. It takes 8 at 100,000
-#: documents on an idle machine.
-_TO_QUOTE, _QUOTE_SHARE, _MOST_TO_QUOTE = 8.0, 0.4, 60.0
 #: Hits quoted between two checks of the time.
 _QUOTED_AT_ONCE = 5
 #: Share of the nodes and calls, and of the time, that the walk may use while there is more left to compare.
 _TO_WALK, _TIME_TO_WALK = 0.5, 0.3
-#: Time limits from which events are read in large slices (milliseconds).
+#: Time from which a walk is not in haste, and events are read in large slices (milliseconds).
 _AMPLE = 2000
+#: In haste: segments read before the first report, segments compared of the first slice, and messages reported.
+_READ_FIRST, _FEW, _REPORTED = 2, 12, 3
 #: Assumed time of the first slice (milliseconds).
 _SLICE_MS = 20.0
 #: Most segments taken from one slice, and least while there are nodes left.
 _SIFTED, _SIFTED_LEAST = 36, 6
-
-
-@dataclass(slots=True)
-class _Walk:
-    """The state of one search."""
-
-    query: Query
-    weighted: Weighted
-    scope: Scope
-    budget: Budget
-    mean_tokens: float
-    #: Nodes and calls reserved for scanning events, and when the walk ends (monotonic seconds).
-    kept_nodes: int = 0
-    kept_calls: int = 0
-    until: float = math.inf
-    #: Whether anything that may answer was not compared.
-    is_cut: bool = False
-    frontier: list[tuple[float, int, int, NodeId]] = field(default_factory=list)
-    seen: set[NodeId] = field(default_factory=set)
-    found: list[Found] = field(default_factory=list)
-    path: list[Step] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
 
 
 class AgenticLayer:
@@ -153,7 +130,7 @@ class AgenticLayer:
             tally = self._tree.tally(query.project)
             mean = tally.tokens / tally.segments if tally.segments else 0.0
             scope = scope_of(query, query.window or hint.window)
-            walk = _Walk(query, self.nodes.weigh(query.text, query.project, query.keywords), scope, budget, mean)
+            walk = Walk(query, self.nodes.weigh(query.text, query.project, query.keywords), scope, budget, mean)
         with span("execute_search"):
             if widen and hint.window:
                 self._attempts(walk, hint.window, start)
@@ -163,7 +140,7 @@ class AgenticLayer:
             hits = self._collect(walk)
         return LayerAnswer(tuple(hits), tuple(walk.path), walk.scope.window, hint.words, tuple(walk.notices))
 
-    def _attempt(self, walk: _Walk, start: NodeId) -> None:
+    def _attempt(self, walk: Walk, start: NodeId) -> None:
         """Expand the best nodes from `start` on within half of the bounds, until enough is found or nothing is left.
 
         Then scan events for what was not compared, unless an index was searched for it.
@@ -171,37 +148,40 @@ class AgenticLayer:
         budget = walk.budget
         walk.kept_nodes = int(budget.nodes_left() * (1 - _TO_WALK))
         walk.kept_calls = int(budget.calls_left() * (1 - _TO_WALK))
-        walk.until = budget.clock.monotonic() + budget.left_ms() * _TIME_TO_WALK / 1000
+        walk.until = budget.clock.monotonic() + budget.ms_to_limit() * _TIME_TO_WALK / 1000
         walk.is_cut = False
+        walk.is_hasty = budget.ms_to_limit() < _AMPLE
         walk.frontier = [(-1.0, 0, 0, start)]
-        while walk.frontier and not walk.is_cut and not self._enough(walk):
+        if walk.is_hasty:
+            self._go_straight_down(walk)
+        while walk.frontier and not walk.is_cut and not walk.has_enough():
             batch = [heapq.heappop(walk.frontier)[3] for _ in range(min(budget.bounds.beam_width, len(walk.frontier)))]
             for node_id in batch:
-                if self._is_late(walk) or budget.clock.monotonic() > walk.until or not self._expand(walk, node_id):
+                if walk.is_late() or budget.clock.monotonic() > walk.until or not self._expand(walk, node_id):
                     walk.is_cut = True
                     break
         walk.kept_nodes = walk.kept_calls = 0
         walk.until = math.inf
         if walk.is_cut and not (walk.query.looked_up and self._is_indexed()):
-            self._sift_below(walk, start)
+            crowd = self._tree.count_below(walk.crowded, walk.scope) if walk.crowded else 0
+            self._sift_slices(walk, walk.crowded or start, walk.slices)
+            if crowd < self._tree.count_below(start, walk.scope):
+                self._sift_slices(walk, start, self._sift.slices(walk.scope, start, is_hasty=walk.is_hasty))
 
-    def _is_late(self, walk: _Walk, found: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
-        """Return whether the time is up, or only what is needed to quote the finds is left after a step of `step_ms`."""
-        to_quote = max(_TO_QUOTE, min(_MOST_TO_QUOTE, _QUOTE_SHARE * walk.budget.bounds.timeout_ms))
-        has_found = bool(walk.found or found)
-        return walk.budget.out_of_time() or (has_found and walk.budget.is_short_of(to_quote + step_ms))
+    def _go_straight_down(self, walk: Walk) -> None:
+        """Follow the likeliest child of each node until a segment is found, whatever the time: an answer has something then."""
+        node_id = heapq.heappop(walk.frontier)[3]
+        while not walk.found and not walk.is_cut:
+            upper, walk.frontier = walk.frontier, []
+            walk.is_cut = not self._expand(walk, node_id)
+            children, walk.frontier = walk.frontier, upper
+            if not children:
+                return
+            node_id = heapq.heappop(children)[3]
+            for child in children:
+                heapq.heappush(walk.frontier, child)
 
-    def _enough(self, walk: _Walk) -> bool:
-        """Return whether every segment with a term is found, or nothing left can cover more than the hits wanted."""
-        held = Counter(t for f in walk.found for t in f.terms)
-        if walk.found and all(held[t] >= count for t, count in walk.weighted.counts.items()):
-            return True
-        if len(walk.found) < walk.query.limit:
-            return False
-        covered = sorted((f.coverage for f in walk.found), reverse=True)[walk.query.limit - 1]
-        return -walk.frontier[0][0] <= covered
-
-    def _expand(self, walk: _Walk, node_id: NodeId) -> bool:
+    def _expand(self, walk: Walk, node_id: NodeId) -> bool:
         """Compare what is below a node, for one call; False when a bound ends the walk, True also for a seen or empty node."""
         if node_id in walk.seen:
             return True
@@ -213,11 +193,13 @@ class AgenticLayer:
             return False
         if not walk.budget.call():
             return False
-        if count <= min(SWEEP, self._nodes_left(walk)) or level_of(node_id) is TocLevel.DAY:
+        if count <= min(SWEEP, walk.nodes_left()) or level_of(node_id) is TocLevel.DAY:
             return self._sweep(walk, node_id)
+        if walk.is_hasty and self._sift.fits_slice(count, walk.query.project):
+            return self._sift_crowd(walk, node_id)
         return self._descend(walk, node_id)
 
-    def _descend(self, walk: _Walk, node_id: NodeId) -> bool:
+    def _descend(self, walk: Walk, node_id: NodeId) -> bool:
         """Compare the children and put those with query terms on the frontier; return False if some could not be.
 
         Below the depth bound segments are compared instead.
@@ -227,7 +209,7 @@ class AgenticLayer:
             return self._sweep(walk, node_id)
         children = self._tree.children(node_id, walk.query.project)
         ids = [c for c in children if c not in walk.seen and self._tree.reaches(c, walk.scope.window)]
-        allowed = self._visit(walk, len(ids))
+        allowed = walk.visit(len(ids))
         chosen = ids[::-1][:allowed]
         sets = self._tree.term_sets(chosen)
         held = {i: below(walk.weighted, sets.get(i, EMPTY)) for i in chosen}
@@ -238,15 +220,7 @@ class AgenticLayer:
         walk.path.append(descended(node_id, held, walk.weighted, walk.query.project is None))
         return allowed == len(ids)
 
-    def _nodes_left(self, walk: _Walk) -> int:
-        """Return how many nodes the walk may still compare, without those reserved for scanning; 0 at least."""
-        return max(0, walk.budget.nodes_left() - walk.kept_nodes)
-
-    def _visit(self, walk: _Walk, count: int) -> int:
-        """Count up to `count` nodes as visited, but none of the reserved ones; return how many may be compared."""
-        return walk.budget.visit(min(count, self._nodes_left(walk)) if walk.kept_nodes else count)
-
-    def _sweep(self, walk: _Walk, node_id: NodeId) -> bool:
+    def _sweep(self, walk: Walk, node_id: NodeId) -> bool:
         """Compare every segment below a node, newest first, and read those that may answer; return False if not all may be.
 
         At the depth limit they are compared all the same, as far as the other bounds allow: a segment that
@@ -254,16 +228,31 @@ class AgenticLayer:
         """
         if walk.budget.bounds.max_depth >= DEPTH[TocLevel.SEGMENT]:
             walk.budget.go_down(DEPTH[TocLevel.SEGMENT])
+        if walk.is_hasty and self._tree.count_below(node_id, walk.scope) > walk.nodes_left():
+            return self._sift_crowd(walk, node_id)
         below_it = self._tree.segments_below(node_id, walk.scope)
         # Ids are hashes: making thousands takes as long as comparing dozens of segments.
         unseen = (s for s in reversed(below_it) if s.node_id == node_id or s.node_id not in walk.seen)
         segments = list(islice(unseen, walk.budget.nodes_left() + 1))
-        allowed = self._visit(walk, len(segments))
+        allowed = walk.visit(len(segments))
         found = self._compared(walk, segments[:allowed])
         walk.path.append(swept(node_id, allowed, found, "Nothing here: trying a sibling"))
         return allowed == len(segments)
 
-    def _compared(self, walk: _Walk, segments: Sequence[Segment]) -> list[Found]:
+    def _sift_crowd(self, walk: Walk, node_id: NodeId) -> bool:
+        """Scan the latest events below a node with too many segments, and read the likeliest of them; return False.
+
+        What is left of its slices is scanned later.
+        """
+        part, *walk.slices = self._sift.slices(walk.scope, node_id, is_hasty=walk.is_hasty)
+        walk.crowded = node_id
+        likely = [s for s in self._sift.likely(part, walk.weighted, _FEW)[0] if s.node_id not in walk.seen]
+        allowed = walk.visit(len(likely))
+        found = self._compared(walk, likely[:allowed])
+        walk.path.append(swept(node_id, allowed, found, "Nothing here: trying what is earlier"))
+        return False
+
+    def _compared(self, walk: Walk, segments: Sequence[Segment]) -> list[Found]:
         """Compare segments by term sets, noting them as seen, and read likely ones; add finds to `walk.found` and return them."""
         walk.seen.update(s.node_id for s in segments)
         sets = self._tree.term_sets([s.node_id for s in segments])
@@ -273,20 +262,27 @@ class AgenticLayer:
         found = self._read(walk, held)
         walk.found += found
         walk.budget.spent.satisfied |= bool(found)
+        self._report(walk, ())
         return found
 
-    def _sift_below(self, walk: _Walk, start: NodeId) -> None:
-        """Scan the events below a node slice by slice, newest first, each for a call, and read the likely segments of each."""
+    def _report(self, walk: Walk, found: Sequence[Found]) -> None:
+        """In haste, report the best messages so far, those of `found` among them, if one is better than any reported before."""
+        best = best_messages([*walk.found, *found], _REPORTED) if walk.is_hasty else []
+        if not best or best[0][1].score <= walk.reported:
+            return
+        walk.reported = best[0][1].score
+        if hits := self._calibrated(walk, self._reader.hits(best, walk.weighted)):
+            walk.budget.on_partial(LayerAnswer(tuple(hits), tuple(walk.path), walk.scope.window))
+            walk.budget.spent.satisfied = True
+
+    def _sift_slices(self, walk: Walk, node_id: NodeId, slices: Sequence[Scope]) -> None:
+        """Scan events slice by slice, each for a call, and read the likely segments of each; `node_id` is what they are below."""
         budget, clock, took = walk.budget, walk.budget.clock, _SLICE_MS
-        scope = walk.scope
-        if start != ROOT and level_of(start) is not TocLevel.SEGMENT:
-            scope = replace(scope, window=self._tree.calendar.window(start).meet(scope.window))
-        slices = self._sift.slices(scope, LARGE_SLICE if budget.bounds.timeout_ms >= _AMPLE else SLICE)
         for number, part in enumerate(slices):
             if not budget.nodes_left():
                 budget.record_hit("max_nodes_visited")
                 return
-            if self._is_late(walk, step_ms=took) or not budget.call():
+            if walk.is_late(step_ms=took) or not budget.call():
                 return
             began = clock.monotonic()
             most = min(_SIFTED, max(budget.nodes_left() // (len(slices) - number), _SIFTED_LEAST))
@@ -294,34 +290,37 @@ class AgenticLayer:
             fresh = [s for s in likely if s.node_id not in walk.seen]
             allowed = budget.visit(len(fresh))
             found = self._compared(walk, fresh[:allowed])
-            walk.path.append(swept(start, allowed, found, "Nothing here that was not compared before"))
+            walk.path.append(swept(node_id, allowed, found, "Nothing here that was not compared before"))
             took = (clock.monotonic() - began) * 1000
             if is_full and most < _SIFTED:
                 budget.record_hit("max_nodes_visited")
 
-    def _read(self, walk: _Walk, held: list[tuple[float, Segment]]) -> list[Found]:
+    def _read(self, walk: Walk, held: list[tuple[float, Segment]]) -> list[Found]:
         """Read the segments with the best bounds, and more only while those could beat what was read; return what was found.
 
         `held` are bounds and segments, best first. Ends early when the time is up, after the first batch.
         """
         found: list[Found] = []
         clock, took = walk.budget.clock, 0.0
-        want = max(_READ_LEAST, walk.query.limit * _READ_FACTOR)
+        want = _READ_LEAST if walk.is_hasty else max(_READ_LEAST, walk.query.limit * _READ_FACTOR)
         for start in range(0, len(held), want):
             part = held[start : start + want]
             if len(found) >= want and part[0][0] <= min(f.coverage for f in found):
                 break
-            for place in range(0, len(part), _READ_AT_ONCE):
-                if start + place and self._is_late(walk, found, took):
+            while part:
+                if found and walk.is_late(found, took):
                     return found
                 began = clock.monotonic()
-                some = [s for _, s in part[place : place + _READ_AT_ONCE]]
+                count = _READ_FIRST if walk.is_hasty and not (walk.found or found) else _READ_AT_ONCE
+                some, part = [s for _, s in part[:count]], part[count:]
                 gone = walk.budget.is_cancelled
                 found += self._reader.verify(some, walk.weighted, walk.scope, walk.mean_tokens, gone, walk.query.literal)
                 took = (clock.monotonic() - began) * 1000
+                if not walk.found:
+                    self._report(walk, found)
         return found
 
-    def _attempts(self, walk: _Walk, window: TimeWindow, start: NodeId) -> None:
+    def _attempts(self, walk: Walk, window: TimeWindow, start: NodeId) -> None:
         """Search the window, then also as much time before and after it, then all time, until anything is found.
 
         Each widening is a notice. `walk.scope` stays the last one tried.
@@ -343,7 +342,7 @@ class AgenticLayer:
                 break
         walk.budget = whole
 
-    def _collect(self, walk: _Walk) -> list[Hit]:
+    def _collect(self, walk: Walk) -> list[Hit]:
         """Return at most `query.limit` calibrated hits, best first, the question itself left out.
 
         Hits of events without a node are among them, which is a notice. Quoting ends when the time is up.
@@ -364,8 +363,11 @@ class AgenticLayer:
         if waiting:
             walk.notices.append(f"{len(waiting)} found among events not yet filed in the tree")
             hits = sorted([*hits, *waiting], key=lambda h: (-h.score, -h.timestamp))[: walk.query.limit]
+        return self._calibrated(walk, hits)
+
+    def _calibrated(self, walk: Walk, hits: Sequence[Hit]) -> list[Hit]:
+        """Return hits with calibrated scores, without the question itself: beside its score all others would be nothing."""
         question, now_ms = walk.query.question, self._clock.now_ms()
-        # The question itself would score so high that all other scores would be calibrated to nothing.
         return calibrated([h for h in hits if not question or not is_echo(question, h, now_ms)])
 
     def _waiting(self, scope: Scope, budget: Budget, probes: Sequence[str] = ()) -> Iterator[Event]:

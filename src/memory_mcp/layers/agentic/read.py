@@ -107,6 +107,7 @@ class Reader:
         """
         nodes = self._tree.nodes([s.node_id for s in segments])
         events = self._events(segments, nodes)
+        continued = self._continued(segments, events)
         found = []
         for segment in segments:
             if gone():
@@ -114,16 +115,34 @@ class Reader:
             node = nodes.get(segment.node_id)
             if node is not None:
                 own = events.get(segment.key, ())
-                turns = self._turns(segment, own, query)
+                turns = self._turns(segment, own, query, segment.stream in continued)
                 one = _found(segment, node, own, turns, query, scope, mean_tokens, literal)
                 found += [one] if one is not None else []
         return found
 
-    def _turns(self, segment: Segment, events: Sequence[Event], query: Weighted) -> dict[EventId, Turn]:
+    def _continued(self, segments: Sequence[Segment], events: Mapping[int, Sequence[Event]]) -> set[int]:
+        """Return the streams of those segments that end without a reply and that something follows.
+
+        Each costs a read of what follows: most prompts without a reply are the last of their session.
+        """
+        unanswered = [s for s in segments if lacks_reply(events.get(s.key, ()))]
+        if not unanswered:
+            return set()
+        streams = {s.stream for s in unanswered}
+        cuts = self._storage.toc.cuts(streams)
+        continued = {s.stream for s in unanswered if any(cut.cut_no > s.cut_no for cut in cuts[s.stream])}
+        derived, last = self._tree.pending_from(), self._storage.events.last_seq()
+        if derived is None or continued == streams:
+            return continued
+        if last - derived > _WAITING:
+            return streams
+        return continued | {event.stream for event in self._storage.events.arrived(derived, last, Scope())} & streams
+
+    def _turns(self, segment: Segment, events: Sequence[Event], query: Weighted, is_continued: bool) -> dict[EventId, Turn]:
         """Return the turns of a segment's events, if one may hold a term; its last prompt may have its reply behind them."""
         if not any(query.may_be_in(searchable(e)) for e in events):
             return {}
-        after = self._storage.events.around(events[-1], 0, AFTER)[1] if lacks_reply(events) else []
+        after = self._storage.events.around(events[-1], 0, AFTER)[1] if is_continued and lacks_reply(events) else []
         return turns_in((*events, *after), segment.is_begin)
 
     def _events(self, segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> dict[int, list[Event]]:

@@ -1,0 +1,147 @@
+"""One layer at work in a thread of its own, what it has reported so far, and how it ended."""
+
+import contextvars
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_mcp.errors import DeadlineExceeded, LayerUnavailable
+from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, Query
+from memory_mcp.layers.budget import Budget
+from memory_mcp.policy.explain import Outcome, Tried
+from memory_mcp.policy.stopping import LAYER, reserve_ms
+
+log = logging.getLogger(__name__)
+
+#: Share of the reserve by which a layer ends before the wait for it does, so that its partial answer still counts.
+TO_HEAR = 0.5
+_NODES, _CALLS = "max_nodes_visited", "max_rpc_calls"
+
+
+@dataclass(slots=True)
+class Path:
+    """One layer at work."""
+
+    name: LayerName
+    layer: Layer
+    query: Query
+    budget: Budget
+    woken: threading.Condition
+    answer: LayerAnswer | None = None
+    #: What it has reported before it ended.
+    partial: LayerAnswer | None = None
+    error: BaseException | None = None
+    done: bool = False
+    #: Whether it is not waited for any longer: what it returns later does not count.
+    is_abandoned: bool = False
+    ms: float = 0.0
+    thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the search in a new daemon thread, with the caller's context, without waiting."""
+        context = contextvars.copy_context()
+        self.thread = threading.Thread(target=context.run, args=(self._work,), name=f"{LAYER}{self.name}", daemon=True)
+        self.thread.start()
+
+    def _work(self) -> None:
+        """Search, keep the answer or the error and the time taken, and wake who waits. The body of the thread."""
+        began = self.budget.clock.monotonic()
+        try:
+            answer, error = self.layer.search(self.query, self.budget), None
+        except BaseException as caught:  # handed to whoever waits
+            answer, error = None, caught
+        with self.woken:
+            self.done = True
+            if not self.is_abandoned:
+                self.answer, self.error = answer, error
+                self.ms = (self.budget.clock.monotonic() - began) * 1000
+            self.woken.notify_all()
+
+    def report(self, partial: LayerAnswer) -> None:
+        """Keep an answer as far as it goes, and wake who waits."""
+        with self.woken:
+            self.partial = partial
+            self.woken.notify_all()
+
+    def abandon(self, is_late: bool) -> bool:
+        """Cancel it, if it is still at work, and return whether it was; if `is_late`, what it has reported is its answer."""
+        with self.woken:
+            if self.done:
+                return False
+            self.is_abandoned = True
+            self.answer = self.partial if is_late else None
+            self.ms = (self.budget.clock.monotonic() - self.budget.begun) * 1000
+        self.budget.cancel()
+        return True
+
+    @property
+    def hits(self) -> tuple[Hit, ...]:
+        """What it has found so far."""
+        answer = self.answer or self.partial
+        return () if answer is None else answer.hits
+
+    @property
+    def working(self) -> int:
+        """The identity of the thread that is at work; 0 for none."""
+        return 0 if self.done or self.thread is None else self.thread.ident or 0
+
+    def ran_out(self) -> bool:
+        """Return whether it ended without hits because it was out of time or stopped; it then counts as no answer.
+
+        If it used up the time of the whole search, or of a strict one, the time limit is recorded as reached.
+        """
+        budget = self.budget
+        if self.answer is None or self.answer.hits or (budget.left_ms() > 0 and not budget.is_cancelled()):
+            return False
+        if budget.strict or budget.elapsed_ms() >= budget.bounds.timeout_ms:
+            budget.record_hit("timeout_ms")
+        return True
+
+    def cut_off(self, users: Sequence["Path"]) -> Tried | None:
+        """Return the record of a path that found nothing because its nodes or calls ran out; None if they did not.
+
+        `users` are the other paths of the search, which may have used them.
+        """
+        budget = self.budget
+        bound = next((name for name in (_NODES, _CALLS) if name in budget.cut_by), None)
+        if bound is None:
+            return None
+        unit, own, total = (
+            ("nodes", budget.used_nodes, budget.nodes_visited)
+            if bound == _NODES
+            else ("calls", budget.used_calls, budget.rpc_calls)
+        )
+        names = [p.name for p in users if p is not self and (p.budget.used_nodes if bound == _NODES else p.budget.used_calls)]
+        limit = budget.limit(bound)
+        used = f"{total - own} of {limit} {unit} used by {' and '.join(names)}" if names else f"{total} of {limit} {unit} used"
+        if own:
+            outcome, reason = Outcome.CUT, f"found nothing in {own} {unit}, not searched to the end: {used}"
+        else:
+            outcome, reason = Outcome.NOT_TRIED, f"not tried: {used}"
+        return Tried(self.name, outcome, reason, 0, 0.0, round(self.ms, 1))
+
+    def ended(self, winner: LayerName | None) -> Tried:
+        """Return the record of a path without an answer: unavailable, failed (which is logged), timed out, or cancelled.
+
+        Without an error it was cancelled if there is a `winner`, else timed out.
+        """
+        match self.error:
+            case None:
+                outcome = Outcome.CANCELLED if winner else Outcome.TIMED_OUT
+                reason = f"{winner} had evidence enough" if winner else "its time was up"
+            case LayerUnavailable():
+                outcome, reason = Outcome.UNAVAILABLE, self.error.reason
+            case DeadlineExceeded():
+                outcome, reason = Outcome.TIMED_OUT, "its time was up"
+            case _:
+                outcome, reason = Outcome.FAILED, str(self.error)
+                log.warning("the layer %s failed", self.name, exc_info=self.error)
+        return Tried(self.name, outcome, reason, 0, 0.0, round(self.ms, 1))
+
+
+def ms_to_wait(paths: Sequence[Path], budget: Budget) -> float:
+    """Return the milliseconds until the paths still at work are abandoned; longer where there is nothing to answer with yet."""
+    reserved = reserve_ms(budget)
+    left = min(budget.ms_to_limit() - reserved, max(path.budget.ms_to_limit() for path in paths) + reserved * TO_HEAR)
+    return left if any(path.hits for path in paths) else left + max(path.budget.grace_ms for path in paths)
