@@ -1,7 +1,6 @@
 """What keeps a thing out of an answer: the change that is named shows it, and no part of the change can be left out."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,7 +133,7 @@ CASES = {
     "since, where until lets it in": Case(
         f"grip:{SINGLE_USE}", {"since"}, {"query": GRACE, "since": "2026-02-01", "until": "2026-02-28"}
     ),
-    "time words alone": Case(f"segment:{SINGLE_USE}", {"query"}, {"query": "what happened on 2026-02-24"}),
+    "time words alone": Case(f"segment:{SINGLE_USE}", {"since", "until"}, {"query": "what happened on 2026-02-24"}),
     "the number of results": Case(f"segment:{LEDGER}", {"limit"}, {"query": DECIDED, "scope": "all", "limit": 1}),
     "the number of results, an event": Case(
         "event:Ledger rounding note 2:", {"limit"}, {"query": "ledger rounding note", "scope": "all", "limit": 2}
@@ -163,9 +162,6 @@ CASES = {
     "an overview, which lists days": Case(
         f"segment:{SINGLE_USE}", {"intent"}, {"query": "what happened in January 2026", "intent": "explore", "limit": 40}
     ),
-    "none of its words": Case(f"segment:{FREEZE}", {"query"}, {"query": "xylophone"}),
-    "none of its words, an event": Case(f"event:{FREEZE}", {"query"}, {"query": "refresh token"}),
-    "an event that is not filed yet, by other words": Case(f"event:{WAITING[:30]}", {"query"}, {"query": "refresh token"}),
     "an event that is not filed yet, by time": Case(
         f"event:{WAITING[:30]}", {"until"}, {"query": "marmalade lamp", "until": "2026-02-01"}
     ),
@@ -214,7 +210,7 @@ def told(client: Door, missing: str, call: dict[str, Any]) -> dict[str, Any]:
 
 #: What other cases prove too: each argument is named by one of the short form, alone or beside others.
 LONG = {
-    *("a grip of another project", "an event of another project", "since, where until lets it in", "none of its words, an event"),
+    *("a grip of another project", "an event of another project", "since, where until lets it in"),
     *("the number of results", "the number of results, an event", "the token budget", "nodes visited", "project and time"),
     *("time and min_confidence", "a month", "another agent", "until", "project and number"),
 }
@@ -294,15 +290,20 @@ def test_a_way_is_found_in_a_few_tries(client: Door, app: App, monkeypatch: pyte
     assert 2 <= len(tries) <= 12
 
 
-def test_it_ends_with_the_time_of_the_call_and_says_so() -> None:
-    """Clocks that run fast: nothing can be tried, and nothing is claimed."""
-    with closing(open_app(profile="full", clock=FakeClock(tick=0.05))) as app:
-        door = Door(app, "auto", SHOP)
-        missing = segment_of(app, FREEZE)
-        answer = door.call("intelligent_search", query="xylophone", timeout_ms=1, why_not=missing)
-        assert answer.structured_content is not None
-        found = answer.structured_content["explanation"]["why_not"]
-        assert "leave timeout_ms out" in found["reason"]
+def test_it_has_a_time_of_its_own_whatever_the_call_allows(client: Door, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing, call = segment_of(app, LEDGER), {"query": DECIDED, "scope": "all", "limit": 1, "timeout_ms": 2000}
+    assert told(client, missing, call)["change"]["limit"] > 1
+    monkeypatch.setattr("memory_mcp.requests.asking.TRYING_MS", -1)
+    found = told(client, missing, call)
+    assert "time for trying was over" in found["reason"]
+    assert "change" not in found
+
+
+@pytest.mark.parametrize("query", ["xylophone", "refresh token"])
+def test_words_of_the_thing_itself_are_never_proposed(client: Door, app: App, query: str) -> None:
+    for missing in (segment_of(app, FREEZE), saying(app, WAITING[:30]).event_id):
+        found = told(client, missing, {"query": query})
+        assert "too few of its words" in found["reason"]
         assert "change" not in found
 
 

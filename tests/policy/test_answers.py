@@ -11,9 +11,10 @@ from memory_mcp.layers.base import LayerName, Query
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Role
-from memory_mcp.policy.execute import Execution, Judge, Run
+from memory_mcp.policy.execute import Execution, Judge
 from memory_mcp.policy.plan import How, Mode, Plan
 from memory_mcp.policy.relevance import Confidence
+from memory_mcp.policy.run import Run
 from memory_mcp.question.intent import Intent
 from tests.factories import draft, ms
 from tests.fakes import NOON, FakeClock

@@ -14,8 +14,9 @@ from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import NodeId
 from memory_mcp.policy import stopping
-from memory_mcp.policy.execute import Execution, Judge, Run, Verdict
+from memory_mcp.policy.execute import Execution, Judge
 from memory_mcp.policy.plan import How, Known, Mode, Plan, make_plan
+from memory_mcp.policy.run import Run, Verdict
 from tests.requirements import requirement
 from tests.waiting import PATIENCE, until
 

@@ -52,6 +52,8 @@ class LayerStatus:
     count: int = 0
     reason: str = ""
     enable_with: str = ""
+    #: Time before which its index leaves out what ended (UTC milliseconds), which `reason` tells then; 0 if it has everything.
+    covered_from: int = 0
 
     @property
     def usable(self) -> bool:
@@ -218,6 +220,8 @@ class LayerAnswer:
     notices: tuple[str, ...] = ()
     #: Topics, the most important first; only from the topics layer.
     themes: tuple[Theme, ...] = ()
+    #: Whether its index lacks something of the query's time: what is left out by age, or not taken in yet.
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +270,6 @@ class Target:
     project: str
     agent: str
     timestamp: int
-    #: Its rarest words, the rarest first.
-    words: tuple[str, ...]
     #: Whether it is a period, which mixes projects and agents and has no single time.
     is_period: bool = False
     #: For a period: times whose overview may list it.

@@ -33,7 +33,10 @@ class HybridLayer:
         lacking = next((s for s in sides if not s.usable), None)
         reason = f"{lacking.name}: {lacking.reason}" if lacking else ""
         count = min(s.count for s in sides)
-        return LayerStatus(self.name, all(s.enabled for s in sides), lacking is None, count, reason)
+        partial = max(sides, key=lambda side: side.covered_from)
+        if lacking is None and partial.covered_from:
+            reason = f"{partial.name}: {partial.reason}"
+        return LayerStatus(self.name, all(s.enabled for s in sides), lacking is None, count, reason, "", partial.covered_from)
 
     def teleport(self, query: IndexQuery) -> Teleported:
         """Return the best `query.limit` documents of both sides, or of the only one available, marked as partial then.
@@ -65,11 +68,11 @@ class HybridLayer:
                 matches = fuse(bm25.matches, vector.matches, query.limit)
                 unfiled = fuse_unfiled(bm25.unfiled, vector.unfiled)
                 total = max(bm25.total, len({m.grip_id or m.node_id for m in (*bm25.matches, *vector.matches)}))
-                found = Found(tuple(matches), tuple(unfiled), total, 0.0, bm25.notices or vector.notices)
+                notices = tuple(dict.fromkeys((*bm25.notices, *vector.notices)))
+                found = Found(tuple(matches), tuple(unfiled), total, 0.0, notices, bool(notices))
             took = (time.perf_counter() - began) * 1000
-            notices = (*found.notices, *_partial(missing))
-            shown = self._bm25.show(query, replace(found, took_ms=took, notices=notices))
-        return replace(shown, partial=bool(missing))
+            found = replace(found, took_ms=took, notices=(*found.notices, *_partial(missing)))
+            return self._bm25.show(query, replace(found, is_partial=found.is_partial or bool(missing)))
 
     def messages(self, query: IndexQuery) -> Teleported:
         """Return the best `query.limit` messages of both sides, or of the only one available, marked as partial then.
@@ -87,7 +90,7 @@ class HybridLayer:
             found = self._bm25.listed(sides, weights, query, searched.keyword_sides)
             took = (time.perf_counter() - began) * 1000
         notices = (*found.notices, *_partial(missing))
-        return replace(found, took_ms=took, notices=notices, partial=bool(missing))
+        return replace(found, took_ms=took, notices=notices, partial=found.partial or bool(missing))
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """Return the best messages of both sides, or of one, for one call. Raises LayerUnavailable if neither can answer."""

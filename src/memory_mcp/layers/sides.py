@@ -21,6 +21,8 @@ class Side:
     unfiled: tuple[Unfiled, ...]
     shares: Mapping[EventId, float]
     notices: tuple[str, ...] = ()
+    #: Whether the index lacks something of what was asked for.
+    is_partial: bool = False
 
 
 #: Names of the columns of `Candidates.words` and `Candidates.meaning` in a result's parts.

@@ -21,6 +21,7 @@ from memory_mcp.indexes.shown import MOST_WAITING, Shown
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.boost import keyword_boost
 from memory_mcp.layers.budget import Budget
+from memory_mcp.layers.coverage import Coverage
 from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, grounded, ranked
 from memory_mcp.layers.showing import Showing
 from memory_mcp.layers.sides import Side, Sides, candidates_of, matches_of, pending_events
@@ -72,6 +73,7 @@ class Found:
     total: int
     took_ms: float
     notices: tuple[str, ...] = ()
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Teleported:
     total: int
     took_ms: float
     notices: tuple[str, ...] = ()
-    #: Whether one of two sides could not answer.
+    #: Whether one of two sides could not answer, or an index lacks something of the time that was asked for.
     partial: bool = False
 
 
@@ -129,6 +131,7 @@ class TeleportLayer:
         self._storage = storage
         self._tree = tree
         self._showing = Showing(storage, tree, shown)
+        self._coverage = Coverage(name, tree)
 
     def status(self) -> LayerStatus:
         """Return the status of the layer: why there is no index, or the index's health and number of documents."""
@@ -139,7 +142,8 @@ class TeleportLayer:
         reason = status.reason
         if status.building is not None and not status.ready:
             reason = f"{reason} ({status.building:,} documents so far)"
-        return LayerStatus(self.name, enabled=True, healthy=status.ready, count=status.documents, reason=reason)
+        covered_from, remark = self._coverage.cut(found.keeper.index.cutoffs) if status.ready else (0, "")
+        return LayerStatus(self.name, True, status.ready, status.documents, reason or remark, "", covered_from)
 
     @property
     def searcher(self) -> Searcher:
@@ -173,7 +177,7 @@ class TeleportLayer:
             found = self.searcher.search(query)
         beside, notices = self._beside(query, done)
         took = (time.perf_counter() - began) * 1000
-        return Found(found.best, tuple(beside), found.total + len(beside), took, tuple(notices))
+        return Found(found.best, tuple(beside), found.total + len(beside), took, tuple(notices), bool(notices))
 
     def show(self, query: IndexQuery, found: Found) -> Teleported:
         """Return at most `query.limit` hits of what was found, best first, without events not indexed yet that a hit shows."""
@@ -186,7 +190,7 @@ class TeleportLayer:
             beside = self._unfiled(heapq.nlargest(query.limit, fresh, key=lambda u: u.score), wanted)
             if beside:
                 hits = sorted([*hits, *beside], key=lambda h: (h.asks, -h.score))[: query.limit]
-        return Teleported(tuple(hits), found.total, found.took_ms, found.notices)
+        return Teleported(tuple(hits), found.total, found.took_ms, found.notices, found.is_partial)
 
     def _unfiled(self, found: Sequence[Unfiled], wanted: frozenset[str]) -> list[Hit]:
         """Return hits of events not indexed yet, without questions to the memory; those that only ask are marked."""
@@ -205,15 +209,16 @@ class TeleportLayer:
             raise IndexNotReady(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
 
     def _beside(self, query: IndexQuery, done: int) -> tuple[list[Unfiled], list[str]]:
-        """Return matches among events after sequence number `done`, which are not indexed yet, and notices.
+        """Return matches among events after sequence number `done`, which are not indexed yet, and what the search lacks.
 
         Nothing if the filters exclude grips or name a kind. Of more than 2000 events the newest 500 and the
         live ones are compared, and a notice tells; by meaning only the newest 64.
         """
         filters = query.filters
+        lacking = self._coverage.gap(filters, self.searcher.keeper.index.cutoffs)
         last = self._storage.events.last_seq()
         if last <= done or not filters.wants_grips or filters.kind is not None:
-            return [], []
+            return [], lacking
         first = done if last - done <= MOST_WAITING else last - BROUGHT
         scope = Scope(filters.project, filters.agent, filters.window)
         excluded = dict(filters.excluded)
@@ -231,7 +236,7 @@ class TeleportLayer:
             spoken = spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken
             waiting = self.searcher.unfiled(query.text, spoken, query.keywords)
         found = [u for u in waiting if u.raw >= query.least]
-        return found, [f"{first - done:,} events wait to be indexed"] if first > done else []
+        return found, [*lacking, f"{first - done:,} events wait to be indexed"] if first > done else lacking
 
     def side(self, query: IndexQuery, also: Array) -> Side:
         """Return message candidates of the index and events not indexed yet.
@@ -249,7 +254,7 @@ class TeleportLayer:
         with self._explaining():
             scale = self.searcher.scale(query.text) if beside else 1.0
         shares = {u.event.event_id: max(u.raw / scale, 0.0) for u in beside}
-        return Side(found, tuple(beside), shares, tuple(notices))
+        return Side(found, tuple(beside), shares, tuple(notices), bool(notices))
 
     def rated(self, query: IndexQuery, names: Array) -> Candidates:
         """Return candidates for the named messages only, `(n,)` uint64; unknown ones are left out.
@@ -286,7 +291,7 @@ class TeleportLayer:
                 one = replace(pending[int(everything.message[place])], score=match.score)
                 hits += [replace(hit, asks=match.asks) for hit in self._showing.unfiled([one], wanted)]
         notices = tuple(dict.fromkeys(n for s in (*sides.values(), *keyword_sides.values()) for n in s.notices))
-        return Teleported(tuple(hits), len(everything), 0.0, notices)
+        return Teleported(tuple(hits), len(everything), 0.0, notices, any(side.is_partial for side in sides.values()))
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """Return the best messages of this index at the cost of one call; raises LayerUnavailable when it cannot answer."""
@@ -383,4 +388,4 @@ def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
     )
     found = jump(IndexQuery(query.text, filters, query.limit, literal=query.literal, keywords=query.keywords))
     hits = found.hits[: budget.visit_named([h.event_id or h.node_id for h in found.hits])]
-    return LayerAnswer(hits, window=query.window, notices=found.notices)
+    return LayerAnswer(hits, window=query.window, notices=found.notices, is_partial=found.partial)

@@ -12,16 +12,16 @@ Invariants
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from memory_mcp.errors import DeadlineExceeded, InvalidQuery, LayerUnavailable, NotFound, StorageError
-from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, Query, Theme
+from memory_mcp.layers.base import Hit, Layer, LayerName, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.policy.chain import BEST, MADE_OF
 from memory_mcp.policy.explain import Outcome, Tried
-from memory_mcp.policy.merge import arbitration, merge
-from memory_mcp.policy.path import TO_HEAR, Path, ms_to_wait
+from memory_mcp.policy.path import TO_HEAR, Path, ms_to_wait, not_tried
 from memory_mcp.policy.plan import Mode, Plan, Skipped
+from memory_mcp.policy.run import Run, Verdict
 from memory_mcp.policy.stopping import Interrupt, reserve_ms, stop
 
 #: Errors of any layer that end the search: the question is wrong, or the store cannot be read.
@@ -34,44 +34,17 @@ _LOOK = 0.01
 _SHARE = 0.7
 #: Share of the remaining nodes that parallel paths leave to the best layer at most.
 _FOR_BEST = 0.75
+#: Share of the nodes that paths leave to the walk if an index leaves something out, and nodes from which a walk is worth while
+#: beside others: it goes down five levels.
+_FOR_GAP, _TO_WALK = 0.5, 10
 #: Longest that a search which has found nothing goes on beyond its time, for the first find of its last resort (milliseconds).
 _FIRST_FIND = 500.0
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How good one layer's answer is."""
-
-    #: Whether no further layer is needed.
-    sufficient: bool
-    #: How sure the layer's answer is to be about the question, 0..1.
-    best: float
-    reason: str
 
 
 #: Takes all paths and those that have just ended; returns whether the others may be stopped.
 Enough = Callable[[Sequence["Path"], Sequence["Path"]], bool]
 #: Judges what a layer found.
 Judge = Callable[[LayerName, Sequence[Hit]], Verdict]
-
-
-@dataclass(slots=True)
-class Run:
-    """The outcome of a plan."""
-
-    #: What was found, best first.
-    hits: tuple[Hit, ...] = ()
-    #: The layer that answered, or the last one asked.
-    method: str = LayerName.AGENTIC
-    used: tuple[LayerName, ...] = ()
-    #: Topics of the answer, if the topics layer ran; in addition to the hits.
-    themes: tuple[Theme, ...] = ()
-    tried: list[Tried] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
-    #: Whether one layer's evidence was enough.
-    sufficient: bool = False
-    arbitration: str = ""
-    answers: dict[LayerName, LayerAnswer] = field(default_factory=dict)
 
 
 class Execution:
@@ -93,38 +66,36 @@ class Execution:
     def _one_by_one(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
         """Run the plan's layers in order until one has enough evidence, and merge the hits of all that had any.
 
-        Skipped are parts of a layer that has answered, and all but the first when no time is left.
+        Skipped are parts of a layer that has answered, and all but the first when no time is left. After an index that lacks
+        something, the last layer is asked in any case.
         """
-        run = Run()
-        kept: dict[LayerName, tuple[Hit, ...]] = {}
-        for place, name in enumerate(plan.order):
+        run, gap = Run(), plan.gap(query.window)
+        for name in plan.order:
             whole = next((n for n in run.answers if name in MADE_OF.get(n, ())), None)
+            is_last = name is plan.order[-1]
+            if run.sufficient and not is_last:
+                continue
             if whole is not None:
                 run.skipped.append(Skipped(name, f"part of {whole}, which was asked"))
                 continue
-            last = place == len(plan.order) - 1
-            if place and budget.out_of_time() and (kept or not last):
+            if run.paths and budget.out_of_time() and (budget.spent.satisfied or not is_last):
                 run.skipped.append(Skipped(name, "no time was left"))
                 continue
-            path = self._path(name, query, budget, 1.0 if last else _SHARE)
-            self._wait([path], budget, lambda *_: False)
+            sought = _of_gap(plan, query) if run.sufficient else query
+            # What an index leaves out needs nodes of its own.
+            allowed = budget if gap is None or is_last else budget.beside(budget.nodes_left() // 2)
+            path = self._path(name, sought, allowed, 1.0 if is_last else _SHARE)
+            run.paths += self._wait([path], budget, lambda *_: False)
             verdict = self._judged(path, judge, run)
-            if verdict is not None and path.answer is not None and path.answer.hits:
-                kept[name] = path.answer.hits
-                run.method = name
-                budget.spent.satisfied = True
-            if verdict is not None and verdict.sufficient:
-                run.sufficient = True
+            budget.spent.satisfied |= verdict is not None and bool(path.hits)
+            run.sufficient |= verdict is not None and verdict.sufficient
+            if run.sufficient and not run.lacks_something:
                 break
-        run.used, run.hits, run.arbitration = tuple(kept), merge(kept), arbitration(kept)
-        if len(kept) > 1:
-            run.method = _method(plan, kept)
-        return _with_themes(run)
+        return run.finish(plan)
 
     def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
         """Run all paths at once and merge their hits; without any the plan's last layer follows, if no path and in time."""
         run = Run()
-        verdicts: dict[LayerName, Verdict] = {}
         strong: list[Path] = []
 
         def enough(paths: Sequence[Path], fresh: Sequence[Path]) -> bool:
@@ -132,43 +103,48 @@ class Execution:
             for path in fresh:
                 verdict = self._judged(path, judge, run)
                 if verdict is not None:
-                    verdicts[path.name] = verdict
-                    budget.spent.satisfied |= path.answer is not None and bool(path.answer.hits)
+                    budget.spent.satisfied |= bool(path.hits)
                     if verdict.sufficient:
                         strong.append(path)
-            return bool(strong) and _lags(paths, strong[0])
+            return bool(strong) and _lags(paths, strong[0], waits_for_walk=run.lacks_something)
 
-        paths = self._wait(self._beside(plan, query, budget), budget, enough)
-        if plan.order[-1] not in plan.paths and not any(path.hits for path in paths):
+        run.paths = self._wait(self._beside(plan, query, budget), budget, enough)
+        is_walked = any(path.name is plan.order[-1] for path in run.paths)
+        if not is_walked and (run.lacks_something or not any(path.hits for path in run.paths)):
             # The last layer counts against no beam: it is asked after the others, where they came to nothing.
-            paths += self._wait([self._path(plan.order[-1], query, budget, 1.0)], budget, enough)
+            walk = self._path(plan.order[-1], _of_gap(plan, query), budget, 1.0)
+            run.paths += self._wait([walk], budget, enough)
         # Of several that are sure, the surest, whichever ended first: the same question has the same answer.
-        sure = [n for n in plan.order if n in verdicts and verdicts[n].sufficient]
-        winner = max(sure, key=lambda n: verdicts[n].best, default=None)
-        for path in paths:
-            if path.name not in {t.layer for t in run.tried}:
-                run.tried.append(path.ended(winner))
+        sure = [n for n in plan.order if n in run.verdicts and run.verdicts[n].sufficient]
+        winner = max(sure, key=lambda n: run.verdicts[n].best, default=None)
+        run.sufficient = winner is not None
+        run.tried += [path.ended(winner) for path in run.paths if path.name not in {t.layer for t in run.tried}]
         # In the order of the plan, whichever ended first: the same question has the same answer.
-        names = [path.name for path in paths]
+        names = [path.name for path in run.paths]
         run.tried = [tried for name in names for tried in run.tried if tried.layer == name]
         run.skipped = [skipped for name in names for skipped in run.skipped if skipped.layer == name]
         run.answers = {name: run.answers[name] for name in names if name in run.answers}
-        kept = {p.name: p.answer.hits for p in paths if p.answer is not None and p.name in verdicts and p.answer.hits}
-        run.sufficient = winner is not None
-        run.arbitration = arbitration(kept)
-        run.used, run.hits = tuple(kept), merge(kept)
-        run.method = _method(plan, kept)
-        return _with_themes(run)
+        run.tried += [not_tried(name, run.paths, budget) for name in plan.paths if name not in names]
+        return run.finish(plan)
 
     def _beside(self, plan: Plan, query: Query, budget: Budget) -> list[Path]:
-        """Return a path, not started, for each layer that runs at once.
+        """Return a path, not started, for each layer that runs at once, without the walk if it would have too few nodes.
 
-        The others leave the best accelerator among them nodes for its own list, at most three quarters of what is left.
+        The others leave the best accelerator among them nodes for its own list, at most three quarters of what is left, half if
+        an index leaves something out.
         """
         best = next((n for n in BEST if n in plan.paths), None)
-        kept = min(query.limit, max(1, int(budget.nodes_left() * _FOR_BEST)))
-        others = budget if best is None else budget.beside(kept)
-        return [self._path(n, query, budget if n is best else others, 1.0) for n in plan.paths]
+        gap = plan.gap(query.window)
+        most = max(1, int(budget.nodes_left() * (_FOR_BEST if gap is None else 1 - _FOR_GAP)))
+        others = budget if best is None else budget.beside(min(query.limit, most))
+        first = budget if gap is None else budget.beside(budget.nodes_left() - most)
+        paths = []
+        for name in plan.paths:
+            if name is LayerName.AGENTIC and best is not None and others.nodes_left() < min(_TO_WALK, budget.nodes_left()):
+                continue
+            sought = _of_gap(plan, query) if name is LayerName.AGENTIC else query
+            paths.append(self._path(name, sought, first if name is best else others, 1.0))
+        return paths
 
     def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> Path:
         """Return the path of a layer, not started, which may use a share, 0..1, of the time left after the answer's reserve.
@@ -237,7 +213,7 @@ class Execution:
             told = f"told {len(path.answer.themes)} themes; what was said is left to the other layers"
             run.tried.append(Tried(path.name, Outcome.INSUFFICIENT, told, 0, 0.0, round(path.ms, 1)))
             return None
-        verdict = judge(path.name, hits)
+        verdict = run.verdicts[path.name] = judge(path.name, hits)
         outcome = Outcome.SUFFICIENT if verdict.sufficient else Outcome.INSUFFICIENT if hits else Outcome.NOTHING
         if outcome is Outcome.NOTHING and path.name is not LayerName.AGENTIC:
             nothing = "found nothing" if path.budget.nodes_left() else "no node was left to visit"
@@ -246,34 +222,21 @@ class Execution:
         return verdict
 
 
-def _with_themes(run: Run) -> Run:
-    """Return the run itself, changed: with the themes that layers found, if any; those layers count as used, before others."""
-    tellers = tuple(name for name, answer in run.answers.items() if answer.themes)
-    if tellers:
-        run.themes = tuple(theme for name in tellers for theme in run.answers[name].themes)
-        run.used, run.method = (*tellers, *run.used), "+".join((*tellers, *([run.method] if run.hits else [])))
-    return run
-
-
-def _lags(paths: Sequence[Path], strong: Path) -> bool:
+def _lags(paths: Sequence[Path], strong: Path, *, waits_for_walk: bool) -> bool:
     """Return whether the paths still at work need not be waited for: all but the walk have had their time of grace.
 
-    That is 50 ms from a path's start, or three times what `strong` took where that is more. The walk is never waited for.
-    Accelerators of about the same speed are waited for, so that the order in which they end does not matter.
+    That is 50 ms from a path's start, or three times what `strong` took where that is more. The walk is only waited for if
+    `waits_for_walk`, to its end. Accelerators of about the same speed are waited for, so that the order in which they end does
+    not matter.
     """
     grace = max(_GRACE, _FAR_LONGER * strong.ms)
     late = [p for p in paths if not p.done and p.name is not LayerName.AGENTIC]
+    if waits_for_walk and any(not p.done and p.name is LayerName.AGENTIC for p in paths):
+        return False
     return all((p.budget.clock.monotonic() - p.budget.begun) * 1000 > grace for p in late)
 
 
-def _method(plan: Plan, kept: Mapping[LayerName, Sequence[Hit]]) -> str:
-    """Return the name of the layer that answered, of the one that is made of those that did, or all names joined by "+".
-
-    Without hits the agentic layer if it was a path, else the last path.
-    """
-    if not kept:
-        return LayerName.AGENTIC if LayerName.AGENTIC in plan.paths else plan.paths[-1]
-    if len(kept) == 1:
-        return next(iter(kept))
-    made = next((whole for whole, parts in MADE_OF.items() if parts == set(kept)), None)
-    return made or "+".join(kept)
+def _of_gap(plan: Plan, query: Query) -> Query:
+    """Return the query for the time that an index leaves out, the query itself if none does."""
+    gap = plan.gap(query.window)
+    return query if gap is None else replace(query, window=gap)

@@ -68,7 +68,7 @@ class Explanation:
 
     intent: str
     #: How sure the intent is, 0..1.
-    intent_confidence: float
+    intent_certainty: float
     signals: tuple[str, ...]
     tier: Tier
     mode: Mode

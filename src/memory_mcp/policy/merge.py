@@ -49,7 +49,19 @@ def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
     return tuple(merged)
 
 
-def arbitration(found: Mapping[LayerName, Sequence[Hit]]) -> str:
+def merge_by_odds(found: Mapping[LayerName, Sequence[Hit]], odds: Mapping[LayerName, float]) -> tuple[Hit, ...]:
+    """Return what the tree found and what indexes did as one list, where both looked at different times; scores never rise.
+
+    Each hit ranks by its score times how likely its layer's list holds the answer, 0..1 in `odds`.
+    """
+    indexed: dict[LayerName, Sequence[Hit]] = {name: hits for name, hits in found.items() if name != LayerName.AGENTIC}
+    best = max(odds[name] for name in indexed)
+    lists = ((odds[LayerName.AGENTIC], found[LayerName.AGENTIC]), (best, merge(indexed)))
+    ranked = sorted(((hit.score * factor, hit) for factor, hits in lists for hit in hits), key=lambda pair: -pair[0])
+    return descending(list({identity(hit): hit for _, hit in reversed(ranked)}.values())[::-1])
+
+
+def arbitration(found: Mapping[LayerName, Sequence[Hit]], *, by_odds: bool = False) -> str:
     """Return how layers were merged: "merged bm25 5, vector 4: 3 of 6 in several; bm25 comes first"; "" below two with hits."""
     lists = {name: hits for name, hits in found.items() if hits}
     if len(lists) < 2:
@@ -58,7 +70,7 @@ def arbitration(found: Mapping[LayerName, Sequence[Hit]]) -> str:
     everything, shared = set.union(*named), sum(sum(k in n for n in named) > 1 for k in set.union(*named))
     told = ", ".join(f"{name} {len(hits)}" for name, hits in lists.items())
     first = next(n for n in (*BEST, LayerName.AGENTIC, *lists) if n in lists)
-    return f"merged {told}: {shared} of {len(everything)} in several; {first} comes first"
+    return f"merged {told}: {shared} of {len(everything)} in several; {'the likelier' if by_odds else first} comes first"
 
 
 def by_time(ranked: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:

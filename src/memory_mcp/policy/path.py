@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 #: Share of the reserve by which a layer ends before the wait for it does, so that its partial answer still counts.
 TO_HEAR = 0.5
 _NODES, _CALLS = "max_nodes_visited", "max_rpc_calls"
+_UNITS = {_NODES: "nodes", _CALLS: "calls"}
 
 
 @dataclass(slots=True)
@@ -98,28 +99,16 @@ class Path:
             budget.record_hit("timeout_ms")
         return True
 
-    def cut_off(self, users: Sequence["Path"]) -> Tried | None:
-        """Return the record of a path that found nothing because its nodes or calls ran out; None if they did not.
-
-        `users` are the other paths of the search, which may have used them.
-        """
-        budget = self.budget
-        bound = next((name for name in (_NODES, _CALLS) if name in budget.cut_by), None)
+    def cut_off(self, paths: Sequence["Path"]) -> Tried | None:
+        """Return the record of a path that found nothing because its nodes or calls ran out; None if they did not."""
+        bound = next((bound for bound in (_NODES, _CALLS) if bound in self.budget.cut_by), None)
         if bound is None:
             return None
-        unit, own, total = (
-            ("nodes", budget.used_nodes, budget.nodes_visited)
-            if bound == _NODES
-            else ("calls", budget.used_calls, budget.rpc_calls)
-        )
-        names = [p.name for p in users if p is not self and (p.budget.used_nodes if bound == _NODES else p.budget.used_calls)]
-        limit = budget.limit(bound)
-        used = f"{total - own} of {limit} {unit} used by {' and '.join(names)}" if names else f"{total} of {limit} {unit} used"
-        if own:
-            outcome, reason = Outcome.CUT, f"found nothing in {own} {unit}, not searched to the end: {used}"
-        else:
-            outcome, reason = Outcome.NOT_TRIED, f"not tried: {used}"
-        return Tried(self.name, outcome, reason, 0, 0.0, round(self.ms, 1))
+        own, used = _used(self, bound), _usage(bound, [path for path in paths if path is not self], self.budget)
+        if not own:
+            return Tried(self.name, Outcome.NOT_TRIED, f"not tried: {used}", 0, 0.0, round(self.ms, 1))
+        reason = f"found nothing in {own} {_UNITS[bound]}, not searched to the end: {used}"
+        return Tried(self.name, Outcome.CUT, reason, 0, 0.0, round(self.ms, 1))
 
     def ended(self, winner: LayerName | None) -> Tried:
         """Return the record of a path without an answer: unavailable, failed (which is logged), timed out, or cancelled.
@@ -145,3 +134,20 @@ def ms_to_wait(paths: Sequence[Path], budget: Budget) -> float:
     reserved = reserve_ms(budget)
     left = min(budget.ms_to_limit() - reserved, max(path.budget.ms_to_limit() for path in paths) + reserved * TO_HEAR)
     return left if any(path.hits for path in paths) else left + max(path.budget.grace_ms for path in paths)
+
+
+def not_tried(name: LayerName, paths: Sequence[Path], budget: Budget) -> Tried:
+    """Return the record of a layer that was not begun because the paths of the search left it too few nodes."""
+    return Tried(name, Outcome.NOT_TRIED, f"not tried: {_usage(_NODES, paths, budget)}", 0, 0.0, 0.0)
+
+
+def _used(path: Path, bound: str) -> int:
+    """Return how much of a bound a path has used."""
+    return path.budget.used_nodes if bound == _NODES else path.budget.used_calls
+
+
+def _usage(bound: str, paths: Sequence[Path], budget: Budget) -> str:
+    """Return how much of a bound paths have used, in words: "14 of 20 nodes used by hybrid"."""
+    users = [path for path in paths if _used(path, bound)]
+    names = f" by {' and '.join(path.name for path in users)}" if users else ""
+    return f"{sum(_used(path, bound) for path in users)} of {budget.limit(bound)} {_UNITS[bound]} used{names}"

@@ -100,6 +100,8 @@ class Plan:
     window: TimeWindow | None = None
     #: The words that the window was read from; "" for one that the caller gave.
     window_words: str = ""
+    #: Time before which an index of the order leaves out what ended, UTC milliseconds; 0 if all of them are whole.
+    covered_from: int = 0
     #: The subject of which the latest decision is asked for, "" for any; None if the question is another.
     last_of: str | None = None
 
@@ -107,6 +109,11 @@ class Plan:
     def is_overview(self) -> bool:
         """Whether nothing in particular is asked for, and no list of one time either."""
         return self.browses and self.intent is Intent.EXPLORE
+
+    def gap(self, window: TimeWindow | None) -> TimeWindow | None:
+        """Return the part of a window (None: of all time) that an index of the order does not cover; None if there is none."""
+        part = TimeWindow(0, self.covered_from).meet(window)
+        return part if part.start_ms < part.end_ms else None
 
     @property
     def looks_up(self) -> bool:
@@ -174,6 +181,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         now_ms=now_ms,
         window=query.window or seen.window,
         window_words="" if query.window else seen.window_words,
+        covered_from=max((s.covered_from for s in live if s.name in order), default=0),
         last_of=seen.last_of,
     )
 

@@ -232,6 +232,11 @@ def _signals(results: Sequence[_Result], *, looks_up: bool) -> Signals:
     return Signals.MEANING if by_meaning else Signals.TREE
 
 
+def is_of_tree(hit: Hit) -> bool:
+    """Return whether a hit was found by walking the tree."""
+    return any(name == "terms" for name, _ in hit.parts)
+
+
 def _highest(results: Sequence[_Result], name: str) -> NodeId:
     """Return the segment of the first result in which a part is highest."""
     return max(results, key=lambda one: one.parts.get(name, 0.0)).hit.node_id

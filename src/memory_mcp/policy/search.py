@@ -16,13 +16,14 @@ from memory_mcp.model.usage import Used
 from memory_mcp.policy import relevance
 from memory_mcp.policy.chain import BEST, CHAINS, MADE_OF
 from memory_mcp.policy.escalate import escalate, to_find
-from memory_mcp.policy.execute import Execution, Run, Verdict
+from memory_mcp.policy.execute import Execution
 from memory_mcp.policy.explain import Explanation, Outcome, Scanned
 from memory_mcp.policy.merge import ahead, behind_replies, by_time, descending, identity, preferred
 from memory_mcp.policy.pages import NO_RESULT, SURE, Judgement, Listed
 from memory_mcp.policy.plan import Mode, Plan
 from memory_mcp.policy.rank import RankingSettings, besides, rank
 from memory_mcp.policy.relevance import Confidence
+from memory_mcp.policy.run import Run, Verdict
 from memory_mcp.policy.stopping import Interrupt
 from memory_mcp.question.phrases import particular
 from memory_mcp.question.subjects import subject_words
@@ -39,6 +40,7 @@ _TO_LOOK_TWICE = 300.0
 _TELLING = 3
 #: Share of a question's words, by weight, from which the literal things that it names are all that is asked for.
 _WHOLE = 0.9
+_TREE_SEARCHED = "what an index lacks was searched for in the tree"
 #: Milliseconds that a scan must have left.
 _TO_SCAN = 50.0
 
@@ -89,6 +91,8 @@ class Search:
         self._budget = budget
         self._weighed: Weighed | None = None
         self._notices: list[str] = []
+        #: Whether an index lacked something, so that results of the tree are for other times than those of indexes.
+        self._is_partial = False
         self._question = question
 
     def _weigh(self) -> Weighed:
@@ -155,12 +159,16 @@ class Search:
         telling, asking = [h for h in hits if not h.asks], [replace(h, fit=relevance.Fit.LOOSE) for h in hits if h.asks]
         if not telling:
             return tuple(asking[: relevance.NEAREST]), replace(NO_RESULT, missing=self._missing)
-        found = self._evidence(telling)
-        missing, sure, fits = self._missing, relevance.probability(found), iter(relevance.fits(found))
-        judged = tuple(replace(hit, fit=next(fits, relevance.Fit.LOOSE)) for hit in telling)
-        is_whole = relevance.holds_known(found) or any(hit.fit is relevance.Fit.EXACT for hit in judged)
+        missing, evidences = self._missing, self._evidences(telling)
+        sure = max(relevance.probability(evidence) for _, evidence in evidences)
+        fits: dict[str, relevance.Fit] = {}
+        for several, evidence in evidences:
+            fits |= zip(map(identity, several), relevance.fits(evidence), strict=False)
+        judged = tuple(replace(hit, fit=fits.get(identity(hit), relevance.Fit.LOOSE)) for hit in telling)
+        is_whole = any(relevance.holds_known(evidence) for _, evidence in evidences)
+        is_whole = is_whole or any(hit.fit is relevance.Fit.EXACT for hit in judged)
         unknown = bool(missing) and set(missing) >= set(self._subjects)
-        holds = relevance.holds_words(found)
+        holds = any(relevance.holds_words(evidence) for _, evidence in evidences)
         verdict = relevance.confidence(sure, missing, has_hits=True, is_whole=is_whole, all_missing=unknown, holds_words=holds)
         # Questions of earlier sessions add nothing to what answers, unless one looks for what was asked; what may be a note does.
         if len(judged) >= _TELLING and self._asked.role is None:
@@ -172,7 +180,8 @@ class Search:
 
     def _is_complete(self, run: Run) -> bool:
         """Return whether the search was complete: no bound was hit, and no layer failed or timed out."""
-        return not self._budget.hit and not any(t.outcome in (Outcome.TIMED_OUT, Outcome.FAILED) for t in run.tried)
+        has_failed = any(t.outcome in (Outcome.TIMED_OUT, Outcome.FAILED) for t in run.tried)
+        return not (self._budget.hit or has_failed or run.lacks_something)
 
     def _repeats_the_question(self, hit: Hit) -> bool:
         """Return whether a hit is only the question itself, which clients record before they ask."""
@@ -181,8 +190,11 @@ class Search:
     def _run(self, query: Query, budget: Budget) -> Run:
         """Run the plan for a query, add the layers' notices to those of the answer, each once, and return the run."""
         run = self._execution.run(self._plan, query, budget, self._judge)
-        for answer in run.answers.values():
-            self._notices += [n for n in answer.notices if n not in self._notices]
+        notices = [notice for answer in run.answers.values() for notice in answer.notices]
+        if run.is_partial and not run.lacks_something:
+            notices.append(_TREE_SEARCHED)
+        self._notices += [notice for notice in dict.fromkeys(notices) if notice not in self._notices]
+        self._is_partial |= run.is_partial
         return run
 
     def _run_in_time(self) -> Run:
@@ -209,13 +221,11 @@ class Search:
     def _outside(self, run: Run, window: TimeWindow) -> Run:
         """Return what to show for an empty window, with a notice: the run as it is, or what came before the window, marked.
 
-        The latter only for a time named in the question, and if there is time left.
+        The latter only for a time named in the question.
         """
         if not self._plan.window_words:
             if self._is_complete(run):
                 self._notices.append("nothing found between since and until; leave them out to search all time")
-            return run
-        if self._budget.out_of_time():
             return run
         before = self._run(replace(self._asked, window=TimeWindow(0, window.start_ms)), self._budget.share(1.0))
         if before.hits:
@@ -247,6 +257,13 @@ class Search:
         if layer is LayerName.AGENTIC and self._was_cut():
             return Verdict(False, sure, f"{reason}, ended by its bounds")
         return Verdict(sure >= max(self._plan.min_confidence, relevance.ENOUGH), sure, reason)
+
+    def _evidences(self, hits: Sequence[Hit]) -> list[tuple[Sequence[Hit], relevance.Evidence]]:
+        """Return what hits show for the question; of the tree's and of others apart, if they were looked for in other times."""
+        lists = [hits]
+        if self._is_partial:
+            lists = [[h for h in hits if relevance.is_of_tree(h) == is_walked] for is_walked in (True, False)]
+        return [(several, self._evidence(several)) for several in lists if several]
 
     def _evidence(self, hits: Sequence[Hit]) -> relevance.Evidence:
         """Return what hits show for the question."""
@@ -334,7 +351,7 @@ class Search:
         last = max((chain.index(LayerName(t.layer)) for t in run.tried), default=len(chain))
         return Explanation(
             intent=plan.intent,
-            intent_confidence=plan.confidence,
+            intent_certainty=plan.confidence,
             signals=plan.signals,
             tier=plan.tier,
             mode=plan.mode,

@@ -1,14 +1,15 @@
 """Find a change of a call's arguments with which a missing result is found, by trying changes.
 
-Everything that may exclude the target is undone: filters first, then the number of results, the floor, the layers and their
-bounds, and finally the words. Once the target shows, changes that are not needed are taken back and numbers made small.
+Everything that may exclude the target is undone: filters first, then the number of results, tokens, the floor and bounds, and
+then the layers. The words stay the caller's: a question made of the target's own words would find it and explain nothing.
+Once the target shows, changes that are not needed are taken back and numbers made small.
 """
 
 import datetime as dt
 import itertools
 import json
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from memory_mcp.errors import DeadlineExceeded, InvalidQuery
@@ -26,11 +27,12 @@ Arguments = Mapping[str, Any]
 _MOST, _MOST_TOKENS = 100, 200_000
 #: Bounds under which a walk reads a large memory.
 _WIDE = {"max_nodes_visited": 5000, "max_rpc_calls": 500}
-#: Words of the thing that are added to the question, in this order, until it shows.
-_ADDED = (2, 4, 8)
+#: Time limit that is tried where the call names one (milliseconds).
+_LONG = 5000
 #: Numbers of results that an overview is tried with: it lists the finest periods that are few enough.
 _LISTED = (100, 1, 2, 3, 5, 8, 12, 20, 40)
 _OVERVIEW = "what happened"
+_HOUR_MS = 3_600_000
 #: Arguments that a cursor is bound to.
 _QUESTION = frozenset(
     {"query", "keywords", "since", "until", "as_of", "tz", "agent", "project", "scope", "role", "speaker", "intent", "mode"}
@@ -38,8 +40,8 @@ _QUESTION = frozenset(
 #: Tries to make a number small, once it is known within a factor of two.
 _HALVINGS = 4
 _ELSEWHERE = "it belongs to another project, and that alone does not explain it: ask again there"
-_NO_WAY = "it does not come up even by its own words: no layer can be asked for it by a question"
-_NO_TIME = "the time was over before a change was found that shows it; give more, or leave timeout_ms out"
+_NO_WAY = "no filter, number, bound or layer keeps it out: the question holds too few of its words"
+_NO_TIME = "the time for trying was over before a change was found that shows it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,6 @@ def why_not(target: Target, given: Arguments, door: Door) -> WhyNot:
     try:
         seen = door.look(given)
         elsewhere = not target.is_period and seen.project is not None and target.project != seen.project
-        if elsewhere:
-            target = replace(target, words=())  # another project's words are not handed to this one's caller
         place = tries.place(_NOTHING)
         if place is not None:
             return WhyNot(target.id, f"it is result {seen.offset + place + 1}", {}, place)
@@ -229,7 +229,7 @@ def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Ite
     """Yield changes to try, the smallest first; each may change more than is needed.
 
     In turn: no filters, another page, more results, more tokens, for a period overviews of its time, each with several
-    numbers of results; then other layers and bounds; then added words.
+    numbers of results; then bounds, and other layers.
     """
     change = _unfiltered(target, given, door)
     yield change
@@ -250,16 +250,8 @@ def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Ite
             since, until = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat() for ms in (window.start_ms, window.end_ms))
             listed = {"query": _OVERVIEW, "intent": Intent.EXPLORE.value, "since": since, "until": until, "limit": limit}
             yield change.plus("a period is listed by an overview of its time", **listed, agent="")
-    ways = [*_ways(given, seen)]
-    for way in ways:
+    for way in _ways(given, seen):
         yield way(change)
-    text = door.look(applied(given, change.arguments())).text
-    words = [" ".join(target.words[:count]) for count in _ADDED if target.words]
-    texts = [*(f"{text} {added}".strip() for added in words), *words[1:]]
-    for wording, added in zip(texts, [*words, *words[1:]], strict=True):
-        yield change.plus(f'the question holds too few of its words; "{added}" are among them', query=wording)
-    for wording in texts[-2:] if ways else ():
-        yield ways[-1](change.plus("the question holds too few of its words", query=wording))
 
 
 def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
@@ -285,11 +277,17 @@ def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
     # Time words count only where since and until are not given.
     seen = door.look(applied(given, {**change.arguments(), "cursor": ""}))
     if seen.window_words and _is_outside(target, seen.window):
-        text = seen.text or " ".join(target.words[: _ADDED[0]]) or _OVERVIEW
-        change = change.plus(f'it lies outside "{seen.window_words}"', query=text)
+        own = {"query": seen.text} if seen.text or target.is_period else _day_of(target)
+        change = change.plus(f'it lies outside "{seen.window_words}"', **(own if any(own.values()) else {"query": _OVERVIEW}))
     if given.get("cursor") and _QUESTION & change.values.keys():
         change = change.plus("", cursor="")
     return change
+
+
+def _day_of(target: Target) -> dict[str, str]:
+    """Return the arguments that ask for the hours around a target."""
+    since, until = (dt.datetime.fromtimestamp((target.timestamp + hours * _HOUR_MS) / 1000, dt.UTC) for hours in (-12, 12))
+    return {"since": since.isoformat(), "until": until.isoformat()}
 
 
 def _is_outside(target: Target, window: TimeWindow | None) -> bool:
@@ -307,8 +305,12 @@ def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]
     bounds: dict[str, Any] = {f"bounds__{k}": v for k, v in _WIDE.items()}
     if "max_depth" in given.get("bounds", {}):
         bounds["bounds__max_depth"] = 5
+    if "timeout_ms" in given.get("bounds", {}):
+        bounds["bounds__timeout_ms"] = _LONG
+    if given.get("timeout_ms"):
+        bounds["timeout_ms"] = _LONG
     cursor = {"cursor": ""} if given.get("cursor") else {}
-    others: list[dict[str, Any]] = [{}]
+    others: list[dict[str, Any]] = []
     if seen.mode is not Mode.SEQUENTIAL:
         others.append({"mode": Mode.SEQUENTIAL.value, **cursor})
     others += [
@@ -327,6 +329,7 @@ def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]
 
         return apply
 
-    for wide in (False, True):
-        for other in others:
-            yield from (way(other, low, wide) for low in ((False,) if floored else (False, True)) if other or low or wide)
+    floors = (False,) if floored else (False, True)
+    # The bounds alone before other layers.
+    yield from (way({}, low, wide) for wide in (False, True) for low in floors if low or wide)
+    yield from (way(other, low, wide) for wide in (False, True) for other in others for low in floors)

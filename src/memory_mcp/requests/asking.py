@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.app import App
@@ -11,7 +11,7 @@ from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import GONE
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Excluded
-from memory_mcp.policy.plan import How, Mode, Plan
+from memory_mcp.policy.plan import How, Mode
 from memory_mcp.policy.why_not import Seen
 from memory_mcp.question.intent import Intent
 from memory_mcp.requests.cursors import offset_of
@@ -116,10 +116,14 @@ def search_options(
     )
 
 
+#: Longest time of trying what would show something: a few dozen searches of a large memory (milliseconds).
+TRYING_MS = 20_000
+
+
 class Trying:
     """Runs a call with changed arguments, as the `Door` of `why_not` requires.
 
-    All changes together may take the time limit that the call names, else the default one.
+    All changes together have a time of their own, `TRYING_MS`; each call has its own limit besides.
     """
 
     def __init__(
@@ -127,7 +131,6 @@ class Trying:
         app: App,
         scope_of: ScopeOf,
         shown: Callable[[ParsedSearch], Sequence[Collection[str]]],
-        began: float,
         excluded: frozenset[Excluded] = frozenset(),
     ) -> None:
         """Prepare trying out changes of one call.
@@ -136,27 +139,22 @@ class Trying:
             app: The open memory.
             scope_of: Finds the project for a call's `project` and `scope`.
             shown: Runs a parsed call and returns for each of its results the ids that it names.
-            began: When the call itself began, by `time.monotonic`.
             excluded: The sessions that every call leaves out.
 
         """
         self._app = app
         self._scope_of = scope_of
         self._shown = shown
-        self._began = began
         self._excluded = excluded
-        self._asked = time.monotonic()
-        self._first: Plan | None = None
+        self._began = time.monotonic()
 
     def look(self, arguments: Mapping[str, Any]) -> Seen:
         """Return how a call with these arguments is understood (project, window, intent, bounds and others), without searching.
 
-        The first call also fixes the time limit for all later `ask`. Raises InvalidQuery for an invalid
-        argument.
+        Raises InvalidQuery for an invalid argument.
         """
         asked = parse_search(self._app, self._scope_of, arguments, self._excluded)
         plan = self._app.plan(asked.query, asked.how)
-        self._first = self._first or plan
         return Seen(
             project=asked.scoped.project,
             agent=asked.query.agent,
@@ -174,20 +172,10 @@ class Trying:
     def ask(self, arguments: Mapping[str, Any]) -> Sequence[Collection[str]]:
         """Run a call with these arguments and return for each of its results the ids that it names.
 
-        A time limit that the first call names counts from when that call began and also bounds this one; else
-        the default one counts from the start of the trying. Raises DeadlineExceeded when it is over or the
-        caller has gone, InvalidQuery for an invalid argument.
+        Raises DeadlineExceeded when the time for trying is over or the caller has gone, InvalidQuery for an invalid argument.
         """
+        gone = GONE.get()
+        if 1000 * (time.monotonic() - self._began) > TRYING_MS or (gone is not None and gone.is_set()):
+            raise DeadlineExceeded("Timeout exceeded", "Ask for less.")
         asked = parse_search(self._app, self._scope_of, arguments, self._excluded)
-        first, gone = self._first, GONE.get()
-        if first is None:
-            left = float(self._app.settings.retrieval.bounds.timeout_ms)
-        else:
-            left = first.bounds.timeout_ms - 1000 * (time.monotonic() - (self._began if first.strict else self._asked))
-        if left < 1 or (gone is not None and gone.is_set()):
-            raise DeadlineExceeded("Timeout exceeded", "Ask for less, or give more time.")
-        if first is not None and first.strict:
-            own = asked.how.bounds.get("timeout_ms")
-            bounds = {**asked.how.bounds, "timeout_ms": int(left if own is None else min(own, left))}
-            asked = replace(asked, how=replace(asked.how, bounds=bounds))
         return self._shown(asked)

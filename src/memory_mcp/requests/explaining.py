@@ -46,7 +46,7 @@ class FullExplanation:
     nodes_visited: int
     rpc_calls: int
     scope: str
-    intent_confidence: float
+    intent_certainty: float
     mode: str
     why_mode: str
     depth: int
@@ -88,7 +88,7 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
         method_used=str(why.method),
         fallback_occurred=why.fallback,
         skipped=_skipped(why),
-        intent_confidence=round(why.intent_confidence, 3),
+        intent_certainty=round(why.intent_certainty, 3),
         mode=why.mode.value,
         bounds=bounds,
         window=window(why.window, why.window_words, calendar),

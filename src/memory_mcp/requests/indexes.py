@@ -8,7 +8,7 @@ from typing import Annotated
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.indexes.base import IndexStatus
-from memory_mcp.layers.base import LayerName
+from memory_mcp.layers.base import LayerName, LayerStatus
 from memory_mcp.requests.limits import Range, choice
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
@@ -157,8 +157,8 @@ def teleport_status(app: App, _: GetTeleportStatus, caller: Caller) -> TeleportS
     caller.refuse_all(app, "the state of an index")
     bm25, vector = app.teleport(LayerName.BM25).status(), app.teleport(LayerName.VECTOR).status()
     said = [
-        f"BM25: {'healthy' if bm25.usable else bm25.reason or 'not healthy'}",
-        f"vector: {_healthy(app) if vector.usable else vector.reason or 'not healthy'}",
+        f"BM25: {_health(bm25, 'healthy')}",
+        f"vector: {_health(vector, _healthy(app) if vector.usable else '')}",
     ]
     return TeleportStatus(
         bm25_enabled=bm25.enabled,
@@ -186,7 +186,7 @@ def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
         enabled=status.enabled,
         ready=status.usable,
         vector_count=status.count,
-        message=_healthy(app) if status.usable else status.reason,
+        message=_health(status, _healthy(app) if status.usable else ""),
         **asdict(detail),
     )
 
@@ -240,6 +240,13 @@ def _named(name: str, known: Sequence[IndexName]) -> IndexName:
     if found is None:
         raise InvalidQuery("index_type is missing", f"One of {', '.join(known)}.")
     return found
+
+
+def _health(status: LayerStatus, healthy: str) -> str:
+    """Return the health of an index in words: `healthy` for a whole one, what a partial one leaves out, else what is wrong."""
+    if not status.usable:
+        return status.reason or "not healthy"
+    return f"partial: {status.reason}" if status.covered_from else healthy
 
 
 def _healthy(app: App) -> str:

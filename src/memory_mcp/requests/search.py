@@ -1,7 +1,6 @@
 """intelligent_search: one question, answered by the policy; a lean response within its tokens, or everything there is."""
 
 import functools
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any
@@ -114,7 +113,6 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
 
     Raises InvalidQuery for an invalid argument, NotFound when `why_not` names nothing that is stored.
     """
-    began = time.monotonic()
     TOKENS.check(request.token_budget or 0, "token_budget")
     given = request.given()
 
@@ -135,7 +133,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
         find_period(request.why_not) or request.why_not,
         caller.bound(app),
         given,
-        Trying(app, bind, functools.partial(_shown, app), began, excluded),
+        Trying(app, bind, functools.partial(_shown, app), excluded),
     )
     why = WhyNot(missing.id, missing.reason, dict(missing.change))
     return replace(response, explanation=replace(response.explanation, why_not=why))

@@ -265,6 +265,10 @@ class Tree:
             after = min(after, self._calendar.day_of(min(scope.window.end_ms - 1, _FAR_MS) + _REACH_MS))
         return self.outline(scope.project).count(first, after) if first < after else 0
 
+    def count_before(self, ms: int, project: str | None) -> int:
+        """Return the number of a project's segments (None: all) of days before that of a moment, UTC milliseconds."""
+        return self.outline(project).count(EVERY_DAY[0], self._calendar.day_of(min(ms, _FAR_MS))) if ms > 0 else 0
+
     def reaches(self, node_id: NodeId, window: TimeWindow | None) -> bool:
         """Return whether a segment filed under a period may reach into the window: also one that began on the evening before."""
         if window is None:

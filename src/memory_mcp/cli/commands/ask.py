@@ -235,7 +235,7 @@ def _explained_lines(why: dict[str, Any]) -> Iterator["Text"]:
     from rich.text import Text
 
     signals = "; ".join(why.get("signals", ())) or "no signal"
-    yield Text(f"Intent     {why['intent']} ({why['intent_confidence']:.2f}): {signals}")
+    yield Text(f"Intent     {why['intent']} ({why['intent_certainty']:.2f}): {signals}")
     yield Text(f"Mode       {why['mode']}: {why['why_mode']}")
     for tried in why.get("tried", ()):
         yield Text(

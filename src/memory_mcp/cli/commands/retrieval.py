@@ -41,7 +41,10 @@ def run(args: argparse.Namespace) -> int:
     lines.append("Available Layers:")
     for layer in usable:
         what = f"{layer['count']} {_UNITS[layer['name']]}" if layer["name"] in _UNITS else "TOC available"
-        lines.append(f"  - {layer['name'] + ':':<8} healthy ({what})")
+        health = (
+            f"partial ({what}): {layer['reason']}" if layer["name"] != "topics" and layer.get("reason") else f"healthy ({what})"
+        )
+        lines.append(f"  - {layer['name'] + ':':<8} {health}")
     others = [f"  - {x['name'] + ':':<8} {x.get('reason', 'unhealthy')}" for x in layers if x not in usable]
     return print_result(args, data, [*lines, "Unavailable:", *(others or ["  (none)"]), *note_lines(data)])
 
