@@ -133,7 +133,7 @@ CASES = {
     "since, where until lets it in": Case(
         f"grip:{SINGLE_USE}", {"since"}, {"query": GRACE, "since": "2026-02-01", "until": "2026-02-28"}
     ),
-    "time words alone": Case(f"segment:{SINGLE_USE}", {"since", "until"}, {"query": "what happened on 2026-02-24"}),
+    "time words alone": Case(f"segment:{SINGLE_USE}", {"until"}, {"query": "what happened on 2026-02-24"}),
     "the number of results": Case(f"segment:{LEDGER}", {"limit"}, {"query": DECIDED, "scope": "all", "limit": 1}),
     "the number of results, an event": Case(
         "event:Ledger rounding note 2:", {"limit"}, {"query": "ledger rounding note", "scope": "all", "limit": 2}

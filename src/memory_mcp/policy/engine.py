@@ -13,6 +13,7 @@ from memory_mcp.policy.execute import Execution
 from memory_mcp.policy.explain import Explanation
 from memory_mcp.policy.pages import Listed, Pages
 from memory_mcp.policy.plan import How, Known, Plan, make_plan, pool_of
+from memory_mcp.policy.rank import RankingSettings, with_shown_values
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.search import Parts, Search
 from memory_mcp.question.phrases import asks_themes
@@ -104,7 +105,7 @@ class Engine:
             before = self._pages.find(query, how)
             wanted = query.limit + how.offset + 1
             if before is not None and len(before.hits) >= wanted:
-                return _as_overview(_page(before, query.limit, how.offset, budget), plan, query)
+                return _as_overview(_page(before, query.limit, how.offset, budget, self._parts.ranking), plan, query)
             spare = 0 if how.offset else _SPARE
             pool = max(wanted, pool_of(query.limit, how.offset) + spare, 1 if plan.browses else relevance.COMPARED)
             pool = max(wanted, min(pool, plan.bounds.max_nodes_visited))
@@ -113,7 +114,7 @@ class Engine:
             )
             listed = Search(self._parts, self._execution, plan, asked, query.text, budget).listed(before, how.offset)
             self._pages.keep(query, how, listed)
-            answer = _as_overview(_page(listed, query.limit, how.offset, budget), plan, query)
+            answer = _as_overview(_page(listed, query.limit, how.offset, budget, self._parts.ranking), plan, query)
         # A moving average: each measured time counts for a tenth.
         for tried in answer.why.tried:
             if tried.hits:
@@ -155,7 +156,7 @@ def _as_overview(answer: Answer, plan: Plan, query: Query) -> Answer:
     return replace(answer, overview=plan.is_overview, by_project=by_project)
 
 
-def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
+def _page(listed: Listed, limit: int, offset: int, budget: Budget, ranking: RankingSettings) -> Answer:
     """Return one page of a list, at most `limit` hits from `offset` on and as many as the token budget has room for.
 
     Themes come with the first page only. The tokens of the hits are counted in `budget`.
@@ -164,9 +165,11 @@ def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
     kept = within(good[:limit], budget)
     more = len(good) > len(kept) or (bool(kept) and listed.goes_on)
     why = replace(listed.why, tokens=budget.tokens, bounds_hit=tuple(dict.fromkeys((*listed.why.bounds_hit, *budget.hit))))
-    further = tuple(good[len(kept) : len(kept) + _FURTHER])
+    further = good[len(kept) : len(kept) + _FURTHER]
     judged, themes = listed.judgement, () if offset else listed.themes
-    return Answer(tuple(kept), more, why, judged.confidence, judged.probability, judged.missing, listed.complete, further, themes)
+    shown = with_shown_values((*kept, *further), ranking)
+    hits, next_hits = shown[: len(kept)], shown[len(kept) :]
+    return Answer(hits, more, why, judged.confidence, judged.probability, judged.missing, listed.complete, next_hits, themes)
 
 
 def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:

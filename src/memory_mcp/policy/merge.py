@@ -58,7 +58,10 @@ def merge_by_odds(found: Mapping[LayerName, Sequence[Hit]], odds: Mapping[LayerN
     best = max(odds[name] for name in indexed)
     lists = ((odds[LayerName.AGENTIC], found[LayerName.AGENTIC]), (best, merge(indexed)))
     ranked = sorted(((hit.score * factor, hit) for factor, hits in lists for hit in hits), key=lambda pair: -pair[0])
-    return descending(list({identity(hit): hit for _, hit in reversed(ranked)}.values())[::-1])
+    merged: dict[str, Hit] = {}
+    for _, hit in ranked:
+        merged.setdefault(identity(hit), hit)
+    return descending(list(merged.values()))
 
 
 def arbitration(found: Mapping[LayerName, Sequence[Hit]], *, by_odds: bool = False) -> str:

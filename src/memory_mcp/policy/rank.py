@@ -108,6 +108,17 @@ def rank(
     return _collapsed(ordered) if settings.collapse else ordered
 
 
+def with_shown_values(hits: Sequence[Hit], settings: RankingSettings) -> tuple[Hit, ...]:
+    """Return hits with the score that is shown: with the weights of "spec" the value they are ranked by, which never rises."""
+    if settings.preset != "spec":
+        return tuple(hits)
+    shown: list[Hit] = []
+    for hit in hits:
+        value = dict(hit.parts).get("rank", hit.score)
+        shown.append(replace(hit, score=min(value, shown[-1].score) if shown else value))
+    return tuple(shown)
+
+
 def identity(hit: Hit) -> str:
     """Return the id that a hit is shown under: its grip's, else its node's, else its event's."""
     return hit.grip_id or hit.node_id or hit.event_id

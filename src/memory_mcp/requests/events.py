@@ -61,7 +61,7 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
 
     It holds at least one event, if there is any: a text that alone is too long is shortened, and `truncated`
     set. With `event_id` there is no next page. Raises InvalidQuery for an invalid argument, NotFound for a
-    segment or event that is unknown or that the caller may not see.
+    segment, session or event that is unknown or that the caller may not see.
     """
     own_budget, full = TOKENS.check(request.token_budget, "token_budget"), choice(Detail, "detail", request.detail)
     most, offset = TEXT.check(request.text_limit, "text_limit"), CHARACTERS.check(request.offset, "offset")
@@ -100,7 +100,7 @@ def _page(app: App, request: GetEvents, caller: Caller) -> tuple[Sequence[Stored
     A segment's events are read whole, without regard to the window and the session. A session named without
     project, scope and node is read in all projects, except for a caller bound to one. Raises InvalidQuery for
     before, after or offset, for a node that is no segment, and for an invalid time, scope or cursor; NotFound
-    for an unknown node.
+    for an unknown node or session.
     """
     limit = PAGE.check(request.limit)
     if request.before or request.after or request.offset:
@@ -121,6 +121,8 @@ def _page(app: App, request: GetEvents, caller: Caller) -> tuple[Sequence[Stored
         found = [one for one in found if after is None or one.order > after][: limit + 1]
     else:
         found = app.storage.events.window(Scope(scoped.project, None, window), request.session_id or None, limit + 1, after)
+        if request.session_id and not found and not app.storage.events.window(Scope(scoped.project), request.session_id, 1):
+            raise NotFound(f"no session {request.session_id[:60]}", "Results and get_events without session_id name sessions.")
     # A session that is named alone is read in whichever projects its events belong to.
     others = {caller.elsewhere(app, event.project) for event in found} - {""} if is_session else ()
     return found, limit, ", ".join(sorted(others)) or scoped.words, question

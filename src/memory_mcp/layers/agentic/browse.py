@@ -1,9 +1,16 @@
 """List what happened in a time, for a query without words: segments or, for an overview, periods."""
 
-from memory_mcp.layers.base import Hit, Query
+from collections.abc import Iterable
+
+from memory_mcp.layers.agentic.steps import label
+from memory_mcp.layers.base import Hit, LayerAnswer, Query, Step
+from memory_mcp.layers.budget import Budget
+from memory_mcp.layers.standing import with_standing
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.toc import TocNode
+from memory_mcp.question.timehints import TimeHint
+from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.toc.tree import Tree
 
@@ -88,3 +95,24 @@ def hit(node: TocNode, query: Query) -> Hit:
         score=1.0,
         level=node.level,
     )
+
+
+def browsed(
+    tree: Tree, storage: Storage, query: Query, hint: TimeHint, scope: Scope, budget: Budget, pending: Iterable[Hit]
+) -> LayerAnswer:
+    """Return what happened in the window, newest first, at the cost of a call and a node each; see `listed`.
+
+    `pending` are hits of events without a node, read once the nodes are.
+    """
+    budget.call()
+    nodes = listed(tree, query, scope)
+    allowed = budget.visit(len(nodes))
+    budget.spent.satisfied |= allowed > 0
+    hits = [*(hit(node, query) for node in nodes[:allowed]), *pending]
+    # The node of the requested period stays first.
+    whole = 1 if len(nodes) > 1 and nodes[0].level is not nodes[1].level else 0
+    hits = [*hits[:whole], *sorted(hits[whole:], key=lambda h: -h.timestamp)][: query.limit]
+    hits = with_standing(hits, {n.node_id: n for n in nodes}, storage)
+    level = nodes[0].level if nodes else TocLevel.SEGMENT
+    step = Step(ROOT, label(ROOT), allowed, level, "", 1.0, f"Listed what happened {hint.words}".rstrip())
+    return LayerAnswer(tuple(hits), (step,), hint.window, hint.words, ())

@@ -26,12 +26,11 @@ from memory_mcp.layers.agentic.match import below
 from memory_mcp.layers.agentic.read import Found, Reader, best_messages, may_show, scope_of
 from memory_mcp.layers.agentic.search import NodeSearch
 from memory_mcp.layers.agentic.sift import Sift
-from memory_mcp.layers.agentic.steps import descended, label, swept
+from memory_mcp.layers.agentic.steps import descended, swept
 from memory_mcp.layers.agentic.walk import Walk
-from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query, Step
+from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.echo import is_echo
-from memory_mcp.layers.standing import with_standing
 from memory_mcp.metrics import span
 from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Event
@@ -56,6 +55,8 @@ _QUOTED_AT_ONCE = 5
 _TO_WALK, _TIME_TO_WALK = 0.5, 0.3
 #: Time from which a walk is not in haste, and events are read in large slices (milliseconds).
 _AMPLE = 2000
+#: Hits that a walk for evidence looks for, whatever its limit.
+_WALKED = 10
 #: In haste: segments read before the first report, segments compared of the first slice, and messages reported.
 _READ_FIRST, _FEW, _REPORTED = 2, 12, 3
 #: Assumed time of the first slice (milliseconds).
@@ -96,13 +97,20 @@ class AgenticLayer:
         """Walk from `start`, with time expressions of the text read relative to `now_ms` (UTC milliseconds, None: now).
 
         Unless the query has a window, they become it, and it is widened, with a notice, when nothing is found inside.
-        Raises InvalidQuery for a text that has no terms and names no time.
+        The limit changes no order: for more than ten hits a second walk adds to the first. Raises InvalidQuery for a text that
+        has no terms and names no time.
         """
-        if query.window is not None:
-            return self._measured(query, TimeHint(None, "", query.text), budget, start, widen=False)
-        with span("read_time"):
-            hint = find_time(query.text, self._clock.now_ms() if now_ms is None else now_ms, self._tree.calendar)
-        return self._measured(query, hint, budget, start, widen=True)
+        hint = TimeHint(None, "", query.text)
+        if query.window is None:
+            with span("read_time"):
+                hint = find_time(query.text, self._clock.now_ms() if now_ms is None else now_ms, self._tree.calendar)
+        answer = self._measured(replace(query, limit=_WALKED), hint, budget, start, widen=query.window is None)
+        if query.limit <= _WALKED or not (budget.nodes_left() and budget.calls_left()):
+            return replace(answer, hits=answer.hits[: query.limit])
+        more = self._measured(query, hint, budget, start, widen=query.window is None)
+        names = {hit.event_id or hit.node_id for hit in answer.hits}
+        hits = (*answer.hits, *(hit for hit in more.hits if (hit.event_id or hit.node_id) not in names))
+        return replace(answer, hits=hits[: query.limit], path=(*answer.path, *more.path))
 
     def pending(self, query: Query, budget: Budget) -> list[Hit]:
         """Return the best events of the query's scope that have no node yet and hold its words, best first."""
@@ -124,7 +132,9 @@ class AgenticLayer:
         terms otherwise.
         """
         if not terms(hint.rest) and (hint.window is not None or query.overview):
-            return self._browse(query, hint, budget)
+            scope = scope_of(query, hint.window)
+            pending = () if query.overview else map(self._reader.listed, self._waiting(scope, budget))
+            return browse.browsed(self._tree, self._storage, query, hint, scope, budget, pending)
         query = replace(query, text=hint.rest or query.text)
         with span("parse_query"):
             tally = self._tree.tally(query.project)
@@ -377,22 +387,3 @@ class AgenticLayer:
             return iter(())
         found = self._reader.waiting(done, scope, budget.out_of_time, probes)
         return (e for e in found if may_show(e, scope))
-
-    def _browse(self, query: Query, hint: TimeHint, budget: Budget) -> LayerAnswer:
-        """List what happened in the window, newest first, at the cost of a call and a node each; see `browse`."""
-        budget.call()
-        scope = scope_of(query, hint.window)
-        nodes = browse.listed(self._tree, query, scope)
-        allowed = budget.visit(len(nodes))
-        budget.spent.satisfied |= allowed > 0
-        hits = [browse.hit(node, query) for node in nodes[:allowed]]
-        if not query.overview:
-            hits += [self._reader.listed(e) for e in self._waiting(scope, budget)]
-        # The node of the requested period stays first.
-        whole = 1 if len(nodes) > 1 and nodes[0].level is not nodes[1].level else 0
-        hits = [*hits[:whole], *sorted(hits[whole:], key=lambda h: -h.timestamp)][: query.limit]
-        hits = with_standing(hits, {n.node_id: n for n in nodes}, self._storage)
-        level = nodes[0].level if nodes else TocLevel.SEGMENT
-        told = f"Listed what happened {hint.words}".rstrip()
-        step = Step(ROOT, label(ROOT), allowed, level, "", 1.0, told)
-        return LayerAnswer(tuple(hits), (step,), hint.window, hint.words, ())
