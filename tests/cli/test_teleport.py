@@ -326,6 +326,12 @@ def test_pruning_leaves_old_documents_out_of_the_index_and_nothing_out_of_the_me
     assert stats["last_prune_at"]
     assert not cli("teleport", "search", "JWT", "--type", "grip", "--data-dir", str(ready), "--json").data["results"]
     assert cli("search", "JWT", "--data-dir", str(ready), "--json").data["results"]
+    answer = cli("ask", "JWT", "--all", "--data-dir", str(ready), "--json").data
+    assert answer["results"]
+    assert any("leaves out what ended before" in notice for notice in answer["explanation"]["notices"])
+    shown = cli("retrieval", "status", "--data-dir", str(ready)).out
+    assert "bm25:    partial (" in shown
+    assert "leaves out 100.0% of all segments" in shown
     again = cli("admin", "rebuild-index", "--data-dir", str(ready), "--json").data["rebuilt"]["bm25"]["documents"]
     assert again == before
 

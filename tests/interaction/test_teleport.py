@@ -344,6 +344,17 @@ def test_a_rebuild_says_what_it_made_and_finds_the_same_and_what_is_pruned_leave
     assert own.full("teleport_search", query="refresh token", level="segment")["results"] == []
     assert own.full("teleport_search", query="refresh token", level="month")["results"]
     assert own.ok("search_children", query="refresh token", child_level="segment")["results"]
+    lacking = "partial: the bm25 index leaves out what ended before 2026-02-10"
+    assert lacking in own.ok("teleport_search", query="refresh token")["notices"]
+    assert own.ok("hybrid_search", query="refresh token")["partial"] is True
+    for mode in ("sequential", "parallel", "hybrid"):
+        found = own.ok("intelligent_search", query="refresh token grace window", mode=mode)
+        assert found["results"][0]["when"][:10] == "2026-01-21", "the tree is searched for what the index leaves out"
+        assert {lacking, "what an index lacks was searched for in the tree"} <= set(found["explanation"]["notices"])
+    recent = own.ok("intelligent_search", query="refresh token grace window", since="2026-02-20")
+    assert not [n for n in recent.get("explanation", {}).get("notices", ()) if "partial" in n or "lacks" in n]
+    layers = {layer["name"]: layer.get("reason", "") for layer in own.ok("get_retrieval_status")["layers"]}
+    assert "of all segments, those before 2026-02-10" in layers["bm25"]
     assert own.ok("rebuild_index", index_type="bm25")["documents_indexed"] == total
 
 

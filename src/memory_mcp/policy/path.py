@@ -106,8 +106,8 @@ class Path:
             return None
         own, used = _used(self, bound), _usage(bound, [path for path in paths if path is not self], self.budget)
         if not own:
-            return Tried(self.name, Outcome.NOT_TRIED, f"not tried: {used}", 0, 0.0, round(self.ms, 1))
-        reason = f"found nothing in {own} {_UNITS[bound]}, not searched to the end: {used}"
+            return not_tried(self.name, paths, self.budget)
+        reason = f"found nothing in {own} {_UNITS[bound]}, not searched to the end{': ' + used if used else ''}"
         return Tried(self.name, Outcome.CUT, reason, 0, 0.0, round(self.ms, 1))
 
     def ended(self, winner: LayerName | None) -> Tried:
@@ -138,7 +138,8 @@ def ms_to_wait(paths: Sequence[Path], budget: Budget) -> float:
 
 def not_tried(name: LayerName, paths: Sequence[Path], budget: Budget) -> Tried:
     """Return the record of a layer that was not begun because the paths of the search left it too few nodes."""
-    return Tried(name, Outcome.NOT_TRIED, f"not tried: {_usage(_NODES, paths, budget)}", 0, 0.0, 0.0)
+    reason = _usage(_NODES, paths, budget) or _usage(_CALLS, paths, budget) or "no node was left"
+    return Tried(name, Outcome.NOT_TRIED, f"not tried: {reason}", 0, 0.0, 0.0)
 
 
 def _used(path: Path, bound: str) -> int:
@@ -147,7 +148,7 @@ def _used(path: Path, bound: str) -> int:
 
 
 def _usage(bound: str, paths: Sequence[Path], budget: Budget) -> str:
-    """Return how much of a bound paths have used, in words: "14 of 20 nodes used by hybrid"."""
+    """Return how much of a bound paths have used, in words: "14 of 20 nodes used by hybrid"; "" for nothing."""
     users = [path for path in paths if _used(path, bound)]
-    names = f" by {' and '.join(path.name for path in users)}" if users else ""
-    return f"{sum(_used(path, bound) for path in users)} of {budget.limit(bound)} {_UNITS[bound]} used{names}"
+    names, count = " and ".join(path.name for path in users), sum(_used(path, bound) for path in users)
+    return f"{count} of {getattr(budget.bounds, bound)} {_UNITS[bound]} used by {names}" if users else ""

@@ -149,8 +149,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     now_ms = known.now_ms if how.as_of is None else how.as_of
     seen = understand(query.text, now_ms, how.calendar or known.calendar, how.bounds.get("timeout_ms"))
-    intent = how.intent or seen.intent
-    rules, live = RULES[intent], [_without(s, how.without) for s in known.statuses]
+    rules, live = RULES[intent := how.intent or seen.intent], [_without(s, how.without) for s in known.statuses]
     browses = seen.asks_period or (seen.is_general and (query.window is not None or intent is Intent.EXPLORE))
     text = "" if browses else seen.words
     mode, why = _mode(how, seen)

@@ -97,39 +97,33 @@ class AgenticLayer:
         """Walk from `start`, with time expressions of the text read relative to `now_ms` (UTC milliseconds, None: now).
 
         Unless the query has a window, they become it, and it is widened, with a notice, when nothing is found inside.
-        The limit changes no order: for more than ten hits a second walk adds to the first. Raises InvalidQuery for a text that
-        has no terms and names no time.
+        The limit changes no order: whatever it is, ten hits are looked for first, and further ones come behind them. Raises
+        InvalidQuery for a text that has no terms and names no time.
         """
         hint = TimeHint(None, "", query.text)
         if query.window is None:
             with span("read_time"):
                 hint = find_time(query.text, self._clock.now_ms() if now_ms is None else now_ms, self._tree.calendar)
-        answer = self._measured(replace(query, limit=_WALKED), hint, budget, start, widen=query.window is None)
-        if query.limit <= _WALKED or not (budget.nodes_left() and budget.calls_left()):
-            return replace(answer, hits=answer.hits[: query.limit])
-        more = self._measured(query, hint, budget, start, widen=query.window is None)
-        names = {hit.event_id or hit.node_id for hit in answer.hits}
-        hits = (*answer.hits, *(hit for hit in more.hits if (hit.event_id or hit.node_id) not in names))
-        return replace(answer, hits=hits[: query.limit], path=(*answer.path, *more.path))
+        return self._measured(query, hint, budget, start, widen=query.window is None, first=_WALKED)
 
     def pending(self, query: Query, budget: Budget) -> list[Hit]:
         """Return the best events of the query's scope that have no node yet and hold its words, best first."""
         weighted = self.nodes.weigh(query.text, query.project)
         return self._reader.pending(weighted, self._waiting(scope_of(query, None), budget, weighted.probes), query.limit)
 
-    def _measured(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool) -> LayerAnswer:
+    def _measured(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool, first: int = 0) -> LayerAnswer:
         """Return the answer of `_navigate`, and record the time it took and the nodes it visited as metrics."""
         before = budget.nodes_visited
         with span("agentic_search"), metrics.timed("agentic_search_latency_seconds"):
-            answer = self._navigate(query, hint, budget, start, widen)
+            answer = self._navigate(query, hint, budget, start, widen, first)
         metrics.count("agentic_nodes_visited_total", budget.nodes_visited - before)
         return answer
 
-    def _navigate(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool) -> LayerAnswer:
+    def _navigate(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool, first: int) -> LayerAnswer:
         """Walk and collect hits; without terms but with a window or for an overview, list what happened instead.
 
-        With `widen`, the hint's window is widened when nothing is found inside. Raises InvalidQuery for a text without
-        terms otherwise.
+        With `widen`, the hint's window is widened when nothing is found inside; so many hits as `first` are looked for before
+        others, 0 for the query's limit. Raises InvalidQuery for a text without terms otherwise.
         """
         if not terms(hint.rest) and (hint.window is not None or query.overview):
             scope = scope_of(query, hint.window)
@@ -140,7 +134,8 @@ class AgenticLayer:
             tally = self._tree.tally(query.project)
             mean = tally.tokens / tally.segments if tally.segments else 0.0
             scope = scope_of(query, query.window or hint.window)
-            walk = Walk(query, self.nodes.weigh(query.text, query.project, query.keywords), scope, budget, mean)
+            weighted = self.nodes.weigh(query.text, query.project, query.keywords)
+            walk = Walk(replace(query, limit=first or query.limit), weighted, scope, budget, mean)
         with span("execute_search"):
             if widen and hint.window:
                 self._attempts(walk, hint.window, start)
@@ -148,7 +143,9 @@ class AgenticLayer:
                 self._attempt(walk, start)
         with span("collect_results"):
             hits = self._collect(walk)
-        return LayerAnswer(tuple(hits), tuple(walk.path), walk.scope.window, hint.words, tuple(walk.notices))
+        if query.limit > walk.query.limit:
+            hits = self._extended(walk, hits, query.limit)
+        return LayerAnswer(tuple(hits[: query.limit]), tuple(walk.path), walk.scope.window, hint.words, tuple(walk.notices))
 
     def _attempt(self, walk: Walk, start: NodeId) -> None:
         """Expand the best nodes from `start` on within half of the bounds, until enough is found or nothing is left.
@@ -159,24 +156,36 @@ class AgenticLayer:
         walk.kept_nodes = int(budget.nodes_left() * (1 - _TO_WALK))
         walk.kept_calls = int(budget.calls_left() * (1 - _TO_WALK))
         walk.until = budget.clock.monotonic() + budget.ms_to_limit() * _TIME_TO_WALK / 1000
-        walk.is_cut = False
-        walk.is_hasty = budget.ms_to_limit() < _AMPLE
+        walk.begin(is_hasty=budget.ms_to_limit() < _AMPLE)
         walk.frontier = [(-1.0, 0, 0, start)]
         if walk.is_hasty:
             self._go_straight_down(walk)
+        self._expand_best(walk)
+        walk.kept_nodes, walk.kept_calls, walk.until = 0, 0, math.inf
+        if walk.is_cut and not (walk.query.looked_up and self._is_indexed()):
+            crowd = self._tree.count_below(walk.crowded, walk.scope) if walk.crowded else 0
+            self._sift_slices(walk, walk.crowded or start, walk.slices)
+            if crowd < self._tree.count_below(start, walk.scope):
+                self._sift_slices(walk, start, self._sift.slices(walk.scope, start, is_hasty=walk.is_hasty))
+
+    def _extended(self, walk: Walk, hits: Sequence[Hit], limit: int) -> list[Hit]:
+        """Return the hits of a walk with further ones behind them, at most `limit`, for which it goes on."""
+        walk.query, unread, walk.unread = replace(walk.query, limit=limit), walk.unread, []
+        if not walk.is_cut:
+            walk.found += self._read(walk, sorted(unread, key=lambda pair: -pair[0]))
+            self._expand_best(walk)
+        names = {hit.event_id for hit in hits}
+        return [*hits, *(hit for hit in self._collect(walk) if hit.event_id not in names)]
+
+    def _expand_best(self, walk: Walk) -> None:
+        """Expand the best nodes until enough is found, nothing is left, or a bound ends it."""
+        budget = walk.budget
         while walk.frontier and not walk.is_cut and not walk.has_enough():
             batch = [heapq.heappop(walk.frontier)[3] for _ in range(min(budget.bounds.beam_width, len(walk.frontier)))]
             for node_id in batch:
                 if walk.is_late() or budget.clock.monotonic() > walk.until or not self._expand(walk, node_id):
                     walk.is_cut = True
                     break
-        walk.kept_nodes = walk.kept_calls = 0
-        walk.until = math.inf
-        if walk.is_cut and not (walk.query.looked_up and self._is_indexed()):
-            crowd = self._tree.count_below(walk.crowded, walk.scope) if walk.crowded else 0
-            self._sift_slices(walk, walk.crowded or start, walk.slices)
-            if crowd < self._tree.count_below(start, walk.scope):
-                self._sift_slices(walk, start, self._sift.slices(walk.scope, start, is_hasty=walk.is_hasty))
 
     def _go_straight_down(self, walk: Walk) -> None:
         """Follow the likeliest child of each node until a segment is found, whatever the time: an answer has something then."""
@@ -196,8 +205,7 @@ class AgenticLayer:
         if node_id in walk.seen:
             return True
         walk.seen.add(node_id)
-        count = self._tree.count_below(node_id, walk.scope)
-        if count == 0:
+        if (count := self._tree.count_below(node_id, walk.scope)) == 0:
             return True
         if walk.kept_calls and walk.budget.calls_left() <= walk.kept_calls:
             return False
@@ -316,9 +324,10 @@ class AgenticLayer:
         for start in range(0, len(held), want):
             part = held[start : start + want]
             if len(found) >= want and part[0][0] <= min(f.coverage for f in found):
+                walk.unread += held[start:]
                 break
             while part:
-                if found and walk.is_late(found, took):
+                if (found or walk.found) and walk.is_late(found, took):
                     return found
                 began = clock.monotonic()
                 count = _READ_FIRST if walk.is_hasty and not (walk.found or found) else _READ_AT_ONCE

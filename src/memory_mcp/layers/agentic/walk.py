@@ -10,6 +10,7 @@ from memory_mcp.layers.agentic.read import Found
 from memory_mcp.layers.base import Query, Step
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.ids import NodeId
+from memory_mcp.model.segment import Segment
 from memory_mcp.storage.values import Scope
 
 #: Time reserved for reading the words to quote: a share of the limit, between these milliseconds. It takes 8 at 100,000
@@ -37,6 +38,8 @@ class Walk:
     found: list[Found] = field(default_factory=list)
     path: list[Step] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    #: Segments that may answer, with the best that they can cover, which need not be read for the hits wanted.
+    unread: list[tuple[float, Segment]] = field(default_factory=list)
     #: Whether time is short: it goes depth first until anything is found, and reports what it finds at once.
     is_hasty: bool = False
     #: In haste, a node with more segments than could be compared: events below it are scanned first.
@@ -45,6 +48,11 @@ class Walk:
     slices: Sequence[Scope] = ()
     #: The score of the best message reported so far.
     reported: float = 0.0
+
+    def begin(self, *, is_hasty: bool) -> None:
+        """Forget what an earlier attempt left undone."""
+        self.is_cut, self.is_hasty = False, is_hasty
+        self.crowded, self.slices, self.unread = None, (), []
 
     def is_late(self, found: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
         """Return whether the time is up, or only what is needed to quote the finds is left after a step of `step_ms`."""
