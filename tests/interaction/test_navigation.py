@@ -1,5 +1,6 @@
 """browse_toc and search_children in the default profile; the tree's single steps in the full one."""
 
+import itertools
 import json
 from typing import Any
 
@@ -219,6 +220,18 @@ def test_navigate_keeps_to_the_bounds_it_is_given(door: Door) -> None:
     assert found["bounds"]["beam_width"] == {"limit": 3}
     assert found["bounds_hit"] == ["max_nodes_visited"]
     assert any("there may be more" in n for n in found["notices"])
+
+
+def test_a_limit_changes_no_order_and_no_bound_is_exceeded(door: Door) -> None:
+    for query in ("decided cause", "refresh token grace window", "cent table in January 2026", "what happened last week"):
+        ids = {n: [r["grip_ids"] for r in door.ok("navigate", query=query, limit=n)["results"]] for n in (1, 2, 5, 12, 40)}
+        for fewer, more in itertools.combinations(ids.values(), 2):
+            assert more[: len(fewer)] == fewer, query
+        for most in (1, 2, 3, 5):
+            found = door.ok("navigate", query=query, limit=40, bounds={"max_nodes_visited": most})
+            assert found["bounds"]["max_nodes_visited"]["used"] <= most
+            assert sum(step["searched"] for step in found["path"]) <= most
+            assert len({r["id"] for r in found["results"] if r["id"].startswith("toc:")}) <= most
 
 
 def test_browsing_as_another_project_shows_only_that_one(shop: Door) -> None:

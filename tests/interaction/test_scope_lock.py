@@ -241,7 +241,8 @@ def test_a_pause_of_another_project_is_not_told(app: App, tmp_path: Path) -> Non
 
 def test_a_session_of_another_has_no_events_and_nothing_is_written_to_it(app: App, own: Ids, other: Ids) -> None:
     door = Door(app, "auto", SHOP)
-    assert door.ok("get_events", session_id=other.session)["events"] == []
+    for unseen in (other.session, "no-such-session"):
+        assert door.error("get_events", session_id=unseen).startswith(f"NOT_FOUND: no session {unseen}.")
     assert door.ok("get_events", session_id=own.session)["events"]
     assert door.error("remember", text="Note this.", project=BILLING).startswith(REFUSED)
     event = {"session_id": "x", "role": "user", "timestamp": "2026-02-01T10:00:00Z", "text": "The kettle boils."}

@@ -10,7 +10,8 @@ from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.event import Role
 from memory_mcp.model.ids import NodeId
-from memory_mcp.policy.plan import How
+from memory_mcp.policy.plan import How, Mode
+from memory_mcp.question.intent import Intent
 from tests.factories import draft, ms
 from tests.fakes import FakeClock
 from tests.requirements import requirement
@@ -114,6 +115,27 @@ def test_in_haste_what_was_compared_is_read_before_more_is_compared(crowd: App, 
     for text in sentences(crowd, 4):
         spend = Budget(StopConditions(timeout_ms=100, max_depth=2), FakeClock(tick=tick))
         assert ask(crowd, text.split()[0], spend)
+
+
+@requirement("policy:bound-timeout_ms")
+@pytest.mark.parametrize("intent", [None, Intent.TIME_BOXED, Intent.LOCATE])
+@pytest.mark.parametrize("mode", Mode)
+def test_a_deadline_never_empties_an_answer_that_a_longer_one_has(crowd: App, mode: Mode, intent: Intent | None) -> None:
+    rng = random.Random(3)
+    for text in sentences(crowd, 2):
+        query = Query(" ".join(rng.sample(text.split(), 2)), 5)
+        for timeout_ms in (1, 50, 150, 1000):
+            answer = crowd.ask(query, How(intent=intent, mode=mode, bounds={"timeout_ms": timeout_ms}))
+            assert answer.hits, (query.text, timeout_ms, answer.why.tried)
+    assert not crowd.ask(Query("unheard nowhere"), How(intent=intent, mode=mode, bounds={"timeout_ms": 1})).hits
+
+
+def test_in_haste_the_likeliest_of_a_crowd_is_read_first(crowd: App) -> None:
+    """Three hundred sessions and no time: the words are looked for in all of them before any is read."""
+    for text in sentences(crowd, 4):
+        words = list(dict.fromkeys(text.split()))
+        spend = Budget(StopConditions(timeout_ms=150, max_depth=2, max_nodes_visited=50), crowd.clock)
+        assert text in ask(crowd, " ".join(words[:6]), spend)[:3]
 
 
 @pytest.mark.parametrize("nodes", [1, 3])

@@ -6,7 +6,7 @@ Invariants
 found; `Spent.exceeded` names it. A bound that the caller names is never exceeded.
 3. A cancelled budget is out of time, and so are all budgets made from it. A set `GONE` event cancels every budget of its call.
 4. A share never uses what is reserved for the attempts after it.
-5. Only a path with `grace_ms` goes on when its time is up, and only while the whole search has found nothing.
+5. Only a path with `first_find_ms` goes on when its time is up, and only while the whole search has found nothing.
 """
 
 import math
@@ -110,8 +110,8 @@ class Budget:
     parent: "Budget | None" = None
     #: Only the time limit of the parent applies, not its nodes and calls.
     is_apart: bool = False
-    #: Milliseconds beyond the time limit that this path may use while the search has found nothing.
-    grace_ms: float = 0.0
+    #: Milliseconds from its begin that this path has in any case, while the search has found nothing.
+    first_find_ms: float = 0.0
     #: Takes an answer as far as it goes (`layers.base.LayerAnswer`): it counts if the time is up before the whole one is there.
     on_partial: Callable[[Any], None] = lambda _: None
     started: float = field(default=-1.0)
@@ -201,8 +201,12 @@ class Budget:
         return int((self.clock.monotonic() - self.started) * 1000)
 
     def left_ms(self) -> float:
-        """Return the milliseconds until this path must end, its grace included; negative once the time is up."""
-        return self.ms_to_limit() + (0.0 if self.spent.satisfied else self.grace_ms)
+        """Return the milliseconds until this path must end, with those for a first find; negative once the time is up."""
+        return self.ms_to_limit() if self.spent.satisfied else max(self.ms_to_limit(), self.ms_to_first_find())
+
+    def ms_to_first_find(self) -> float:
+        """Return the milliseconds that are left for a first find; not above 0 where the time limit alone counts."""
+        return self.first_find_ms - (self.clock.monotonic() - self.begun) * 1000 if self.first_find_ms else 0.0
 
     def ms_to_limit(self) -> float:
         """Return the milliseconds until the time limit of this path; negative beyond it."""
@@ -255,7 +259,7 @@ class Budget:
         """Return whether this path must end: its time is up, which is recorded as a bound reached, or it was cancelled."""
         if self.is_cancelled():
             return True
-        if self.grace_ms and not self.spent.satisfied:
+        if self.first_find_ms and not self.spent.satisfied:
             return self.is_short_of(0)
         if self._own_ms_left(self.clock.monotonic()) < 0:
             self.record_hit("timeout_ms")

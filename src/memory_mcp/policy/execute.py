@@ -19,7 +19,7 @@ from memory_mcp.layers.base import Hit, Layer, LayerName, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.policy.chain import BEST, MADE_OF
 from memory_mcp.policy.explain import Outcome, Tried
-from memory_mcp.policy.path import TO_HEAR, Path, ms_to_wait, not_tried
+from memory_mcp.policy.path import TO_HEAR, Path, Wait, not_tried
 from memory_mcp.policy.plan import Mode, Plan, Skipped
 from memory_mcp.policy.run import Run, Verdict
 from memory_mcp.policy.stopping import Interrupt, reserve_ms, stop
@@ -37,8 +37,9 @@ _FOR_BEST = 0.75
 #: Share of the nodes that paths leave to the walk if an index leaves something out, and nodes from which a walk is worth while
 #: beside others: it goes down five levels.
 _FOR_GAP, _TO_WALK = 0.5, 10
-#: Longest that a search which has found nothing goes on beyond its time, for the first find of its last resort (milliseconds).
-_FIRST_FIND = 500.0
+#: Milliseconds that the last resort has for its first find, whatever the time limit: it takes 60 on an idle machine, the first
+#: question after a start included.
+_FIRST_FIND = 1000.0
 
 
 #: Takes all paths and those that have just ended; returns whether the others may be stopped.
@@ -154,7 +155,7 @@ class Execution:
         own = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + TO_HEAR)) * share))
         made = budget.apart(own) if name is LayerName.TOPICS else budget.branch(own)
         if name is LayerName.AGENTIC:
-            made.grace_ms = _FIRST_FIND
+            made.first_find_ms = _FIRST_FIND
         path = Path(name, self._layers[name], query, made, threading.Condition())
         made.on_partial = path.report
         return path
@@ -170,17 +171,17 @@ class Execution:
             path.woken = woken
             path.start()
         heard: set[LayerName] = set()
-        going, late = True, False
+        going, late, wait = True, False, Wait.of(paths, budget)
         try:
             while going:
                 with woken:
                     fresh = [p for p in paths if p.done and p.name not in heard]
                     if not fresh:
-                        woken.wait(max(0.0, min(_LOOK, ms_to_wait(paths, budget) / 1000)))
+                        woken.wait(max(0.0, min(_LOOK, wait.left_ms(paths) / 1000)))
                         fresh = [p for p in paths if p.done and p.name not in heard]
                 heard.update(path.name for path in fresh)
                 going = not enough(paths, fresh)
-                late = going and ms_to_wait(paths, budget) <= 0
+                late = going and wait.left_ms(paths) <= 0
                 going = going and len(heard) < len(paths) and not late and not budget.is_cancelled()
         finally:
             if working := [path for path in paths if path.abandon(late)]:

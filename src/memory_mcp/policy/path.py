@@ -3,6 +3,7 @@
 import contextvars
 import logging
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -129,11 +130,25 @@ class Path:
         return Tried(self.name, outcome, reason, 0, 0.0, round(self.ms, 1))
 
 
-def ms_to_wait(paths: Sequence[Path], budget: Budget) -> float:
-    """Return the milliseconds until the paths still at work are abandoned; longer where there is nothing to answer with yet."""
-    reserved = reserve_ms(budget)
-    left = min(budget.ms_to_limit() - reserved, max(path.budget.ms_to_limit() for path in paths) + reserved * TO_HEAR)
-    return left if any(path.hits for path in paths) else left + max(path.budget.grace_ms for path in paths)
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How long paths are waited for, by the machine's clock: milliseconds from `begun` (seconds), more while nothing is found."""
+
+    begun: float
+    limit_ms: float
+    first_find_ms: float
+
+    @staticmethod
+    def of(paths: Sequence[Path], budget: Budget) -> "Wait":
+        """Return the wait for paths that begin now."""
+        reserved = reserve_ms(budget)
+        limit = min(budget.ms_to_limit() - reserved, max(path.budget.ms_to_limit() for path in paths) + reserved * TO_HEAR)
+        return Wait(time.monotonic(), limit, max(path.budget.ms_to_first_find() for path in paths))
+
+    def left_ms(self, paths: Sequence[Path]) -> float:
+        """Return the milliseconds until the paths still at work are abandoned; not above 0 once that is due."""
+        allowed = self.limit_ms if any(path.hits for path in paths) else max(self.limit_ms, self.first_find_ms)
+        return allowed - (time.monotonic() - self.begun) * 1000
 
 
 def not_tried(name: LayerName, paths: Sequence[Path], budget: Budget) -> Tried:
