@@ -84,7 +84,7 @@ class Run:
         Without hits the agentic layer if it was run, else the last of those planned.
         """
         if not names:
-            return LayerName.AGENTIC if LayerName.AGENTIC in plan.paths else plan.paths[-1]
+            return LayerName.AGENTIC if any(p.name is LayerName.AGENTIC for p in self.paths) else plan.paths[-1]
         if len(names) == 1:
             return names[0]
         whole = next((whole for whole, parts in MADE_OF.items() if parts == set(names)), None)
