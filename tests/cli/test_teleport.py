@@ -332,6 +332,7 @@ def test_pruning_leaves_old_documents_out_of_the_index_and_nothing_out_of_the_me
     shown = cli("retrieval", "status", "--data-dir", str(ready)).out
     assert "bm25:    partial (" in shown
     assert "leaves out 100.0% of all segments" in shown
+    assert "bm25: enabled, partial: leaves out 100.0%" in cli("admin", "index-stats", "--data-dir", str(ready)).out
     again = cli("admin", "rebuild-index", "--data-dir", str(ready), "--json").data["rebuilt"]["bm25"]["documents"]
     assert again == before
 

@@ -344,7 +344,7 @@ def test_a_rebuild_says_what_it_made_and_finds_the_same_and_what_is_pruned_leave
     assert own.full("teleport_search", query="refresh token", level="segment")["results"] == []
     assert own.full("teleport_search", query="refresh token", level="month")["results"]
     assert own.ok("search_children", query="refresh token", child_level="segment")["results"]
-    lacking = "partial: the bm25 index leaves out what ended before 2026-02-10"
+    lacking = "partial: the index leaves out what ended before 2026-02-10"
     assert lacking in own.ok("teleport_search", query="refresh token")["notices"]
     assert own.ok("hybrid_search", query="refresh token")["partial"] is True
     for mode in ("sequential", "parallel", "hybrid"):

@@ -249,6 +249,11 @@ class Budget:
         with self.spent.lock:
             if name not in self.hit:
                 self.hit.append(name)
+            self.note_cut(name)
+
+    def note_cut(self, name: str) -> None:
+        """Note that a bound ended this path and those it was made from, though the search as a whole did not reach it."""
+        with self.spent.lock:
             path: Budget | None = self
             while path is not None:
                 if name not in path.cut_by:

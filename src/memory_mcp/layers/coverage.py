@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from memory_mcp.indexes.base import Filters
-from memory_mcp.layers.base import LayerName
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.toc.tree import Tree
 
@@ -11,8 +10,7 @@ from memory_mcp.toc.tree import Tree
 class Coverage:
     """Compares the cutoffs of one index (UTC milliseconds by level, as `LiveIndex.cutoffs`) with what the tree holds."""
 
-    def __init__(self, name: LayerName, tree: Tree) -> None:
-        self._name = name
+    def __init__(self, tree: Tree) -> None:
         self._tree = tree
 
     def cut(self, cutoffs: Mapping[str, int]) -> tuple[int, str]:
@@ -33,4 +31,4 @@ class Coverage:
         until = cut if filters.window is None else min(cut, filters.window.end_ms)
         if since >= until or self._tree.count_before(until, filters.project) <= self._tree.count_before(since, filters.project):
             return []
-        return [f"partial: the {self._name} index leaves out what ended before {self._tree.calendar.day_of(cut)}"]
+        return [f"partial: the index leaves out what ended before {self._tree.calendar.day_of(cut)}"]

@@ -131,7 +131,7 @@ class TeleportLayer:
         self._storage = storage
         self._tree = tree
         self._showing = Showing(storage, tree, shown)
-        self._coverage = Coverage(name, tree)
+        self._coverage = Coverage(tree)
 
     def status(self) -> LayerStatus:
         """Return the status of the layer: why there is no index, or the index's health and number of documents."""

@@ -101,10 +101,11 @@ class Path:
         return True
 
     def cut_off(self, paths: Sequence["Path"]) -> Tried | None:
-        """Return the record of a path that found nothing because its nodes or calls ran out; None if they did not."""
+        """Return the record of a path that found nothing because a bound ended it; None if none did."""
         bound = next((bound for bound in (_NODES, _CALLS) if bound in self.budget.cut_by), None)
         if bound is None:
-            return None
+            reason = "found nothing in its share of the time, not searched to the end"
+            return Tried(self.name, Outcome.CUT, reason, 0, 0.0, round(self.ms, 1)) if self.budget.cut_by else None
         own, used = _used(self, bound), _usage(bound, [path for path in paths if path is not self], self.budget)
         if not own:
             return not_tried(self.name, paths, self.budget)

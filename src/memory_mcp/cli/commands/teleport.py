@@ -154,9 +154,9 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def state(enabled: bool, healthy: bool, reason: str) -> str:
-    """Return "enabled, healthy", or whether an index is enabled and why it cannot be used (`reason`, else "not healthy")."""
+    """Return "enabled, healthy", what a partial index leaves out (`reason`), or why one cannot be used (`reason` as well)."""
     if healthy:
-        return "enabled, healthy"
+        return f"enabled, partial: {reason}" if reason else "enabled, healthy"
     return f"{'enabled' if enabled else 'not enabled'}, {reason or 'not healthy'}"
 
 

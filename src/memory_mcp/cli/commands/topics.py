@@ -205,7 +205,7 @@ def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Lin
 
 def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
     """Yield the state of the topic graph, then a line for each fact about it; `data` is the response to GetTopicGraphStatus."""
-    yield f"topics: {state(data['enabled'], data['healthy'], data.get('message', ''))}"
+    yield f"topics: {state(data['enabled'], data['healthy'], '' if data['healthy'] else data.get('message', ''))}"
     by = "meaning and shared words" if data.get("by_meaning") else "shared words alone"
     facts = {
         "topics": f"{data['topic_count']:,} in {render.plural(data.get('segments', 0), 'segment')}" if data["healthy"] else "",

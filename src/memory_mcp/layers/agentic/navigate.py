@@ -12,7 +12,6 @@ Invariants
 """
 
 import heapq
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -161,8 +160,10 @@ class AgenticLayer:
         if walk.is_hasty:
             self._go_straight_down(walk)
         self._expand_best(walk)
-        walk.kept_nodes, walk.kept_calls, walk.until = 0, 0, math.inf
-        if walk.is_cut and not (walk.query.looked_up and self._is_indexed()):
+        bound = walk.end()
+        if walk.is_cut and walk.query.looked_up and self._is_indexed():
+            budget.note_cut(bound)
+        elif walk.is_cut:
             crowd = self._tree.count_below(walk.crowded, walk.scope) if walk.crowded else 0
             self._sift_slices(walk, walk.crowded or start, walk.slices)
             if crowd < self._tree.count_below(start, walk.scope):

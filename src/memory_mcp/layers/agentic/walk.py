@@ -60,6 +60,12 @@ class Walk:
         has_finds = bool(self.found or found)
         return self.budget.out_of_time() or (has_finds and self.budget.is_short_of(to_quote + step_ms))
 
+    def end(self) -> str:
+        """Lift what was reserved for scanning; return the name of the bound that ended the walk, if it was cut."""
+        is_late, is_called = self.budget.clock.monotonic() > self.until, self.budget.calls_left() <= self.kept_calls
+        self.kept_nodes, self.kept_calls, self.until = 0, 0, math.inf
+        return "timeout_ms" if is_late else "max_rpc_calls" if is_called else "max_nodes_visited"
+
     def has_enough(self) -> bool:
         """Return whether every segment with a term is found, or nothing left can cover more than the hits wanted."""
         counts = Counter(t for f in self.found for t in f.terms)
