@@ -270,6 +270,11 @@ def test_a_note_is_found_behind_all_that_an_import_brings(own: Door, monkeypatch
     brought = [draft(f"Row {n} of the ledger.", at="2026-02-26 10:00", session="late", source_id=str(n)) for n in range(20)]
     own.app.write(brought, "jsonl")
     assert own.full("teleport_search", query="astrolabe", scope="all")["results"]
+    # A question is answered from the tree as well, which has what the index only counts.
+    row = own.full("intelligent_search", query="ledger row 3", scope="all")
+    assert "agentic" in row["explanation"]["method_used"]
+    assert any("wait to be indexed" in notice for notice in row["explanation"]["notices"])
+    assert any("Row 3 of" in result["quote"] for result in row["results"])
 
 
 # status

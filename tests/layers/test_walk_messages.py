@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.layers.agentic.navigate import AgenticLayer
 from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.event import Role
@@ -128,6 +129,13 @@ def test_a_deadline_never_empties_an_answer_that_a_longer_one_has(crowd: App, mo
             answer = crowd.ask(query, How(intent=intent, mode=mode, bounds={"timeout_ms": timeout_ms}))
             assert answer.hits, (query.text, timeout_ms, answer.why.tried)
     assert not crowd.ask(Query("unheard nowhere"), How(intent=intent, mode=mode, bounds={"timeout_ms": 1})).hits
+
+
+def test_a_walk_that_leaves_the_rest_to_an_index_notes_the_bound_that_ended_it(crowd: App) -> None:
+    layer = AgenticLayer(crowd.storage, crowd.tree, crowd.clock, lambda: True)
+    spend = Budget(StopConditions(max_nodes_visited=10), crowd.clock)
+    assert not layer.search(Query("balba corgi dunmu", looked_up=True), spend).hits
+    assert (spend.cut_by, spend.hit) == (["max_nodes_visited"], [])
 
 
 def test_in_haste_the_likeliest_of_a_crowd_is_read_first(crowd: App) -> None:
