@@ -228,23 +228,22 @@ class _Tries:
 def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Iterator[_Change]:
     """Yield changes to try, the smallest first; each may change more than is needed.
 
-    In turn: no filters, another page, more results, more tokens, for a period overviews of its time, each with several
-    numbers of results; then bounds, and other layers.
+    In turn: no filters, another page, more results and tokens, for a period overviews of its time, each with several numbers of
+    results; then bounds, and other layers.
     """
     change = _unfiltered(target, given, door)
     yield change
     if "cursor" in given:
         yield change.plus("it is on another page", cursor="")
     change = change.plus(f"it comes after the first {seen.limit} results", limit=_MOST)
-    yield change
-    if "cursor" in given:
-        change = change.plus("it is on another page", cursor="")
-        yield change
     tokens = seen.bounds["max_token_budget"]
     reason = f"the token budget of {tokens} has no room for it"
     own = {"bounds__max_token_budget": _MOST_TOKENS} if "max_token_budget" in given.get("bounds", {}) else {}
     change = change.plus(reason, token_budget=_MOST_TOKENS, **own)
     yield change
+    if "cursor" in given:
+        change = change.plus("it is on another page", cursor="")
+        yield change
     if target.is_period:
         for window, limit in itertools.product(target.listed_in, _LISTED):
             since, until = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat() for ms in (window.start_ms, window.end_ms))
@@ -296,9 +295,9 @@ def _is_outside(target: Target, window: TimeWindow | None) -> bool:
 
 
 def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]]:
-    """Yield functions that add another layer, mode or bound to a change, the smallest addition first.
+    """Yield functions that add a floor of 0 and wide bounds to a change, and then another layer or mode.
 
-    They vary the intent and mode, the floor, and wide bounds, in all combinations but none.
+    What costs most, wide bounds, is tried with the call's own layers alone.
     """
     floored = seen.floor == 0
     floor = "what there is was taken for irrelevant" if seen.floor is None else f"it scored less than {seen.floor}"
@@ -317,7 +316,7 @@ def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]
         {"intent": i.value, "mode": Mode.SEQUENTIAL.value, **cursor} for i in Intent if i not in (seen.intent, Intent.TIME_BOXED)
     ]
 
-    def way(other: Mapping[str, Any], low: bool, wide: bool) -> Callable[[_Change], _Change]:
+    def way(other: Mapping[str, Any], low: bool, *, wide: bool) -> Callable[[_Change], _Change]:
         """Return the function that adds `other` arguments, a floor of 0 if `low`, and wide bounds if `wide`."""
 
         def apply(change: _Change) -> _Change:
@@ -330,6 +329,5 @@ def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]
         return apply
 
     floors = (False,) if floored else (False, True)
-    # The bounds alone before other layers.
-    yield from (way({}, low, wide) for wide in (False, True) for low in floors if low or wide)
-    yield from (way(other, low, wide) for wide in (False, True) for other in others for low in floors)
+    yield from (way({}, low, wide=wide) for wide in (False, True) for low in floors if low or wide)
+    yield from (way(other, low, wide=False) for other in others for low in floors)

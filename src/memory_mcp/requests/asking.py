@@ -117,7 +117,7 @@ def search_options(
 
 
 #: Longest time of trying what would show something: a few dozen searches of a large memory (milliseconds).
-TRYING_MS = 20_000
+TRYING_MS = 30_000
 
 
 class Trying:
