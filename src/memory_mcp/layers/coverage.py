@@ -16,10 +16,11 @@ class Coverage:
     def cut(self, cutoffs: Mapping[str, int]) -> tuple[int, str]:
         """Return the moment before which segments are left out, and a remark with their share; 0 and "" if none is left out."""
         cut = cutoffs.get(TocLevel.SEGMENT, 0)
-        before, total = self._tree.count_before(cut, None), self._tree.tally().segments
-        if not before or not total:
+        before = self._tree.count_before(cut, None)
+        if not before:
             return 0, ""
-        return cut, f"leaves out {before / total:.1%} of all segments, those before {self._tree.calendar.day_of(cut)}"
+        share = before / self._tree.tally().segments
+        return cut, f"leaves out {share:.1%} of all segments, those before {self._tree.calendar.day_of(cut)}"
 
     def gap(self, filters: Filters, cutoffs: Mapping[str, int]) -> list[str]:
         """Return a notice of what a search with these filters lacks; none where it lacks nothing."""

@@ -82,9 +82,11 @@ class Execution:
             if run.paths and budget.out_of_time() and (budget.spent.satisfied or not is_last):
                 run.skipped.append(Skipped(name, "no time was left"))
                 continue
-            sought = _of_gap(plan, query) if run.sufficient else query
-            # What an index leaves out needs nodes of its own.
-            allowed = budget if gap is None or is_last else budget.beside(budget.nodes_left() // 2)
+            sought, allowed = _of_gap(plan, query) if run.sufficient else query, budget
+            if gap is not None and not is_last:
+                # What an index leaves out needs nodes of its own.
+                allowed = budget.beside(int(budget.nodes_left() * _FOR_GAP))
+                sought = _within(query, allowed)
             path = self._path(name, sought, allowed, 1.0 if is_last else _SHARE)
             run.paths += self._wait([path], budget, lambda *_: False)
             verdict = self._judged(path, judge, run)
@@ -143,7 +145,7 @@ class Execution:
         for name in plan.paths:
             if name is LayerName.AGENTIC and best is not None and others.nodes_left() < min(_TO_WALK, budget.nodes_left()):
                 continue
-            sought = _of_gap(plan, query) if name is LayerName.AGENTIC else query
+            sought = _of_gap(plan, query) if name is LayerName.AGENTIC else query if gap is None else _within(query, first)
             paths.append(self._path(name, sought, first if name is best else others, 1.0))
         return paths
 
@@ -235,6 +237,11 @@ def _lags(paths: Sequence[Path], strong: Path, *, waits_for_walk: bool) -> bool:
     if waits_for_walk and any(not p.done and p.name is LayerName.AGENTIC for p in paths):
         return False
     return all((p.budget.clock.monotonic() - p.budget.begun) * 1000 > grace for p in late)
+
+
+def _within(query: Query, budget: Budget) -> Query:
+    """Return the query for no more hits than a budget has nodes for."""
+    return replace(query, limit=max(1, min(query.limit, budget.nodes_left())))
 
 
 def _of_gap(plan: Plan, query: Query) -> Query:
