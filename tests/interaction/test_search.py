@@ -193,6 +193,15 @@ def test_a_search_past_its_deadline_says_so_and_returns_what_it_has(era: str) ->
     assert any(n.startswith("Timeout exceeded") for n in found["explanation"]["notices"])
 
 
+@pytest.mark.parametrize("more", [{"timeout_ms": 1}, {"timeout_ms": 50}, {"mode": "hybrid", "timeout_ms": 20}, {}])
+def test_no_deadline_empties_an_answer(shop: Door, more: dict[str, Any]) -> None:
+    for words in ("refresh token", "decided cause", "refresh token last week"):
+        query = words if more else f"within 5 ms: {words}"
+        found = shop.ok("intelligent_search", query=query, scope="all", **more)
+        assert found["results"], (query, more)
+    assert not shop.ok("intelligent_search", query="xylophone", **(more or {"timeout_ms": 5}))["results"]
+
+
 @requirement("plan:loop-time-hints")
 def test_time_words_become_a_window_and_as_of_moves_now(shop: Door) -> None:
     """The clock stands at Monday 2 March 2026."""
