@@ -13,7 +13,7 @@ from memory_mcp.policy.execute import Execution
 from memory_mcp.policy.explain import Explanation
 from memory_mcp.policy.pages import Listed, Pages
 from memory_mcp.policy.plan import How, Known, Plan, make_plan, pool_of
-from memory_mcp.policy.rank import RankingSettings, with_shown_values
+from memory_mcp.policy.rank import RankingSettings, show_values
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.search import Parts, Search
 from memory_mcp.question.phrases import asks_themes
@@ -167,8 +167,8 @@ def _page(listed: Listed, limit: int, offset: int, budget: Budget, ranking: Rank
     why = replace(listed.why, tokens=budget.tokens, bounds_hit=tuple(dict.fromkeys((*listed.why.bounds_hit, *budget.hit))))
     further = good[len(kept) : len(kept) + _FURTHER]
     judged, themes = listed.judgement, () if offset else listed.themes
-    shown = with_shown_values((*kept, *further), ranking)
-    hits, next_hits = shown[: len(kept)], shown[len(kept) :]
+    valued = show_values((*kept, *further), ranking)
+    hits, next_hits = valued[: len(kept)], valued[len(kept) :]
     return Answer(hits, more, why, judged.confidence, judged.probability, judged.missing, listed.complete, next_hits, themes)
 
 

@@ -19,7 +19,7 @@ from memory_mcp.layers.base import Hit, Layer, LayerName, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.policy.chain import BEST, MADE_OF
 from memory_mcp.policy.explain import Outcome, Tried
-from memory_mcp.policy.path import TO_HEAR, Path, Wait, not_tried
+from memory_mcp.policy.path import TO_HEAR, Path, Wait, record_untried
 from memory_mcp.policy.plan import Mode, Plan, Skipped
 from memory_mcp.policy.run import Run, Verdict
 from memory_mcp.policy.stopping import Interrupt, reserve_ms, stop
@@ -82,11 +82,11 @@ class Execution:
             if run.paths and budget.out_of_time() and (budget.spent.satisfied or not is_last):
                 run.skipped.append(Skipped(name, "no time was left"))
                 continue
-            sought, allowed = _of_gap(plan, query) if run.sufficient else query, budget
+            sought, allowed = _narrow_to_gap(plan, query) if run.sufficient else query, budget
             if gap is not None and not is_last:
                 # What an index leaves out needs nodes of its own.
                 allowed = budget.beside(int(budget.nodes_left() * _FOR_GAP))
-                sought = _within(query, allowed)
+                sought = _limit_to_nodes(query, allowed)
             path = self._path(name, sought, allowed, 1.0 if is_last else _SHARE)
             run.paths += self._wait([path], budget, lambda *_: False)
             verdict = self._judged(path, judge, run)
@@ -115,19 +115,19 @@ class Execution:
         is_walked = any(path.name is plan.order[-1] for path in run.paths)
         if not is_walked and (run.lacks_something or not any(path.hits for path in run.paths)):
             # The last layer counts against no beam: it is asked after the others, where they came to nothing.
-            walk = self._path(plan.order[-1], _of_gap(plan, query), budget, 1.0)
+            walk = self._path(plan.order[-1], _narrow_to_gap(plan, query), budget, 1.0)
             run.paths += self._wait([walk], budget, enough)
         # Of several that are sure, the surest, whichever ended first: the same question has the same answer.
         sure = [n for n in plan.order if n in run.verdicts and run.verdicts[n].sufficient]
         winner = max(sure, key=lambda n: run.verdicts[n].best, default=None)
         run.sufficient = winner is not None
-        run.tried += [path.ended(winner) for path in run.paths if path.name not in {t.layer for t in run.tried}]
+        run.tried += [path.record_end(winner) for path in run.paths if path.name not in {t.layer for t in run.tried}]
         # In the order of the plan, whichever ended first: the same question has the same answer.
         names = [path.name for path in run.paths]
         run.tried = [tried for name in names for tried in run.tried if tried.layer == name]
         run.skipped = [skipped for name in names for skipped in run.skipped if skipped.layer == name]
         run.answers = {name: run.answers[name] for name in names if name in run.answers}
-        run.tried += [not_tried(name, run.paths, budget) for name in plan.paths if name not in names]
+        run.tried += [record_untried(name, run.paths, budget) for name in plan.paths if name not in names]
         return run.finish(plan)
 
     def _beside(self, plan: Plan, query: Query, budget: Budget) -> list[Path]:
@@ -145,7 +145,13 @@ class Execution:
         for name in plan.paths:
             if name is LayerName.AGENTIC and best is not None and others.nodes_left() < min(_TO_WALK, budget.nodes_left()):
                 continue
-            sought = _of_gap(plan, query) if name is LayerName.AGENTIC else query if gap is None else _within(query, first)
+            sought = (
+                _narrow_to_gap(plan, query)
+                if name is LayerName.AGENTIC
+                else query
+                if gap is None
+                else _limit_to_nodes(query, first)
+            )
             paths.append(self._path(name, sought, first if name is best else others, 1.0))
         return paths
 
@@ -202,7 +208,7 @@ class Execution:
         if isinstance(path.error, _PASSED_UP) and not isinstance(path.error, DeadlineExceeded):
             raise path.error
         if path.answer is None or path.ran_out():
-            run.tried.append(path.ended(None))
+            run.tried.append(path.record_end(None))
             if isinstance(path.error, LayerUnavailable):
                 run.skipped.append(Skipped(path.name, path.error.reason))
             elif path.error is None or isinstance(path.error, DeadlineExceeded):
@@ -239,12 +245,12 @@ def _lags(paths: Sequence[Path], strong: Path, *, waits_for_walk: bool) -> bool:
     return all((p.budget.clock.monotonic() - p.budget.begun) * 1000 > grace for p in late)
 
 
-def _within(query: Query, budget: Budget) -> Query:
+def _limit_to_nodes(query: Query, budget: Budget) -> Query:
     """Return the query for no more hits than a budget has nodes for."""
     return replace(query, limit=max(1, min(query.limit, budget.nodes_left())))
 
 
-def _of_gap(plan: Plan, query: Query) -> Query:
+def _narrow_to_gap(plan: Plan, query: Query) -> Query:
     """Return the query for the time that an index leaves out, the query itself if none does."""
     gap = plan.gap(query.window)
     return query if gap is None else replace(query, window=gap)

@@ -100,19 +100,22 @@ class Path:
             budget.record_hit("timeout_ms")
         return True
 
-    def cut_off(self, paths: Sequence["Path"]) -> Tried | None:
+    def find_cut(self, paths: Sequence["Path"]) -> Tried | None:
         """Return the record of a path that found nothing because a bound ended it; None if none did."""
         bound = next((bound for bound in (_NODES, _CALLS) if bound in self.budget.cut_by), None)
         if bound is None:
             reason = "found nothing in its share of the time, not searched to the end"
             return Tried(self.name, Outcome.CUT, reason, 0, 0.0, round(self.ms, 1)) if self.budget.cut_by else None
-        own, used = _used(self, bound), _usage(bound, [path for path in paths if path is not self], self.budget)
-        if not own:
-            return not_tried(self.name, paths, self.budget)
-        reason = f"found nothing in {own} {_UNITS[bound]}, not searched to the end{': ' + used if used else ''}"
+        own_count, usage = (
+            _count_used(self, bound),
+            _describe_usage(bound, [path for path in paths if path is not self], self.budget),
+        )
+        if not own_count:
+            return record_untried(self.name, paths, self.budget)
+        reason = f"found nothing in {own_count} {_UNITS[bound]}, not searched to the end{': ' + usage if usage else ''}"
         return Tried(self.name, Outcome.CUT, reason, 0, 0.0, round(self.ms, 1))
 
-    def ended(self, winner: LayerName | None) -> Tried:
+    def record_end(self, winner: LayerName | None) -> Tried:
         """Return the record of a path without an answer: unavailable, failed (which is logged), timed out, or cancelled.
 
         Without an error it was cancelled if there is a `winner`, else timed out.
@@ -152,19 +155,19 @@ class Wait:
         return allowed - (time.monotonic() - self.begun) * 1000
 
 
-def not_tried(name: LayerName, paths: Sequence[Path], budget: Budget) -> Tried:
+def record_untried(name: LayerName, paths: Sequence[Path], budget: Budget) -> Tried:
     """Return the record of a layer that was not begun because the paths of the search left it too few nodes."""
-    reason = _usage(_NODES, paths, budget) or _usage(_CALLS, paths, budget) or "no node was left"
+    reason = _describe_usage(_NODES, paths, budget) or _describe_usage(_CALLS, paths, budget) or "no node was left"
     return Tried(name, Outcome.NOT_TRIED, f"not tried: {reason}", 0, 0.0, 0.0)
 
 
-def _used(path: Path, bound: str) -> int:
+def _count_used(path: Path, bound: str) -> int:
     """Return how much of a bound a path has used."""
     return path.budget.used_nodes if bound == _NODES else path.budget.used_calls
 
 
-def _usage(bound: str, paths: Sequence[Path], budget: Budget) -> str:
+def _describe_usage(bound: str, paths: Sequence[Path], budget: Budget) -> str:
     """Return how much of a bound paths have used, in words: "14 of 20 nodes used by hybrid"; "" for nothing."""
-    users = [path for path in paths if _used(path, bound)]
-    names, count = " and ".join(path.name for path in users), sum(_used(path, bound) for path in users)
+    users = [path for path in paths if _count_used(path, bound)]
+    names, count = " and ".join(path.name for path in users), sum(_count_used(path, bound) for path in users)
     return f"{count} of {getattr(budget.bounds, bound)} {_UNITS[bound]} used by {names}" if users else ""

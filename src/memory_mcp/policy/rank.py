@@ -108,15 +108,15 @@ def rank(
     return _collapsed(ordered) if settings.collapse else ordered
 
 
-def with_shown_values(hits: Sequence[Hit], settings: RankingSettings) -> tuple[Hit, ...]:
+def show_values(hits: Sequence[Hit], settings: RankingSettings) -> tuple[Hit, ...]:
     """Return hits with the score that is shown: with the weights of "spec" the value they are ranked by, which never rises."""
     if settings.preset != "spec":
         return tuple(hits)
-    shown: list[Hit] = []
+    valued: list[Hit] = []
     for hit in hits:
         value = dict(hit.parts).get("rank", hit.score)
-        shown.append(replace(hit, score=min(value, shown[-1].score) if shown else value))
-    return tuple(shown)
+        valued.append(replace(hit, score=min(value, valued[-1].score) if valued else value))
+    return tuple(valued)
 
 
 def identity(hit: Hit) -> str:

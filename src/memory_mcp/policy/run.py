@@ -61,14 +61,14 @@ class Run:
         self.hits = merge_by_odds(lists, odds) if by_odds else merge(lists)
         self.arbitration = arbitration(lists, by_odds=by_odds)
         self.used, self.method = tuple(lists), self._method(plan, tuple(lists))
-        self.tried = [self._as_ended(tried) for tried in self.tried]
+        self.tried = [self._with_cause(tried) for tried in self.tried]
         self._add_themes()
         return self
 
-    def _as_ended(self, tried: Tried) -> Tried:
+    def _with_cause(self, tried: Tried) -> Tried:
         """Return a record, changed for a layer that found nothing because what it needed was used up."""
         path = next((path for path in self.paths if path.name == tried.layer), None)
-        cut = path.cut_off(self.paths) if path is not None and tried.outcome is Outcome.NOTHING else None
+        cut = path.find_cut(self.paths) if path is not None and tried.outcome is Outcome.NOTHING else None
         return cut or tried
 
     def _add_themes(self) -> None:

@@ -159,7 +159,7 @@ class Search:
         telling, asking = [h for h in hits if not h.asks], [replace(h, fit=relevance.Fit.LOOSE) for h in hits if h.asks]
         if not telling:
             return tuple(asking[: relevance.NEAREST]), replace(NO_RESULT, missing=self._missing)
-        missing, evidences = self._missing, self._evidences(telling)
+        missing, evidences = self._missing, self._read_evidence(telling)
         sure = max(relevance.probability(evidence) for _, evidence in evidences)
         fits: dict[str, relevance.Fit] = {}
         for several, evidence in evidences:
@@ -258,7 +258,7 @@ class Search:
             return Verdict(False, sure, f"{reason}, ended by its bounds")
         return Verdict(sure >= max(self._plan.min_confidence, relevance.ENOUGH), sure, reason)
 
-    def _evidences(self, hits: Sequence[Hit]) -> list[tuple[Sequence[Hit], relevance.Evidence]]:
+    def _read_evidence(self, hits: Sequence[Hit]) -> list[tuple[Sequence[Hit], relevance.Evidence]]:
         """Return what hits show for the question; of the tree's and of others apart, if they were looked for in other times."""
         lists = [hits]
         if self._is_partial:

@@ -97,7 +97,7 @@ def hit(node: TocNode, query: Query) -> Hit:
     )
 
 
-def browsed(
+def list_window(
     tree: Tree, storage: Storage, query: Query, hint: TimeHint, scope: Scope, budget: Budget, pending: Iterable[Hit]
 ) -> LayerAnswer:
     """Return what happened in the window, newest first, at the cost of a call and a node each; see `listed`.

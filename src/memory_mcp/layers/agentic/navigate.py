@@ -127,7 +127,7 @@ class AgenticLayer:
         if not terms(hint.rest) and (hint.window is not None or query.overview):
             scope = scope_of(query, hint.window)
             pending = () if query.overview else map(self._reader.listed, self._waiting(scope, budget))
-            return browse.browsed(self._tree, self._storage, query, hint, scope, budget, pending)
+            return browse.list_window(self._tree, self._storage, query, hint, scope, budget, pending)
         query = replace(query, text=hint.rest or query.text)
         with span("parse_query"):
             tally = self._tree.tally(query.project)
@@ -143,7 +143,7 @@ class AgenticLayer:
         with span("collect_results"):
             hits = self._collect(walk)
         if query.limit > walk.query.limit:
-            hits = self._extended(walk, hits, query.limit)
+            hits = self._extend(walk, hits, query.limit)
         return LayerAnswer(tuple(hits[: query.limit]), tuple(walk.path), walk.scope.window, hint.words, tuple(walk.notices))
 
     def _attempt(self, walk: Walk, start: NodeId) -> None:
@@ -169,7 +169,7 @@ class AgenticLayer:
             if crowd < self._tree.count_below(start, walk.scope):
                 self._sift_slices(walk, start, self._sift.slices(walk.scope, start, is_hasty=walk.is_hasty))
 
-    def _extended(self, walk: Walk, hits: Sequence[Hit], limit: int) -> list[Hit]:
+    def _extend(self, walk: Walk, hits: Sequence[Hit], limit: int) -> list[Hit]:
         """Return the hits of a walk with further ones behind them, at most `limit`, for which it goes on."""
         walk.query, unread, walk.unread = replace(walk.query, limit=limit), walk.unread, []
         if not walk.is_cut:
@@ -267,8 +267,8 @@ class AgenticLayer:
         walk.crowded = node_id
         likely = [s for s in self._sift.likely(part, walk.weighted, _FEW)[0] if s.node_id not in walk.seen]
         allowed = walk.visit(len(likely))
-        found = self._compared(walk, likely[:allowed])
-        walk.path.append(swept(node_id, allowed, found, "Nothing here: trying what is earlier"))
+        finds = self._compared(walk, likely[:allowed])
+        walk.path.append(swept(node_id, allowed, finds, "Nothing here: trying what is earlier"))
         return False
 
     def _compared(self, walk: Walk, segments: Sequence[Segment]) -> list[Found]:
@@ -284,13 +284,13 @@ class AgenticLayer:
         self._report(walk, ())
         return found
 
-    def _report(self, walk: Walk, found: Sequence[Found]) -> None:
-        """In haste, report the best messages so far, those of `found` among them, if one is better than any reported before."""
-        best = best_messages([*walk.found, *found], _REPORTED) if walk.is_hasty else []
+    def _report(self, walk: Walk, fresh: Sequence[Found]) -> None:
+        """In haste, report the best messages so far, those of `fresh` among them, if one is better than any reported before."""
+        best = best_messages([*walk.found, *fresh], _REPORTED) if walk.is_hasty else []
         if not best or best[0][1].score <= walk.reported:
             return
         walk.reported = best[0][1].score
-        if hits := self._calibrated(walk, self._reader.hits(best, walk.weighted)):
+        if hits := self._calibrate(walk, self._reader.hits(best, walk.weighted)):
             walk.budget.on_partial(LayerAnswer(tuple(hits), tuple(walk.path), walk.scope.window))
             walk.budget.spent.satisfied = True
 
@@ -383,9 +383,9 @@ class AgenticLayer:
         if waiting:
             walk.notices.append(f"{len(waiting)} found among events not yet filed in the tree")
             hits = sorted([*hits, *waiting], key=lambda h: (-h.score, -h.timestamp))[: walk.query.limit]
-        return self._calibrated(walk, hits)
+        return self._calibrate(walk, hits)
 
-    def _calibrated(self, walk: Walk, hits: Sequence[Hit]) -> list[Hit]:
+    def _calibrate(self, walk: Walk, hits: Sequence[Hit]) -> list[Hit]:
         """Return hits with calibrated scores, without the question itself: beside its score all others would be nothing."""
         question, now_ms = walk.query.question, self._clock.now_ms()
         return calibrated([h for h in hits if not question or not is_echo(question, h, now_ms)])
