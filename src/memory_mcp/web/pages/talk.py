@@ -3,6 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from memory_mcp.web.rendering import cut_at_word
+
 #: Characters of a message that a page shows before what follows is asked for, and of one part of a long text.
 SHOWN, PART = 1200, 20_000
 #: Characters of the line that stands for what a tool was given or said, and of the one that stands for an exchange.
@@ -27,7 +29,7 @@ def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) 
         last["events"].append(event)
         last["tools" if event["is_tool"] else "messages"] += 1
         if not last["prompt"] and not event["is_tool"]:
-            last["prompt"] = one_line(event["text"], _PROMPT)
+            last["prompt"] = cut_at_word(event["text"], _PROMPT)
     return made
 
 
@@ -47,18 +49,12 @@ def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, An
         "tool": metadata.get("tool", ""),
         "failed": failed,
         "who": event.get("speaker") or event["role"],
-        "line": one_line(text, _LINE),
+        "line": cut_at_word(text, _LINE),
         "pieces": pieces(text, start, [q for q in quotes if q["grip_id"] in cited]),
         "grips": [q for q in quotes if q["grip_id"] not in cited][:_LINKED],
         "left": max(event.get("size", 0) - start - len(text), 0),
         "next": start + len(text),
     }
-
-
-def one_line(text: str, width: int) -> str:
-    """Return the beginning of a text in one line, at most `width` characters including an ellipsis where it is cut."""
-    line = " ".join(text[: 4 * width].split())
-    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
 def pieces(text: str, offset: int, quotes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
