@@ -24,7 +24,7 @@ def test_a_project_tells_what_was_asked_and_what_came_of_it_with_grips_an_older_
         quote = memory("query", "expand-grip", statement["grip"], "--json").data["grip"]["quote"]
         assert statement["text"].removesuffix("…")[:20] in quote
     text = memory("today").text
-    assert "github.com/acme/harbour" in text
+    assert text.startswith("harbour  ")
     assert f"decided    {decision['text']}  {decision['grip']}" in text
     [older] = memory("today", "--project", "printer", "--json").data["projects"]
     assert (older["project"], older["last"]) == ("github.com/acme/printer", "2024-05-14T10:00:00+02:00")
