@@ -258,6 +258,14 @@ def at(page: "Page") -> str:
 
 
 def test_results_come_while_somebody_types_and_keys_lead_to_them(desk: Visit) -> None:
+    page = desk.go("today")
+    page.keyboard.press("/")
+    page.keyboard.type("ledger")
+    page.locator("#quick a[data-open] mark").first.wait_for()
+    page.keyboard.press("ArrowDown")
+    assert "/grip/" in page.evaluate("document.activeElement.href")
+    page.keyboard.press("Escape")
+    assert not page.locator("#quick").is_visible()
     page = desk.go("search")
     requested: list[str] = []
     page.on("request", lambda one: requested.append(one.url) if "/search" in one.url and "static" not in one.url else None)

@@ -12,9 +12,10 @@ from typing import Any
 from memory_mcp.errors import NotFound
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.forget import PERSON, Forget
+from memory_mcp.requests.scope import ScopeName
+from memory_mcp.requests.search import SearchRequest
 from memory_mcp.web.asking import Ask, Done
-from memory_mcp.web.pages.question import FILTERS, KIND, OTHERS, Question
-from memory_mcp.web.pages.search import by_conversation, cards_of
+from memory_mcp.web.cards import by_conversation, cards_of
 from memory_mcp.web.undo import Pending, Stage
 
 #: Shows what was found; results of a search; and how the fields of what is ticked begin, before a citation and a session.
@@ -28,9 +29,9 @@ async def find(ask: Ask) -> Done:
 
     Errors of the search are passed on. Of a value only the results are kept: the words are in no address.
     """
-    question = Question(ask, ask.given("words"), dict.fromkeys((*FILTERS, KIND, *OTHERS), ""), "")
-    found = await ask.memory.ask(replace(question.request(), limit=_FOUND))
-    ask.visit.to_forget = by_conversation([card for card in cards_of(question, found) if card.get("grip")])
+    query = ask.given("words")
+    found = await ask.memory.ask(SearchRequest(query=query, scope=ScopeName.ALL, limit=_FOUND, with_agents=True))
+    ask.visit.to_forget = by_conversation([card for card in cards_of(query, found) if card.get("grip")])
     return Done("", _PAGE)
 
 

@@ -63,7 +63,7 @@ if (quick) {
   field.addEventListener("focus", show);
   finder.addEventListener("focusout", (event) => { if (!finder.contains(event.relatedTarget)) quick.hidden = true; });
   finder.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") { quick.hidden = true; field.focus(); }
+    if (event.key === "Escape") { field.focus(); quick.hidden = true; }
   });
 }
 
