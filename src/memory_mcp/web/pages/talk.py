@@ -1,5 +1,6 @@
 """Events in, a conversation as pages show it out: exchanges, tools in a line each, quoted words marked in place. Pure."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -41,10 +42,13 @@ def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, An
     """
     metadata: Mapping[str, str] = event.get("metadata", {})
     start, text = event.get("offset", 0), event["text"]
+    if event.get("size", 0) > start + len(text):
+        text = _to_a_word(text)
     failed = metadata.get("is_error") == "true" or metadata.get("exit_status", "0") != "0"
     quotes = event.get("quotes", ())
     return {
         **event,
+        "text": text,
         "is_tool": event["type"] in _TOOLS,
         "tool": metadata.get("tool", ""),
         "failed": failed,
@@ -55,6 +59,12 @@ def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, An
         "left": max(event.get("size", 0) - start - len(text), 0),
         "next": start + len(text),
     }
+
+
+def _to_a_word(text: str) -> str:
+    """Return the beginning of a longer text without the word that it is cut in, if one ends in its last fifth."""
+    spaces = [space.end() for space in re.finditer(r"\s", text)]
+    return text[: spaces[-1]] if spaces and spaces[-1] > 0.8 * len(text) else text
 
 
 def pieces(text: str, offset: int, quotes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
