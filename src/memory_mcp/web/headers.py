@@ -12,7 +12,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
-#: Of the one page that is shown to browsers that were not let in, and so can load no style sheet.
+#: Of the pages that are shown to browsers that were not let in, and so can load no style sheet.
 LONE_STYLE = (
     "body{margin:0;background:Canvas;color:CanvasText;font:16px/1.5 system-ui,sans-serif}"
     "main{max-width:34rem;margin:12vh auto;padding:0 1.2rem}h1{font-size:1.5rem;line-height:1.25}"
