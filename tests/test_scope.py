@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.scope import caller_project, normalise_remote, project_of
+from memory_mcp.scope import caller_project, normalise_remote, project_of, root_commit_of
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    project_of.cache_clear()
+    for cached in (project_of, root_commit_of):
+        cached.cache_clear()
     yield
-    project_of.cache_clear()
+    for cached in (project_of, root_commit_of):
+        cached.cache_clear()
 
 
 def git(cwd: Path, *arguments: str) -> None:
@@ -190,3 +192,37 @@ def test_the_folder_of_an_editors_window_is_its_project_unless_it_has_several(tm
     assert caller_project({"WORKSPACE_FOLDER_PATHS": one, "HOME": "/home/dev"}, "/home/dev") == one
     assert caller_project({"WORKSPACE_FOLDER_PATHS": f"{one},{two}", "HOME": "/home/dev"}, "/home/dev") == ""
     assert caller_project({"CURSOR_PROJECT_DIR": two, "WORKSPACE_FOLDER_PATHS": one}, "/") == two
+
+
+def test_a_history_begins_with_the_same_commit_in_every_copy_loose_packed_or_as_differences(
+    repository: Path, tmp_path: Path
+) -> None:
+    for number in range(30):
+        git(repository, "commit", "-q", "--allow-empty", "-m", f"change {number}\n\nparent {'0' * 40}")
+    root = root_commit_of(str(repository / "src" / "deep"))
+    assert len(root) == 40
+    git(repository, "worktree", "add", "-q", str(tmp_path / "tree"))
+    git(repository, "gc", "-q", "--aggressive", "--prune=now")
+    git(tmp_path, "clone", "-q", f"file://{repository}", "clone")
+    git(tmp_path, "clone", "-q", "--depth", "2", f"file://{repository}", "shallow")
+    (tmp_path / "other").mkdir()
+    git(tmp_path / "other", "init", "-q")
+    for empty in (tmp_path, tmp_path / "shallow", tmp_path / "other", tmp_path / "gone"):
+        assert root_commit_of(str(empty)) == "", "what is not known is not guessed"
+    git(tmp_path / "other", "commit", "-q", "--allow-empty", "-m", "another history")
+    root_commit_of.cache_clear()
+    assert [root_commit_of(str(tmp_path / name)) for name in ("shop", "tree", "clone")] == [root] * 3
+    assert root_commit_of(str(tmp_path / "other")) not in ("", root)
+
+
+def test_a_history_that_is_no_git_s_is_none_and_nothing_is_followed(repository: Path, tmp_path: Path) -> None:
+    head = repository / ".git" / "HEAD"
+    reference = repository / ".git" / head.read_text().split()[1]
+    outside = tmp_path / "outside"
+    outside.write_bytes(reference.read_bytes())
+    reference.unlink()
+    reference.symlink_to(outside)
+    for written in (head.read_text(), "ref: refs/../../outside", "0" * 40, "f" * 41, "\0" * 9_000, ""):
+        head.write_text(written)
+        root_commit_of.cache_clear()
+        assert root_commit_of(str(repository)) == ""

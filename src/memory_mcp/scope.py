@@ -78,6 +78,24 @@ def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
         return path
 
 
+@lru_cache(maxsize=4096)
+def root_commit_of(cwd: str) -> str:
+    """Return the commit with which the history of the repository that `cwd` lies in begins; "" if none is found. Raises nothing.
+
+    Cached, so that a repository is walked through once in a process.
+    """
+    from pathlib import Path
+
+    from memory_mcp.git_history import root_commit
+
+    try:
+        path = os.path.normpath(cwd)
+        tree = _find_git(path) if cwd and os.path.isdir(path) else None
+        return root_commit(Path(tree[1]), Path(_common_directory(tree[1]))) if tree else ""
+    except (OSError, ValueError):
+        return ""
+
+
 def is_place(project: str) -> bool:
     """Return whether a project is named by a directory, and not by its repository or by a word."""
     return bool(_ABSOLUTE.match(project))
@@ -167,8 +185,7 @@ def _identity(path: str) -> str:
     if found is None:
         return path
     tree, git_dir = found
-    named = _read(os.path.join(git_dir, "commondir")).strip()
-    common = _join(git_dir, named) if named else git_dir
+    common = _common_directory(git_dir)
     entries = list(_entries(_read(os.path.join(common, "config"))))
     # The main working tree, which all worktrees share; a bare repository is its own.
     owner = common if common != git_dir or tree == git_dir else tree
@@ -180,6 +197,12 @@ def _identity(path: str) -> str:
     remotes = [(section, value) for section, name, value in entries if section.startswith("remote ") and name == "url"]
     remote = next((url for section, url in remotes if section == "remote origin"), remotes[0][1] if remotes else "")
     return normalise_remote(remote, owner) if remote else owner
+
+
+def _common_directory(git_dir: str) -> str:
+    """Return the git directory that all working trees of a repository share; the same where there is one."""
+    named = _read(os.path.join(git_dir, "commondir")).strip()
+    return _join(git_dir, named) if named else git_dir
 
 
 def _find_git(path: str) -> tuple[str, str] | None:

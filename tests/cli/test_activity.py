@@ -14,7 +14,7 @@ def test_a_year_is_a_map_with_a_cell_for_each_day(memory: Cli) -> None:
     marked = sum(line.count("+") + line.count("*") + line.count("#") for line in lines[1:8])
     data = memory("activity", "--since", "2025", "--until", "2026", "--json").data
     assert marked == sum(day["day"].startswith("2025") for day in data["days"])
-    assert "github.com/acme/harbour" in done.out
+    assert "  harbour  " in done.out
 
 
 def test_totals_and_years_are_those_of_the_scope_and_named_where_it_holds_nothing(memory: Cli) -> None:

@@ -12,6 +12,7 @@ from textual.strip import Strip
 from textual.widgets import OptionList
 
 from memory_mcp.app import App
+from memory_mcp.cli import render
 from memory_mcp.cli.browser import widgets
 from memory_mcp.cli.browser.asking import Here
 from memory_mcp.cli.browser.screen import Browser
@@ -265,13 +266,14 @@ async def done(pilot: Pilot[None], condition: Callable[[], bool]) -> bool:
 
 async def test_a_project_is_chosen_by_a_part_of_its_name(shop: App) -> None:
     asking = Asked(shop, SHOP)
+    render.PROJECT_NAMES.set(shop.tree.short_names())
     async with browsing(asking) as pilot:
         # The caller's own project, as with every command.
-        assert "2025" not in await seen(pilot, "project acme/shop", "January")
+        assert "2025" not in await seen(pilot, "project shop", "January")
         await pilot.press("p")
         await seen(pilot, "all projects", SHOP, BILLING, "(here)")
         await pilot.press(*"bill", "enter")
-        shown = await seen(pilot, "project acme/billing", "2025", "December 2025")
+        shown = await seen(pilot, "project billing", "2025", "December 2025")
         assert "January" not in shown
         await pilot.press("p", "enter")
         await seen(pilot, "all projects", "2025", "2026")

@@ -1,7 +1,12 @@
 """`today`: where each project was left off, and which clients recorded in the last 24 hours."""
 
 import datetime as dt
+import re
+import shutil
+import subprocess
+from pathlib import Path
 
+from memory_mcp.scope import root_commit_of
 from tests.cli.conftest import Cli, Told, said
 
 
@@ -24,7 +29,7 @@ def test_a_project_tells_what_was_asked_and_what_came_of_it_with_grips_an_older_
         quote = memory("query", "expand-grip", statement["grip"], "--json").data["grip"]["quote"]
         assert statement["text"].removesuffix("…")[:20] in quote
     text = memory("today").text
-    assert "github.com/acme/harbour" in text
+    assert text.startswith("harbour  ")
     assert f"decided    {decision['text']}  {decision['grip']}" in text
     [older] = memory("today", "--project", "printer", "--json").data["projects"]
     assert (older["project"], older["last"]) == ("github.com/acme/printer", "2024-05-14T10:00:00+02:00")
@@ -64,3 +69,61 @@ def test_a_request_that_nobody_answered_is_the_next_step_and_a_correction_is_no_
     [now] = ask("today", "--json").data["projects"]
     assert now["left_off"]["session_id"] == "s"
     assert corrected["grip_id"] in [statement["grip"] for statement in now["decisions"]]
+
+
+FOUR = {"alex/workspace/cli": "/home/alex/workspace/cli", "sam/workspace/cli": "/srv/sam/workspace/cli"}
+FOUR |= {"tools/cli": "/home/sam/tools/cli", "acme/cli": "github.com/acme/cli"}
+
+
+def line(project: str, number: int, text: str, **metadata: str) -> dict[str, object]:
+    """An event in the JSONL form, of a session of its own."""
+    at = f"2026-02-0{number}T09:00:00Z"
+    return {
+        "session_id": f"s{number}",
+        "timestamp": at,
+        "role": "user",
+        "text": text,
+        "project": project,
+        "agent": "codex",
+        "metadata": metadata,
+    }
+
+
+def test_four_projects_of_one_name_are_told_apart_wherever_they_meet(told: Told) -> None:
+    text = "We decided that the parser of flags reads {} first."
+    memory = told([line(project, number, text.format(number)) for number, project in enumerate(FOUR.values(), 1)])
+    for command in (["today"], ["projects"], ["agents"], ["activity", "--since", "2026-01"], ["timeline", "--since", "2026-01"]):
+        shown = memory(*command).text
+        assert all(re.search(rf"(?<![\w/]){name}(?!\w)", shown) for name in FOUR), (command, shown)
+    found = memory("ask", "parser of flags", "--all").text
+    assert sum(f"  {name}" in found for name in FOUR) >= 3
+    # What is shown is understood, and what may mean several says which.
+    for name, project in FOUR.items():
+        assert memory("today", "--project", name, "--json").data["scope"] == project
+    refused = memory("today", "--project", "cli")
+    assert refused.status == 2
+    assert all(name in refused.err for name in FOUR)
+
+
+def test_copies_of_a_repository_are_one_project_by_the_commit_it_begins_with_until_that_is_taken_back(
+    told: Told, tmp_path: Path
+) -> None:
+    def git(*arguments: str) -> None:
+        settings = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+        subprocess.run(["git", *settings, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    for name in ("first", "other"):
+        git("init", "-q", name)
+        git("-C", name, "commit", "-q", "--allow-empty", "-m", f"begin {name}")
+    shutil.copytree(tmp_path / "first", tmp_path / "second" / "copy")
+    places = [str(tmp_path / name) for name in ("first", "other", "second/copy", "none")]
+    # A payload cannot claim the history of another project.
+    root = root_commit_of(places[0])
+    memory = told([line(p, n, f"Reader {n} is done.", cwd=p, root_commit=root) for n, p in enumerate(places, 1)])
+    listed = {one["project"]: one for one in memory("projects", "--json").data["projects"]}
+    assert set(listed) == {places[0], places[1], places[3]}
+    assert listed[places[0]]["aliases"] == [{"name": places[2], "by": "guess"}]
+    shown = memory("projects").text
+    assert "copy (a guess)" in shown
+    assert memory("project", "undo", places[2]).status == 0
+    assert {one["project"] for one in memory("projects", "--json").data["projects"]} == set(places)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from memory_mcp.model.event import ROOT_COMMIT
 from memory_mcp.model.ids import GripId, topic_id
 from memory_mcp.model.project import Alias, Split
 from memory_mcp.model.superseded import Superseded
@@ -69,6 +70,10 @@ def test_names_that_came_by_another_process_are_news_once(both: Both) -> None:
     one.toc.set_pin("a pin", True, "person")
     assert heard(other).projects.news() == []
     assert other.projects.recorded() == ["a", "b"]
+    roots = [replace(event(f"in a copy {name}", project=name), metadata={ROOT_COMMIT: "4b825dc"}) for name in ("b", "a")]
+    for rooted in roots:
+        one.events.append([rooted])
+    assert list(heard(other).projects.root_commits().items()) == [("b", "4b825dc"), ("a", "4b825dc")]
 
 
 def test_a_correction_and_the_first_opening_hold_for_all(both: Both) -> None:

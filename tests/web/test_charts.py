@@ -14,6 +14,7 @@ from markupsafe import Markup
 from memory_mcp.web import charts, topic_drawing
 from memory_mcp.web.charts import Column, Tally
 from memory_mcp.web.packing import Circle, around, grouped, packed
+from memory_mcp.web.rendering import plain
 
 HOSTILE = "</title><script>alert(1)</script>\" onload='x' \u202egnp\x1b[31m&"
 
@@ -222,22 +223,25 @@ FOUND: dict[str, Any] = {
 
 def test_a_topic_is_a_circle_by_its_importance_in_its_area_and_leads_to_its_page() -> None:
     drawn = parsed(topic_drawing.topic_map(FOUND, to))
-    topics = {a.attrib["href"]: a for a in drawn.findall("a") if a.attrib["class"].startswith("topic ")}
+    topics = {a.attrib["href"]: a for a in drawn.findall("a") if a.get("class", "").startswith("topic ")}
     assert list(topics) == [to("topic:a"), to("topic:b"), to("topic:c")]
     assert [a.attrib["class"] for a in topics.values()] == ["topic active", "topic dormant", "topic revived"]
     radii = {href: float(a.find("circle").attrib["r"]) for href, a in topics.items()}  # type: ignore[union-attr]
     assert radii[to("topic:a")] > radii[to("topic:c")] > radii[to("topic:b")]
     assert topics[to("topic:a")].findtext("title") == "a: active, 3 mentions, last on 2026-02-01"
     # An area of one topic has no name besides the topic's.
-    assert [a.findtext("title") for a in drawn.findall("a[@class='area-name']")] == ["Area: both"]
-    assert len(drawn.findall("circle[@class='area']")) == 2
+    rings = [a for a in drawn.findall("a") if a.find("circle[@class='area']") is not None]
+    assert [a.findtext("title") for a in rings] == ["Area: both"]
+    assert len(drawn.findall(".//circle[@class='area']")) == 2
     assert [line.attrib["class"] for line in drawn.findall("line")] == ["relation similar"]
 
 
-def test_the_map_is_for_the_eye_and_the_pointer_alone() -> None:
+def test_every_circle_says_its_full_name_to_pointer_and_keyboard() -> None:
     drawn = parsed(topic_drawing.topic_map(FOUND, to))
-    assert drawn.get("aria-hidden") == "true"
-    assert {a.get("tabindex") for a in drawn.findall("a")} == {"-1"}
+    links = drawn.findall("a")
+    assert all(a.get("aria-label") == a.findtext("title") and a.get("tabindex") is None for a in links)
+    labels = {to(one["topic_id"]): plain(one["label"]) for one in FOUND["topics"]}
+    assert {a.attrib["href"]: a.findtext("text[@class='full']") for a in links if a.get("class")} == labels
     assert {one.tag for one in drawn.iter()} == {"svg", "a", "title", "circle", "text", "line"}
 
 

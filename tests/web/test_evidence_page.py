@@ -58,14 +58,14 @@ def visitor(door: tuple[Door, Visitor]) -> Visitor:
 
 
 def quoted(page: str) -> str:
-    found = re.search(r'<blockquote dir="auto">(.*?)</blockquote>', page, re.DOTALL)
+    found = re.search(r'<blockquote class="text" dir="auto">.*?<mark>(.*?)</mark>', page, re.DOTALL)
     assert found is not None
     return html.unescape(found[1])
 
 
 def turns(page: str) -> list[str]:
-    """The messages of a page, in order."""
-    found = re.findall(r'<div class="text" dir="auto">(.*?)</div>', page, re.DOTALL)
+    """The messages of a page, in order; the quoted one, which stands above its conversation, first."""
+    found = re.findall(r'<(?:div|blockquote) class="text" dir="auto">(.*?)</(?:div|blockquote)>', page, re.DOTALL)
     return [html.unescape(re.sub("<[^>]*>", "", text)) for text in found]
 
 
@@ -97,18 +97,10 @@ def test_a_citation_shows_the_exact_words_checked_with_who_when_and_where(visito
     assert f"Project {BILLING}" in said
     assert "When Mon 12 Jan 2026, 07:46:40" in said
     assert address.removeprefix("grip/") in said
-    for words, text in (("its stretch", OLD), ("its session from here", OLD), ("the whole message", OLD)):
+    for words, text in (("segment", OLD), ("session from here", OLD), ("whole message", OLD)):
         reply = visitor.send("GET", way(page, words))
         assert reply.status == 200, words
         assert text in html.unescape(re.sub("<[^>]*>", "", reply.text)), words
-
-
-def test_a_script_gets_the_words_alone(visitor: Visitor) -> None:
-    part = visitor.get(grip_of(visitor, OLD), X_Part="1").text
-    assert "<html" not in part
-    assert quoted(part) == OLD
-    assert '<span class="ok">verified</span>' in part
-    assert "Message" not in part
 
 
 def test_the_conversation_around_is_shown_in_order_with_the_words_marked(visitor: Visitor) -> None:
@@ -117,7 +109,9 @@ def test_the_conversation_around_is_shown_in_order_with_the_words_marked(visitor
         [f"Message {n} of the conversation." for n in (37, 38, 39)],
         [f"Message {n} of the conversation." for n in (41, 42, 43)],
     )
-    assert turns(page) == [*around[0], OLD, *around[1]]
+    assert turns(page) == [OLD, *around[0], *around[1]]
+    # A quotation is shown once, and stands ready in the form that corrects it.
+    assert re.sub("<textarea.*?</textarea>", "", page).count(html.escape(OLD)) == 1
     assert page.count("turn assistant own") == 1
     assert f"<mark>{html.escape(OLD)}</mark>" in page
 
@@ -166,9 +160,7 @@ def test_within_a_project_every_link_keeps_it(door: tuple[Door, Visitor]) -> Non
     visitor = door[1]
     grip, _ = far(door[0])
     pages = [visitor.page(f"grip/{grip}", project=SHOP)]
-    pages += [
-        visitor.send("GET", way(pages[0], words)).text for words in ("its session from here", "the whole message", "its stretch")
-    ]
+    pages += [visitor.send("GET", way(pages[0], words)).text for words in ("session from here", "whole message", "segment")]
     for page in pages:
         ways = re.findall(r'href="(/ui/[^/]+/(?:tree|grip|session|event)\b[^"]*)"', page.split("<main", 1)[1])
         assert len(ways) > 2
@@ -178,15 +170,15 @@ def test_within_a_project_every_link_keeps_it(door: tuple[Door, Visitor]) -> Non
 def test_earlier_and_later_are_shown_ten_more_at_a_time_up_to_a_bound(visitor: Visitor) -> None:
     page = visitor.page(grip_of(visitor, OLD))
     page = visitor.send("GET", way(page, "Show 10 more before")).text
-    assert turns(page)[0] == "Message 27 of the conversation."
+    assert turns(page)[1] == "Message 27 of the conversation."
     assert turns(page)[-1] == "Message 43 of the conversation."
     page = visitor.send("GET", way(page, "Show 10 more after")).text
-    assert (turns(page)[0], turns(page)[-1]) == ("Message 27 of the conversation.", "Message 53 of the conversation.")
+    assert (turns(page)[1], turns(page)[-1]) == ("Message 27 of the conversation.", "Message 53 of the conversation.")
     for _ in range(10):
         if "Show 10 more before" not in page:
             break
         page = visitor.send("GET", way(page, "Show 10 more before")).text
-    assert turns(page)[0] == "Message 0 of the conversation."
+    assert turns(page)[1] == "Message 0 of the conversation."
     assert "Show 10 more before" not in page
     assert "Show 10 more after" in page
 
@@ -200,7 +192,7 @@ def test_a_session_is_read_on_and_back_to_its_ends(visitor: Visitor) -> None:
     assert turns(page) == every[50:]
     assert "Later in this session" not in page
     whole = visitor.page(grip_of(visitor, OLD))
-    page = visitor.send("GET", way(whole, "its session from here")).text
+    page = visitor.send("GET", way(whole, "session from here")).text
     assert turns(page) == every[MANY:]
     back = visitor.send("GET", way(page, "← Earlier in this session")).text
     assert turns(back) == every[: MANY + 1]
@@ -208,7 +200,7 @@ def test_a_session_is_read_on_and_back_to_its_ends(visitor: Visitor) -> None:
 
 def test_a_message_is_shown_whole_with_what_is_quoted_of_it(visitor: Visitor) -> None:
     address = grip_of(visitor, OLD)
-    page = visitor.send("GET", way(visitor.page(address), "the whole message")).text
+    page = visitor.send("GET", way(visitor.page(address), "whole message")).text
     assert f'<div class="text card" dir="auto">{html.escape(OLD)}</div>' in page
     assert f"{len(OLD)} characters" in plain(page)
     assert address in re.findall(r'class="grip" href="/ui/[^/]+/(grip/[^"]+)"', page)
@@ -216,18 +208,17 @@ def test_a_message_is_shown_whole_with_what_is_quoted_of_it(visitor: Visitor) ->
 
 def test_what_was_corrected_says_so_and_leads_to_what_holds_now(visitor: Visitor) -> None:
     address = grip_of(visitor, OLD)
-    assert "Holds no more" not in visitor.page(address)
+    assert '<p class="notice">No longer true' not in visitor.page(address)
     done = visitor.act("correct", token=visitor.token(), grip_id=address.removeprefix("grip/"), text=NEW, reason="the bank's day")
     assert done.status == 303, done.text
     page = visitor.page(address)
     assert quoted(page) == OLD
     assert "✓ Verified" in page
-    assert "Holds no more: the bank's day · what holds now" in plain(page).replace(" :", ":")
-    now = visitor.send("GET", way(page, "what holds now"))
+    assert "No longer true: the bank's day · what is true now" in plain(page).replace(" :", ":")
+    now = visitor.send("GET", way(page, "what is true now"))
     assert now.status == 200
     assert quoted(now.text) == NEW
-    assert "Holds no more" not in now.text
-    assert "Holds no more" in visitor.get(address, X_Part="1").text
+    assert '<p class="notice">No longer true' not in now.text
 
 
 def test_what_was_retracted_says_so_and_leads_nowhere(visitor: Visitor) -> None:
@@ -236,9 +227,9 @@ def test_what_was_retracted_says_so_and_leads_nowhere(visitor: Visitor) -> None:
     assert done.status == 303, done.text
     page = visitor.page(address)
     assert quoted(page) == GONE
-    assert "Holds no more" in page
+    assert "No longer true" in page
     assert "no such rule" in page
-    assert "what holds now" not in page
+    assert "what is true now" not in page
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ ELEMENTS = frozenset(
 ATTRIBUTES = frozenset(
     """abbr action alt aria-busy aria-checked aria-controls aria-current aria-describedby aria-expanded aria-haspopup
     aria-hidden aria-label aria-labelledby aria-live aria-modal aria-pressed aria-selected autocomplete charset checked
-    class cols colspan content cx cy d datetime dir disabled download dx dy fill for font-size height hidden high href id
+    class cols colspan content cx cy d datetime dir disabled download dx dy fill for form font-size height hidden high href id
     inputmode label lang list low max maxlength media method min minlength multiple name novalidate open optimum pattern
     placeholder points preserveaspectratio r readonly rel required role rowspan rows rx ry scope selected size spellcheck
     src start step stroke stroke-linecap stroke-width tabindex text-anchor textlength title transform translate type value

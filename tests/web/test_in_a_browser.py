@@ -146,12 +146,13 @@ def test_every_page_says_the_same_without_scripts(tabs: Tabs, pages: dict[str, s
     assert page.locator("svg.picture").count() == 2
     # An act is a form: a page of its own says what became of it.
     page = plain.go(pages["grip/{grip_id:path}"])
-    page.get_by_text("Retract it", exact=False).first.click()
-    page.get_by_label("Why it holds no more", exact=False).fill("Not so any more.")
-    page.get_by_role("button", name="Retract it").click()
+    page.get_by_text("Actions", exact=True).click()
+    page.get_by_text("No longer true", exact=True).first.click()
+    page.get_by_label("Why it is no longer true", exact=False).fill("Not so any more.")
+    page.get_by_role("button", name="Mark as no longer true").click()
     page.wait_for_load_state()
     assert page.locator(".note").count() == 1
-    assert "Holds no more" in page.inner_text("main")
+    assert "No longer true" in page.inner_text("main")
 
 
 def test_keys_alone_lead_everywhere(desk: Visit) -> None:
@@ -257,6 +258,14 @@ def at(page: "Page") -> str:
 
 
 def test_results_come_while_somebody_types_and_keys_lead_to_them(desk: Visit) -> None:
+    page = desk.go("today")
+    page.keyboard.press("/")
+    page.keyboard.type("ledger")
+    page.locator("#quick a[data-open] mark").first.wait_for()
+    page.keyboard.press("ArrowDown")
+    assert "/grip/" in page.evaluate("document.activeElement.href")
+    page.keyboard.press("Escape")
+    assert not page.locator("#quick").is_visible()
     page = desk.go("search")
     requested: list[str] = []
     page.on("request", lambda one: requested.append(one.url) if "/search" in one.url and "static" not in one.url else None)
@@ -427,10 +436,9 @@ def test_a_days_words_are_refined_from_its_page(desk: Visit, served: Place) -> N
 def test_two_projects_are_shown_as_one_and_a_folder_is_split_off_until_it_is_taken_back(desk: Visit, couriers: Place) -> None:
     page = desk.go("projects")
     assert OLD in names(page)
-    form = page.locator("section", has=page.get_by_role("heading", name="Two are one"))
-    form.get_by_label("This project").fill(OLD)
-    form.get_by_label("is the same as").fill(CHECKOUT)
-    press(page, form.get_by_role("button", name="Show them as one"))
+    for name in (OLD, CHECKOUT):
+        card(page, name).get_by_label("pick").check()
+    press(page, page.get_by_role("button", name="Merge"))
     assert "is shown as" in note(page)
     assert OLD not in names(page)
     assert "Also recorded as" in card(page, CHECKOUT).inner_text()
@@ -440,11 +448,11 @@ def test_two_projects_are_shown_as_one_and_a_folder_is_split_off_until_it_is_tak
     assert OLD in names(page)
     assert "Also recorded as" not in card(page, CHECKOUT).inner_text()
     assert "2 sessions" in card(page, CHECKOUT).inner_text()
-    form = page.locator("section", has=page.get_by_role("heading", name="One is two"))
-    form.get_by_label("Sessions of this project").fill(CHECKOUT)
-    form.get_by_label("that began in this folder", exact=False).fill(FOLDER)
-    form.get_by_label("are a project of this name", exact=False).fill("parcels-nearby")
-    press(page, form.get_by_role("button", name="Split them off"))
+    form = card(page, CHECKOUT)
+    form.get_by_text("Split off", exact=True).first.click()
+    form.get_by_label("Sessions that began in this folder", exact=False).fill(FOLDER)
+    form.get_by_label("Name of the new project", exact=False).fill("parcels-nearby")
+    press(page, form.get_by_role("button", name="Split off"))
     assert "parcels-nearby is a project with 1 session now." in note(page)
     assert "1 session" in card(page, CHECKOUT).inner_text()
     new = card(page, "parcels-nearby")
@@ -460,7 +468,7 @@ def test_a_topic_is_renamed_and_gets_its_own_name_back(desk: Visit) -> None:
     press(page, page.locator("main [data-item] a[data-open]").first)
     before = page.locator("h1").inner_text()
     for typed, shown in (("Cents & <b>rounding</b>", "Cents & <b>rounding</b>"), ("", before)):
-        page.get_by_text("Call it otherwise").click()
+        page.get_by_text("Rename…").click()
         page.get_by_label("Name of the topic").fill(typed)
         press(page, page.get_by_role("button", name="Rename"))
         assert page.locator(".note").count() == 1
@@ -517,18 +525,19 @@ def test_a_quotation_is_pinned_corrected_after_a_refusal_that_keeps_what_was_typ
     desk: Visit, served: Place
 ) -> None:
     page = desk.go("tree/toc:day:2026-02-03")
-    page.locator("main details.words > summary").first.click()
-    page.locator("main details.words [data-place] a[href*='/grip/']").first.click()
+    page.locator("main .bullets a.sentence").first.click()
     page.wait_for_url("**/grip/**")
     grip = page.url.removeprefix(f"{desk.base}/")
+    page.get_by_text("Actions", exact=True).click()
     send(page, "Pin")
     assert "inned" in note(page)
     desk.may_fail = ("/do/correct",)
     for text in (" ", "The total is summed as integer cents: <b>never</b> floats."):
-        page.get_by_text("Correct it", exact=False).first.click()
-        page.get_by_label("What holds instead").fill(text)
+        page.get_by_text("Actions", exact=True).click()
+        page.get_by_text("Correct…", exact=True).first.click()
+        page.get_by_label("What is true instead").fill(text)
         page.get_by_label("Why (may be left out)").fill("measured again")
-        send(page, "Correct it")
+        send(page, "Correct")
         if text == " ":
             assert page.locator("[role=alert]").count() == 1
             assert page.get_by_label("Why (may be left out)").first.input_value() == "measured again"
@@ -536,7 +545,7 @@ def test_a_quotation_is_pinned_corrected_after_a_refusal_that_keeps_what_was_typ
     assert page.locator(".note").count() == 1
     assert "<b>never</b> floats" in page.inner_text("main")
     desk.go(grip)
-    assert "Holds no more" in page.inner_text("main")
+    assert "No longer true" in page.inner_text("main")
     assert "measured again" in page.inner_text("main")
     done = served.ok("admin", "audit", "--json")
     assert '"correct' in done
@@ -552,6 +561,7 @@ def test_forgetting_is_shown_first_and_can_be_undone_and_then_is_done(
     # In the short form it is undone over HTTP alone: test_undo.py.
     for is_undone in (True, False) if request.config.getoption("--slow") else (False,):
         desk.go("forget")
+        page.get_by_text("A text wherever it stands", exact=False).click()
         page.get_by_label("A name, a number or any text", exact=False).fill("Bartholomew Nightingale")
         send(page, "Show what would go")
         assert "Nothing was changed yet" in page.inner_text("main")
@@ -744,7 +754,7 @@ def test_another_browser_with_the_copied_address_gets_nothing(tabs: Tabs, desk: 
     page.wait_for_url(lambda found: "/ui/enter/" not in found)
     again = desk.page.context.new_page()
     again.goto(url)
-    assert "opens nothing any more" in again.inner_text("body")
+    assert "This link has been used" in again.inner_text("body")
     again.close()
 
 

@@ -48,11 +48,12 @@ def test_a_bound_is_filled_as_far_as_it_was_used_and_one_that_ended_the_search_s
     ]
 
 
-def test_shares_of_a_score_are_drawn_and_counts_are_not() -> None:
-    given = {"coverage": 0.5, "recency": 0.0, "folded": 3.0}
-    assert rows(pictures.parts(given)) == [
-        ("Share of the question's words in it: 0.50", [("heat-0", 360), ("column", 180)]),
-        ("How recent it is: 0.00", [("heat-0", 360)]),
+def test_why_a_result_is_here_is_three_reasons_each_by_its_largest_part() -> None:
+    parts = {"coverage": 0.5, "terms": 0.25, "folded": 3.0, "segment": 0.1, "salience": 1.0}
+    assert rows(pictures.reasons(parts)) == [
+        ("Same words: 50%", [("heat-0", 360), ("column", 180)]),
+        ("Same meaning: 0%", [("heat-0", 360)]),
+        ("Same conversation: 10%", [("heat-0", 360), ("column", 36)]),
     ]
 
 
@@ -61,7 +62,6 @@ def test_nothing_in_a_picture_is_markup_of_others() -> None:
     for drawing in (
         pictures.layers(tried, [{"layer": HOSTILE, "reason": HOSTILE}]),
         pictures.bounds({HOSTILE: {"limit": 1, "used": 1}}),
-        pictures.parts({HOSTILE: 0.5}),
     ):
         assert "<script" not in drawing
         assert "\u202e" not in drawing

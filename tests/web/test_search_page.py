@@ -70,9 +70,16 @@ def links(page: str, path: str = "search") -> list[dict[str, str]]:
 
 
 def opens(page: str) -> list[str]:
-    """What the cards lead to."""
-    found = [re.search(r'href="/ui/[^/]*/([^"]*)" data-open', card) for card in cards(page)]
-    return [html.unescape(one[1]) for one in found if one]
+    """What the cards lead to: each its best result, then the others of its conversation."""
+    return [html.unescape(one) for card in cards(page) for one in re.findall(r'href="/ui/[^/]*/([^"?]*)[^"]*" data-open', card)]
+
+
+def by_conversation(results: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The results of each conversation, in the order of its best one."""
+    several: dict[str, list[dict[str, Any]]] = {}
+    for one in results:
+        several.setdefault(one.get("session") or one["grip"], []).append(one)
+    return list(several.values())
 
 
 # results
@@ -82,15 +89,20 @@ def test_cards_say_what_the_request_says(door: tuple[Door, Visitor], visitor: Vi
     found = asked(door[0], query="ledger refunds", with_agents=True)
     page = visitor.page("search", q="ledger refunds")
     assert len(found["results"]) > 3
-    assert opens(page) == [f"grip/{one['grip']}" for one in found["results"]]
-    assert f'role="status">{len(found["results"])} result' in page
-    for card, one in zip(cards(page), found["results"], strict=True):
+    conversations = by_conversation(found["results"])
+    assert opens(page) == [f"grip/{one['grip']}" for several in conversations for one in several]
+    assert f'role="status">{len(found["results"])} results in {len(conversations)} conversations' in page
+    assert "From the same conversation" not in page
+    for card, [one, *further] in zip(cards(page), conversations, strict=True):
         said = plain(card.replace("<mark>", "").replace("</mark>", ""))
         assert one["who"] in said
         assert one["agent"] in said
         assert " billing " in said
         assert " ".join(one["quote"].split()) in said
-        assert one.get("title", "") in said
+        # What leads to a result is its sentence.
+        for other in (one, *further):
+            [link] = re.findall(rf'grip/{re.escape(other["grip"])}" data-open[^>]*>(.*?)</a>', card)
+            assert plain(re.sub("</?mark>", "", link)).rstrip("…") in " ".join(other["quote"].split())
         assert f'<meter min="0" max="1" value="{one["score"]}"' in card
         assert ('<span class="kind">decision</span>' in card) == (one.get("kind") == "decision")
     assert '<span class="kind">decision</span>' in page
@@ -102,12 +114,12 @@ def test_cards_say_what_the_request_says(door: tuple[Door, Visitor], visitor: Vi
     assert found["results"][0]["quote"] in plain(visitor.page(opens(page)[0]))
 
 
-def test_one_kind_of_statement_is_picked_out_of_the_results(visitor: Visitor) -> None:
-    whole = cards(visitor.page("search", q="airship decided", limit=50))
-    decided = [one for card in whole for one in opens(card) if '<span class="kind">decision</span>' in card]
+def test_one_kind_of_statement_is_picked_out_of_the_results(door: tuple[Door, Visitor], visitor: Visitor) -> None:
+    whole = asked(door[0], query="airship decided", limit=50)["results"]
+    decided = [f"grip/{one['grip']}" for one in whole if one.get("kind") == "decision"]
     page = visitor.page("search", q="airship decided", kind="decision")
     assert 0 < len(decided) < len(whole)
-    assert opens(page) == decided
+    assert sorted(opens(page)) == sorted(decided)
     assert f"{len(decided)} result{'s' if len(decided) > 1 else ''} of this kind among {len(whole)}" in plain(page)
     assert '<option selected value="decision">' in page
     assert visitor.get("search?q=airship&kind=rumour").status == 400
@@ -146,9 +158,9 @@ def test_pages_follow_each_other_by_the_cursor(visitor: Visitor) -> None:
 
 def test_a_statement_that_holds_no_more_leads_to_what_holds_now(visitor: Visitor) -> None:
     page = visitor.page("search", q="airship painted green")
-    [old] = [card for card in cards(page) if "Holds no more" in card]
+    [old] = [card for card in cards(page) if "No longer true" in card]
     assert "Green was sold out." in plain(old)
-    successor = re.search(r'href="/ui/[^/]*/(grip/[^"]*)">what holds now', old)
+    successor = re.search(r'href="/ui/[^/]*/(grip/[^"]*)">what is true now', old)
     assert successor is not None
     assert "painted blue" in visitor.page(html.unescape(successor[1]))
     # What holds now comes first.
@@ -214,7 +226,7 @@ def test_filters_narrow_as_the_request_does_and_are_kept_everywhere(
 ) -> None:
     wanted = [one["grip"] for one in asked(door[0], query="ledger test", **same)["results"]]
     page = visitor.page("search", q="ledger test", **given)
-    assert opens(page) == [f"grip/{one}" for one in wanted]
+    assert sorted(opens(page)) == sorted(f"grip/{one}" for one in wanted)
     kept = {name: value for name, value in given.items() if name != "scope" and not (name == "project" and "scope" in given)}
     for one in links(page):
         if "show" in one or "cursor" in one:
@@ -336,13 +348,14 @@ def test_why_a_result_is_here_is_told_by_the_parts_of_its_score(door: tuple[Door
     page = visitor.page("search", q="ledger refunds")
     addresses = {one["of"]: one for one in links(page) if one.get("show") == "why"}
     full = asked(door[0], query="ledger refunds", detail="full")["results"]
-    assert {f"grip/{name}" for name in addresses} == set(opens(page))
-    for one in full[:3]:
+    # Each card explains its best result.
+    assert set(addresses) == {opens(card)[0].removeprefix("grip/") for card in cards(page)}
+    for one in [one for one in full if one["id"] in addresses][:3]:
         said = plain(visitor.get(f"search?{urlencode(addresses[one['id']])}", X_Part="1").text)
         for name in ("coverage", "recency"):
             assert f"{one['score_parts'][name]:.2f}" in said
-        assert f"recorded by {one['agent']}" in said
-        told = re.search(r"Score ([\d.]+)", said)
+        assert all(f"{reason}: " in said for reason in ("Same words", "Same meaning", "Same conversation"))
+        told = re.search(r"score ([\d.]+)", said)
         assert told is not None
         assert round(float(told[1]), 2) == round(one["score"], 2)
     assert "<h1>Why is this here</h1>" in visitor.page("search", **addresses[full[0]["id"]])
@@ -380,8 +393,8 @@ def test_what_is_missing_comes_by_the_link_that_says_how(
 
 def test_what_is_there_already_and_an_id_that_is_none_are_told(visitor: Visitor) -> None:
     page = visitor.page("search", q="ledger refunds")
-    own = opens(page)[1].removeprefix("grip/")
-    assert "It is result 2." in plain(visitor.page("search", q="ledger refunds", why_not=own))
+    own = opens(page)[0].removeprefix("grip/")
+    assert "It is result 1." in plain(visitor.page("search", q="ledger refunds", why_not=own))
     for bad in ("nonsense", "grip:1768983319000:zzzzzzzzzzzzzzzz"):
         refused = visitor.page("search", q="ledger refunds", why_not=bad)
         assert opens(refused) == opens(page)

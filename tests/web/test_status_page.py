@@ -41,7 +41,7 @@ def words(part: str) -> str:
 
 def test_every_layer_is_there_with_its_state_and_what_would_enable_it(memory: Served, visitor: Visitor) -> None:
     found, page = memory.ask(GetStatus("full")), visitor.page("status")
-    said = words(section(page, "Layers"))
+    said = words(page.split("Layers and what waits", 1)[1])
     for layer in found["layers"]:
         state = "works" if layer["healthy"] else layer.get("reason", "off")
         assert f"{layer['name']} {'works' if layer['healthy'] else ''}".strip() in said
@@ -49,6 +49,16 @@ def test_every_layer_is_there_with_its_state_and_what_would_enable_it(memory: Se
         assert layer.get("enable_with", "") in said
         assert all(text in said for text in layer["contract"].values())
     assert f"Tier {found['tier']}: {found['name']}." in said
+
+
+def test_what_needs_a_look_comes_first_then_clients_and_layers_and_jobs_are_folded(memory: Served, visitor: Visitor) -> None:
+    page = visitor.page("status")
+    main = words(page.split('tabindex="-1">', 1)[1])
+    broken = [one["name"] for one in memory.ask(GetStatus("full"))["layers"] if one["enabled"] and not one["healthy"]]
+    looks = [main.index(f"{name}: ") for name in broken] or [main.index("All fine. The last event is from")]
+    order = [*looks, *map(main.index, ("Recorded by", "Layers and what waits", "Jobs"))]
+    assert order == sorted(order)
+    assert page.count('<details class="card"><summary>') == 2
 
 
 def test_nothing_leaves_the_machine_unless_a_setting_says_so(memory: Served, visitor: Visitor) -> None:
@@ -105,7 +115,7 @@ def test_a_backup_is_made_from_the_page(memory: Served, visitor: Visitor) -> Non
 def test_jobs_are_listed_with_what_became_of_them_and_the_fitting_buttons(memory: Served, visitor: Visitor) -> None:
     memory.ask(PauseJob("roll_up"))
     try:
-        part = section(visitor.page("status"), "Jobs")
+        part = visitor.page("status").split("<summary>Jobs</summary>", 1)[1]
     finally:
         memory.ask(ResumeJob("roll_up"))
     names = [one["name"] for one in memory.ask(ListJobs())["jobs"]]

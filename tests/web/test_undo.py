@@ -14,6 +14,7 @@ import pytest
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.correct import Audit
 from memory_mcp.requests.events import GetEvents
+from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.forget import Forget
 from memory_mcp.web.undo import WAIT, Later, Pending, Stage
 from memory_mcp.web.visits import Visits
@@ -76,6 +77,28 @@ def test_what_would_go_is_shown_first_and_nothing_is_changed(kept: Served) -> No
     assert NAME not in page + place
     assert held(kept)
     assert kept.clock.asked == []
+
+
+def test_what_a_search_found_is_ticked_and_nothing_else_would_go(kept: Served) -> None:
+    visitor = kept.visit()
+    reply = visitor.act("forget-find", token=visitor.token(), words=f"{NAME} invoices")
+    page = followed(visitor, reply)
+    assert "Quickenbush" not in reply.headers["location"]
+    ticks = dict(re.findall(r'name="(tick\.[^"]+)" value="([^"]*)"', page))
+    called = next(name for name in ticks for label in page.split("</label>") if name in label and "Quickenbush" in label)
+    assert ticks[called] == "calls"
+    event = kept.ask(ExpandRequest(grip_id=called.removeprefix("tick.")))["grip"]["event_id_start"]
+    for fields, request in (
+        ({called: "calls"}, Forget(event=event)),
+        # A message of a conversation that goes as a whole is not counted twice.
+        ({called: "calls", "session.calls": "yes"}, Forget(session="calls")),
+    ):
+        page, _ = shown(visitor, **fields)
+        for kind, number in kept.ask(request)["counts"].items():
+            assert f'<th scope="row">{html.escape(kind)}</th><td>{number:,}</td>' in page
+    page, _ = shown(visitor, **dict(list(ticks.items())[:2]))
+    assert "2 things that you ticked" in page
+    assert held(kept)
 
 
 def test_it_waits_ten_seconds_then_goes_for_good_once_however_often_that_is_sent_as_a_person_s_act_and_is_in_no_file(

@@ -47,6 +47,8 @@ class Terminal(NamedTuple):
 
 #: Set while a command runs for the terminal of another process.
 TERMINAL: ContextVar[Terminal | None] = ContextVar("terminal", default=None)
+#: Short names of the projects of this command's memory, by their whole names.
+PROJECT_NAMES: ContextVar[Mapping[str, str]] = ContextVar("project_names", default={})  # noqa: B039 - never written to
 
 
 def _out() -> TextIO:
@@ -263,9 +265,9 @@ def activity(one: Mapping[str, Any]) -> str:
     return f"{plural(one['events'], 'event')} in {plural(one['sessions'], 'session')}"
 
 
-def last_part(project: str) -> str:
-    """Return the last part of a project's name, between slashes: `harbour` of `github.com/acme/harbour`; "" for ""."""
-    return project.rstrip("/").rsplit("/", 1)[-1]
+def project_name(project: str) -> str:
+    """Return a project's shortest name that no other one has, by `PROJECT_NAMES`, on one line; else its whole name."""
+    return one_line(safe(PROJECT_NAMES.get().get(project, project)))
 
 
 def days(first: str, last: str) -> str:

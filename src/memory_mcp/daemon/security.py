@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp import metrics
 from memory_mcp.daemon.peers import is_another_users
-from memory_mcp.web.headers import HEADERS
+from memory_mcp.web.headers import HEADERS, LONE_HEADERS, LONE_STYLE
 from memory_mcp.web.visits import COOKIE, ENTER, PAGES, Visits
 
 #: Names of this machine that only it can mean.
@@ -32,6 +32,7 @@ _SWALLOWED = 8
 _PATIENCE = 2.0
 
 _ORIGIN = re.compile(r"https?://([^/?#@\s]+)\Z")
+_POLICY = b"content-security-policy"
 _AUTHORITY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?\Z")
 
 
@@ -52,14 +53,18 @@ class Refusal:
         if self.is_page:
             message, hint = html.escape(self.message), html.escape(self.hint)
             # Without an icon of its own the browser would ask another route for one.
-            head = '<!doctype html><html lang="en"><title>memory-mcp</title><link rel="icon" href="data:,">'
-            return f"{head}<main><h1>{message}</h1><p>{hint}</p></main></html>".encode()
+            head = (
+                '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+                '<meta name="color-scheme" content="light dark"><title>memory-mcp</title><link rel="icon" href="data:,">'
+            )
+            return f"{head}<style>{LONE_STYLE}</style><main><h1>{message}</h1><p>{hint}</p></main></html>".encode()
         return json.dumps({"error": {"code": self.code, "message": self.message, "hint": self.hint}}).encode()
 
     async def send(self, send: Send) -> None:
         """Send the response whole, as a page or JSON, with its headers and no-store."""
         kind = b"text/html; charset=utf-8" if self.is_page else b"application/json"
-        await send_whole(send, self.status, self.body(), kind, self.headers)
+        style = ((_POLICY, LONE_HEADERS[_POLICY.decode()].encode()),) if self.is_page else ()
+        await send_whole(send, self.status, self.body(), kind, (*self.headers, *style))
 
 
 async def send_whole(send: Send, status: int, body: bytes, kind: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:

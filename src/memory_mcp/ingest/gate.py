@@ -20,10 +20,11 @@ from memory_mcp.ingest.own_secrets import OwnSecrets
 from memory_mcp.ingest.redact import redactor, strip_private
 from memory_mcp.ingest.tombstones import MARK as FORGOTTEN_MARK
 from memory_mcp.ingest.tombstones import Tombstones
-from memory_mcp.model.event import EventDraft, EventType
+from memory_mcp.model.event import ROOT_COMMIT, EventDraft, EventType
 from memory_mcp.model.ids import digest, encode
 from memory_mcp.model.renaming import carried_on
 from memory_mcp.model.sentinel import MARK
+from memory_mcp.scope import project_of, root_commit_of
 from memory_mcp.storable import storable
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Gate:
         if not names["session_id"]:
             return NO_SESSION
         text = self.redact(text, report)
-        metadata = self._metadata(draft.metadata, report)
+        metadata = _in_repository(draft, self._metadata(draft.metadata, report))
         bound = MAX_TOOL_RESULT_BYTES if draft.type is EventType.TOOL_RESULT else MAX_TEXT_BYTES
         text, full_size = shorten(text, bound)
         if full_size:
@@ -230,6 +231,20 @@ class Gate:
                 shown = f'{start}{quoted}"'
                 if (told := self.redact(shown, report)) != shown:
                     kept[key] = told[len(start) : -1]
+
+
+def _in_repository(draft: EventDraft, metadata: dict[str, str]) -> dict[str, str]:
+    """Return metadata with the root commit of the repository of a person's message, which no payload can claim.
+
+    What another store of this program carries in keeps what it has: its directories are not those of this machine.
+    """
+    if draft.carried is not None and draft.carried.trust is not None:
+        return metadata
+    others = {key: value for key, value in metadata.items() if key != ROOT_COMMIT}
+    cwd = draft.metadata.get("cwd", "")
+    if draft.type is EventType.USER_MESSAGE and cwd and project_of(cwd) == draft.project and (root := root_commit_of(cwd)):
+        return {**others, ROOT_COMMIT: root}
+    return others
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:

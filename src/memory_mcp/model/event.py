@@ -51,6 +51,9 @@ TOOL = "tool"
 #: Metadata key ("true") of a text in which a client's own model told the conversation so far, to make room. On disk.
 RECAP = "compact_summary"
 
+#: Metadata key of a person's message in a repository: the commit with which its history begins. Set by the gate. On disk.
+ROOT_COMMIT = "root_commit"
+
 #: Metadata key of a message without a time: when its file was written last, UTC milliseconds. On disk.
 FILE_TIME = "file_time"
 

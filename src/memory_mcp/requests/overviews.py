@@ -10,7 +10,6 @@ from memory_mcp.app import App
 from memory_mcp.model.calendar import EVERY_DAY, Calendar, TimeWindow
 from memory_mcp.model.event import Excluded
 from memory_mcp.model.ids import NodeId, day_id, short_grip
-from memory_mcp.model.project import short_names
 from memory_mcp.model.segment import Segment
 from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.shapes import NO_NAME
@@ -98,7 +97,7 @@ def overview_of(
     () where no agent was asked anything, or not even one fits.
     """
     projects = _projects_in(app, asked)
-    names = short_names(app.tree.tally().projects)
+    names = app.tree.short_names()
     latest = {activity.name: activity.end_ms for activity in app.storage.projects.activity()}
     sessions = min(max(_SESSIONS // max(len(projects), 1), _FEWEST), _MOST)
     cuts = [cut for project in projects for cut in _cuts_to_read(project.cuts, sessions)]

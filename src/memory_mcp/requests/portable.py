@@ -27,7 +27,7 @@ _CHARS = 2 * 1024 * 1024
 def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the days that hold something of a project, an agent, a time (`asked`), and what heads the copy.
 
-    The result is {days, project ("" for all), zone, now, first, last}; a day is [YYYY-MM-DD, year id,
+    The result is {days, project and its short name ("" for all), zone, now, first, last}; a day is [YYYY-MM-DD, year id,
     month id, week id], times are YYYY-MM-DD HH:MM in the memory's zone. `first` and `last` are the
     first event and the end behind the last one, "" for none. Events that are not in the tree yet are
     filed first, unless the data directory is read-only. Raises InvalidQuery for an unknown project or
@@ -41,6 +41,7 @@ def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "days": [[day, *reversed(rollup_targets(day)[1:])] for day in days],
         "project": scope.project or "",
+        "name": app.tree.short_names().get(scope.project, scope.project) if scope.project else "",
         "zone": app.calendar.zone_name,
         "now": _stamp(app, app.clock.now_ms()),
         "first": _stamp(app, span.start_ms) if span else "",

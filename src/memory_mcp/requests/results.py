@@ -72,8 +72,9 @@ class Result:
     #: Set if its words read as instructions to the reader (`model/orders.py`).
     flag: str = ""
     why_superseded: str = ""
-    #: For pages: the agent that recorded it, the kind of statement, and how well it fits, 0..1.
+    #: For pages: the agent that recorded it, its session, the kind of statement, and how well it fits, 0..1.
     agent: str = ""
+    session: str = ""
     kind: str = ""
     score: float | None = None
     bm25_score: float | None = None
@@ -178,7 +179,7 @@ def bare_results(hits: Sequence[Hit], style: Style) -> list[Result]:
             name = hit.project if style.for_page else style.names.get(hit.project, hit.project)
             result = replace(result, project=name or _NO_PROJECT)
         if style.for_page:
-            result = replace(result, agent=hit.agent, kind=hit.kind, score=round(hit.score, 2))
+            result = replace(result, agent=hit.agent, session=hit.session_id, kind=hit.kind, score=round(hit.score, 2))
         if style.raw_score and hit.raw is not None:
             score: dict[str, Any] = {style.raw_score: round(hit.raw, 2)}
             result = replace(result, **score)

@@ -142,16 +142,18 @@ def known_project(app: App, name: str) -> str:
 
     Raises InvalidQuery when there is no such project, or there are several; the message names candidates.
     """
-    found = _matching(app, name)
+    found, short = _matching(app, name), app.tree.short_names()
     if len(found) == 1:
         return found[0]
     if found:
-        raise InvalidQuery(f"project {name!r} may be {' or '.join(found[:5])}", "Give the whole name.")
-    known = [p for p in app.tree.tally().projects if p]
-    ends = {re.split(r"[\\/]", p)[-1]: p for p in known}
-    near = get_close_matches(name, ends, n=1)
-    meant = f"Did you mean {near[0]}? " if near else ""
-    raise InvalidQuery(f"no project is called {name!r}", f"{meant}Projects: {', '.join(known[:_NAMED]) or 'none yet'}.")
+        several = " or ".join(short.get(project, project) for project in found[:_NAMED])
+        raise InvalidQuery(f"project {name!r} may be {several}", "Give one of these names.")
+    known = {short.get(project, project): project for project in app.tree.tally().projects if project}
+    ends = {re.split(r"[\\/]", project)[-1]: shown for shown, project in known.items()}
+    near = get_close_matches(name, [*known, *ends], n=1)
+    meant = f"Did you mean {ends.get(near[0], near[0])}? " if near else ""
+    names = ", ".join(list(known)[:_NAMED])
+    raise InvalidQuery(f"no project is called {name!r}", f"{meant}Projects: {names or 'none yet'}.")
 
 
 def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> Expanded:
@@ -217,6 +219,10 @@ def _matching(app: App, name: str) -> list[str]:
     known, whole = app.tree.tally().projects, names.of(name)
     if whole in known or _holds(app, whole):
         return [whole]
-    ends = "/" + name.replace("\\", "/").strip("/")
+    # A name as it is shown means that project, whatever other names end so.
+    spelled = name.replace("\\", "/").strip("/")
+    if shown := [p for p, short in app.tree.short_names().items() if short.replace("\\", "/") == spelled]:
+        return shown
+    ends = "/" + spelled
     others = {names.of(alias.old) for alias in names.aliases if alias.old.endswith(ends)}
     return sorted({p for p in known if p.replace("\\", "/").endswith(ends)} | others.intersection(known))

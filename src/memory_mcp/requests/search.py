@@ -9,7 +9,6 @@ from memory_mcp.app import App
 from memory_mcp.layers.base import Hit
 from memory_mcp.layers.budget import SINCE
 from memory_mcp.model.ids import GripId, NodeId, find_period, parse_span_grip
-from memory_mcp.model.project import short_names
 from memory_mcp.model.tokens import room_in, tokens_in
 from memory_mcp.policy.engine import Answer
 from memory_mcp.policy.relevance import Confidence
@@ -181,7 +180,7 @@ class _Shaping:
         usual = _PER_RESULT * max(asked.query.limit, SEARCHED.default)
         self._budget = bound if named or asked.full else min(bound, usual)
         self._aim = self._budget if named or asked.with_agents else self._budget * _AIM // ANSWER_TOKENS
-        self._short_names = short_names(app.tree.tally().projects)
+        self._short_names = app.tree.short_names()
         share = _OVERVIEW if found.overview else _PARTICULAR
         most = int(share * self._budget)
         themes = found.themes if found.overview else found.themes[: asked.query.limit]

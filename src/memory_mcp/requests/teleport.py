@@ -10,7 +10,6 @@ from memory_mcp.indexes.base import DocType, Filters, IndexQuery
 from memory_mcp.indexes.keys import left_out
 from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.model.calendar import LEVELS
-from memory_mcp.model.project import short_names
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import room_in
 from memory_mcp.requests.excerpts import term_weights, words_typed
@@ -148,7 +147,7 @@ def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits:
     budget = min(_PER_RESULT * max(request.limit, _FEW), retrieval.bounds.max_token_budget)
     segments = app.tree.tally(scoped.project).segments
     weights = term_weights(request.query, app.tree.frequencies(), segments, scoped.project, request.keywords)
-    names = short_names(app.tree.tally().projects)
+    names = app.tree.short_names()
     words, score = words_typed(request.query, request.keywords), _SCORES.get(type(request), "")
     style = Style(app.calendar, scoped.project, names, words, quoted=None, with_nodes=True, raw_score=score)
     room = room_in(budget, retrieval.token_factor) - size_of(bare)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 _TYPES: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _TOPIC = "score keywords mentions first_mentioned last_mentioned state since pinned labelled_by related"
-_RESULT = "agent kind score times last also superseded_by flag why_superseded"
+_RESULT = "agent session kind score times last also superseded_by flag why_superseded"
 #: Fields that are not published, by the published name of their type, or the tool's name for those of its response itself.
 _HIDDEN = {
     "Bullet": "superseded_by why_superseded",

@@ -183,6 +183,9 @@ class ProjectStore(Protocol):
     def has_branch(self, project: str) -> bool:
         """Return whether an event recorded with this name has a branch, so that its directory belonged to a repository."""
 
+    def root_commits(self) -> dict[str, str]:
+        """Return the newest root commit that messages recorded with a name have, by name; those recorded first come first."""
+
     def streams(self) -> list[tuple[int, str, str, str]]:
         """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.
 

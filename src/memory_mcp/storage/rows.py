@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.event import Event, EventType, Role, Trust, content_hash
+from memory_mcp.model.event import ROOT_COMMIT, Event, EventType, Role, Trust, content_hash
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import NodeId, TopicId, event_id_from, event_key, grip_id_from
 from memory_mcp.model.project import Names
@@ -253,6 +253,11 @@ def stats_of(
 def folder_of(metadata: str) -> str:
     """Return the working directory ("cwd") that stored metadata (JSON, or "") name, "" where they name none."""
     return str(json.loads(metadata).get("cwd", "")) if metadata else ""
+
+
+def root_commit_in(metadata: str) -> str:
+    """Return the root commit that stored metadata (JSON) name, "" where they name none."""
+    return str(json.loads(metadata).get(ROOT_COMMIT, ""))
 
 
 def topic_of(row: Sequence[Any]) -> KnownTopic:

@@ -2,8 +2,8 @@
 
 Invariants
 1. Events are never written; what is derived names the project that the rules in force say, once `settle` has returned.
-2. A guess needs two pieces of evidence, a name or a place and a repository that is known, and exactly one such repository;
-   one that a person took back is not made again.
+2. A guess needs two pieces of evidence, a name or a place and a repository that is known, and exactly one such repository, or
+   the commit with which two histories begin; one that a person took back is not made again.
 3. Killed at any point it leaves a valid store, and the next run goes on from there.
 """
 
@@ -19,7 +19,7 @@ from memory_mcp.model.ids import GripId, digest
 from memory_mcp.model.project import GUESS, Alias, Names
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
-from memory_mcp.scope import is_gone, project_of
+from memory_mcp.scope import is_gone, is_place, is_repository, project_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
 
@@ -63,12 +63,17 @@ class Projects:
     # which projects are one
 
     def _guesses(self, fresh: Sequence[str]) -> list[Alias]:
-        """Return aliases for directories that are gone, limited to those that involve a new name and that no alias names yet."""
+        """Return aliases for directories that are gone or of a repository with another name, that no alias names yet.
+
+        Limited to those that involve a new name.
+        """
         known, said = set(self._storage.projects.recorded()), {a.old for a in self._storage.projects.names.aliases}
         found = []
         names = self._storage.projects.names
+        copies = _copies(self._storage.projects.root_commits())
         for name in sorted(known - said):
-            owner = self._owner(name, known) if is_gone(name) else ""
+            owner = self._owner(name, known) if is_gone(name) else _with_remote(name, known)
+            owner = owner or copies.get(name, "")
             if owner and names.of(owner) != name and (name in fresh or owner in fresh):
                 found.append(Alias(name, owner, GUESS, self._clock.now_ms()))
         return found
@@ -132,6 +137,30 @@ class Projects:
                 frequencies=tuple(frequency(project, t, sign) for (project, sign), t in terms.items()),
             )
         )
+
+
+def _with_remote(name: str, known: Collection[str]) -> str:
+    """Return the project by whose remote a directory is known today, if anything was recorded with it; else ""."""
+    remote = project_of(name) if is_place(name) and is_repository(name) else ""
+    return remote if remote in known and not is_place(remote) else ""
+
+
+def _copies(roots: Mapping[str, str]) -> dict[str, str]:
+    """Return the project that each directory is a copy of, by the commit with which their histories begin.
+
+    That is the one with a remote, else the one recorded first; none where several have a remote, as forks do. `roots`
+    has the commit by recorded name, those recorded first first.
+    """
+    by_root: dict[str, list[str]] = {}
+    for name, root in roots.items():
+        by_root.setdefault(root, []).append(name)
+    found = {}
+    for names in by_root.values():
+        remotes = [name for name in names if not is_place(name)]
+        if len(names) > 1 and len(remotes) < 2:
+            owner = remotes[0] if remotes else names[0]
+            found.update({name: owner for name in names if name != owner})
+    return found
 
 
 def _under(node: TocNode, project: str) -> TocNode:

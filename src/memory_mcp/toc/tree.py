@@ -30,6 +30,7 @@ from memory_mcp.model.calendar import (
 )
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
+from memory_mcp.model.project import short_names
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.storage.base import Storage
@@ -343,6 +344,11 @@ class Tree:
     def tally(self, project: str | None = None) -> Tally:
         """Return counts over everything of a scope, cached until anything is stored; in an import up to `lag` seconds old."""
         return self._statistic(("tally", project), lambda: self._storage.toc.tally(*EVERY_DAY, project))
+
+    def short_names(self) -> Mapping[str, str]:
+        """Return each project's shortest name that no other one has (`model.project.short_names`), cached like `tally`."""
+        projects = self.tally().projects
+        return self._statistic("short names", lambda: short_names(projects))
 
     def pending_from(self) -> int | None:
         """Return the event number behind which events are not yet in the tree; None when all are."""

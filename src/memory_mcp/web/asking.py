@@ -84,6 +84,10 @@ class Ask:
         """Return the address of another page of this visit, escaped for an attribute; arguments "" and None are left out."""
         return Markup.escape(rendering.address(self.visit, page, **query))
 
+    def short(self, project: str) -> str:
+        """Return the shortest name of a project that no other one has; of an unknown project its whole name."""
+        return self.memory.project_names.get(project, project)
+
     def shown(self, name: str, code: int = 200, /, **values: Any) -> Response:
         """Return the page NAME.html, or where a script asked for its changing part, part_NAME.html; `code` is the status."""
         return self.page(f"part_{name}.html" if self.part else f"{name}.html", code, **values)
@@ -103,6 +107,7 @@ class Ask:
             "project": self.given("project"),
             "at": self.request.url.path,
             "arguments": dict(self.request.query_params),
+            "project_names": self.memory.project_names,
             **values,
         }
         html = rendering.environment().get_template(template).render(**shown, visit=self.visit, link=self.link)

@@ -1,7 +1,8 @@
 """The memory as pages see it: requests of the application layer, and the state of the serving process."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from memory_mcp.app import App
@@ -35,7 +36,7 @@ class Pulse:
     change: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Memory:
     """The open memory and the state of the serving process, as every page and act is given them."""
 
@@ -44,17 +45,25 @@ class Memory:
     process: Callable[[], Awaitable[Mapping[str, Any]]]
     #: Cheap, and no reading call: background work does not hurry for it.
     pulse: Callable[[], Pulse]
+    #: Short names of all projects by their whole names, as of the last request.
+    project_names: Mapping[str, str] = field(default_factory=dict)
 
     async def ask(self, request: Any) -> dict[str, Any]:
         """Carry out a reading request on the open memory, bound to no project, in a thread; return its response as JSON values.
 
         Notices of lost data are put in. Cancelled with its caller. Raises what its handler raises.
         """
-        return await self.host.read(lambda app: with_loss(app, as_json(respond(app, request, Caller()))))
+        response, self.project_names = await self.host.read(partial(_respond, request))
+        return response
 
     async def write(self, request: Any) -> dict[str, Any]:
         """Carry out a writing request on the open memory, bound to no project, in a thread; return its response as JSON values.
 
         Notices of lost data are put in. It goes on to its end if its caller is cancelled. Raises what its handler raises.
         """
-        return await self.host.write(lambda app: with_loss(app, as_json(respond(app, request, Caller()))))
+        response, self.project_names = await self.host.write(partial(_respond, request))
+        return response
+
+
+def _respond(request: Any, app: App) -> tuple[dict[str, Any], Mapping[str, str]]:
+    return with_loss(app, as_json(respond(app, request, Caller()))), app.tree.short_names()

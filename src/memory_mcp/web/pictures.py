@@ -23,38 +23,17 @@ _BOUNDS = {
     "timeout_ms": "milliseconds",
     "beam_width": "branches at once",
 }
-#: Parts of a score as people read them; those that are shares of 1 are drawn.
-_PARTS = {
-    "rank": "Taken together: its place in the order",
-    "relevance": "How well it fits the question",
-    "coverage": "Share of the question's words in it",
-    "terms": "The same, rare words counting more",
-    "own": "Words in the message itself",
-    "near": "Words in messages next to it",
-    "segment": "Words in its stretch of conversation",
-    "best": "The best message of its stretch",
-    "similarity": "Near in meaning",
-    "segment_similarity": "Its stretch is near in meaning",
-    "bm25": "What the keyword index gave",
-    "vector": "What the index of meanings gave",
-    "lift": "What its neighbours add",
-    "standing": "How far it is above the rest",
-    "salience": "Weight of such a statement",
-    "recency": "How recent it is",
-    "usage": "How often it was opened",
-    "scan": "Found by reading everything",
-    "folded": "Others that say the same",
+#: Why a result is there, and the parts of its score that say so: the largest of those that are shares of 1 counts.
+_REASONS = {
+    "Same words": ("terms", "coverage", "own"),
+    "Same meaning": ("similarity", "vector"),
+    "Same conversation": ("near", "segment", "best", "segment_similarity", "lift"),
 }
 
 
 def bound_name(name: str) -> str:
     """Return a bound as people read it; an unknown one with blanks for underscores."""
     return _BOUNDS.get(name, name.replace("_", " "))
-
-
-def part_name(name: str) -> str:
-    """Return a part of a score as people read it; an unknown one with blanks for underscores and a capital letter."""
-    return _PARTS.get(name, name.replace("_", " ").capitalize())
 
 
 def milliseconds(took: float) -> str:
@@ -95,13 +74,16 @@ def bounds(given: Mapping[str, Mapping[str, int]], hit: Sequence[str] = ()) -> M
     return _rows(rows, "How much of each bound was used", "bounds")
 
 
-def parts(given: Mapping[str, float]) -> Markup:
-    """Return a picture with a row for each part of a score whose value is 0 to 1, in their order; other parts are left out.
+def reasons(parts: Mapping[str, float]) -> Markup:
+    """Return a picture with a row for each of the three reasons for a result, filled to the largest of its parts.
 
-    `given` has the values by the parts' names in a response.
+    `parts` has the values by their names in a response.
     """
-    rows = [(f"{part_name(name)}: {value:.2f}", "", value, "column") for name, value in given.items() if 0 <= value <= 1]
-    return _rows(rows, "Parts of the score", "parts")
+    rows: list[tuple[str, str, float | None, str]] = []
+    for reason, names in _REASONS.items():
+        share = max((parts[name] for name in names if 0 <= parts.get(name, -1) <= 1), default=0.0)
+        rows.append((f"{reason}: {share:.0%}", "", share, "column"))
+    return _rows(rows, "Why it is here", "reasons")
 
 
 def _rows(rows: Sequence[tuple[str, str, float | None, str]], label: str, name: str) -> Markup:

@@ -45,6 +45,7 @@ ACTS: Mapping[str, Callable[[Ask], Awaitable[Done]]] = {
     "run-job": jobs.run,
     "pause-job": jobs.pause,
     "resume-job": jobs.resume,
+    "forget-find": forgetting.find,
     "forget-show": forgetting.show,
     "forget": forgetting.start,
     "undo": forgetting.undo,

@@ -6,12 +6,14 @@ Invariants
 """
 
 import datetime as dt
+import re
 import secrets
 from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jinja2 import ChainableUndefined, Environment, PackageLoader
+from jinja2 import ChainableUndefined, Environment, PackageLoader, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup
 
 from memory_mcp import __version__
@@ -29,6 +31,9 @@ _CONTROLS = {
     )
     if chr(c) not in "\n\t"
 }
+
+#: Behind a theme in the summary of a period (`summarize/themes.py`).
+_SHARE = re.compile(r" \(\d{1,3} %\)(?=;|$)")
 
 
 def plain(text: str) -> str:
@@ -84,9 +89,25 @@ def behind(iso: str) -> str:
         return ""
 
 
-def short(project: str) -> str:
-    """Return the last part of a project's name, between slashes or backslashes; the name itself where that is empty."""
-    return project.rstrip("/").replace("\\", "/").rsplit("/", 1)[-1] or project
+@pass_context
+def short(context: Context, project: str) -> str:
+    """Return the shortest name of a project that no other one has, from `project_names` of the page; else the whole name."""
+    return str(context.get("project_names", {}).get(project, project))
+
+
+def without_shares(summary: str) -> str:
+    """Return the summary of a period without the percentage behind each of its themes."""
+    return _SHARE.sub("", summary)
+
+
+def cut_at_word(text: str, width: int) -> str:
+    """Return a text in one line of at most `width` characters, cut after a word, with an ellipsis where it is cut."""
+    line = " ".join(text[: 4 * width].split())
+    if len(line) <= width:
+        return line
+    space = line.rfind(" ", width // 2, width)
+    # Writing without spaces is cut anywhere.
+    return line[: space if space > 0 else width - 1].rstrip(" ,;:") + "…"
 
 
 def count(given: int | None, noun: str = "") -> str:
@@ -129,7 +150,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {one.__name__: one for one in (when, short, count, size, plain, duration, behind, period)}
+    made.filters |= {one.__name__: one for one in (when, short, count, size, plain, duration, behind, period, without_shares)}
     made.globals |= {"version": __version__, "new_key": lambda: secrets.token_urlsafe(12), "kinds": [*MemoryKind]}
     return made
 

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from urllib.parse import parse_qsl
 
 import anyio
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -18,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from memory_mcp.errors import InvalidQuery, MemoryMcpError, NotFound
 from memory_mcp.web import rendering
 from memory_mcp.web.asking import Ask, Done, status_of
-from memory_mcp.web.headers import HEADERS
+from memory_mcp.web.headers import HEADERS, LONE_HEADERS, LONE_STYLE
 from memory_mcp.web.memory import Memory
 from memory_mcp.web.registry import ACTS, FIRST, PAGES
 from memory_mcp.web.visits import COOKIE, ENTER, Visit, Visits
@@ -83,8 +84,8 @@ class _Site:
             return Response(status_code=503, headers=HEADERS)
         visit = self._visits.enter(request.url.path)
         if visit is None:
-            html = rendering.environment().get_template("used.html").render()
-            return HTMLResponse(html, 403, HEADERS)
+            html = rendering.environment().get_template("used.html").render(style=Markup(LONE_STYLE))
+            return HTMLResponse(html, 403, LONE_HEADERS)
         self._visits.touch()
         html = rendering.environment().get_template("enter.html").render(target=f"{visit.base}/")
         response = HTMLResponse(html, headers=HEADERS)

@@ -1,6 +1,6 @@
 """Draws a map of topics as SVG: topics as circles by importance, areas as groups of them, relations as lines.
 
-It is for the eye and the pointer alone: the page lists the same, with links, for keyboards and screen readers.
+The page lists the same above it. A circle shows its full name while the pointer or the keyboard is on it.
 """
 
 import math
@@ -20,8 +20,8 @@ _LEAST, _MORE = 23.0, 31.0
 _GAP, _MARGIN, _WIDE = 2.0, 6.0, 2.2
 #: How strongly areas pull each other, per strength of their relations; and relations that are drawn.
 _PULL, _LINES = 0.1, 70
-#: Height of a line of text and width of a character, in a circle and above an area.
-_LINE, _CHARACTER, _AREA_CHARACTER = 11.0, 5.6, 6.6
+#: Height of a line of text and width of a character, in a circle.
+_LINE, _CHARACTER = 11.0, 5.6
 
 #: A topic, an area or a relation, as `get_topic_map` gives it.
 _Given = Mapping[str, Any]
@@ -31,8 +31,8 @@ def topic_map(found: _Given, to: Callable[[str], str]) -> Markup:
     """Return the map of what `get_topic_map` found, as SVG; `to` makes the address of a topic or an area by its id.
 
     `found` has topics (topic_id, label, importance, state, mentions, last_mentioned), areas (topic_id, label, topics as ids)
-    and relations (topics as two ids, kind, strength 0 to 1); the last two may be absent. The first 70 relations are drawn,
-    and the labels of areas of more than one topic. A topic in no area is not drawn, and must be in no relation.
+    and relations (topics as two ids, kind, strength 0 to 1); the last two may be absent. The first 70 relations are drawn.
+    A topic in no area is not drawn, and must be in no relation.
     """
     topics = {topic["topic_id"]: topic for topic in found["topics"]}
     areas = [[topics[name] for name in area["topics"]] for area in found.get("areas", ())]
@@ -50,13 +50,13 @@ def topic_map(found: _Given, to: Callable[[str], str]) -> Markup:
     rings = [ring for ring, _ in placed]
     return drawn(
         "svg",
-        *(drawn("circle", cx=_at(ring.x), cy=_at(ring.y), r=_at(ring.r), class_="area") for ring in rings),
+        *(_area(area, ring, to) for area, ring in zip(found.get("areas", ()), rings, strict=True)),
         *(_line(one, circles) for one in relations[:_LINES]),
         *(_topic(topics[name], circle, to) for name, circle in circles.items()),
-        *(_area(area, ring, to) for area, ring in zip(found.get("areas", ()), rings, strict=True) if len(area["topics"]) > 1),
         viewBox=_box(rings),
         class_="topics-map",
-        aria_hidden="true",
+        role="group",
+        aria_label="Map of topics",
     )
 
 
@@ -100,20 +100,21 @@ def _line(relation: _Given, circles: Mapping[str, Circle]) -> Markup:
 
 
 def _topic(topic: _Given, circle: Circle, to: Callable[[str], str]) -> Markup:
-    """Return a topic as a circle with its label broken into lines in it, which links to its page; not reached by the Tab key."""
+    """Return a topic as a circle with its label broken into lines in it and, hidden, in one line; it links to its page."""
     lines = broken(topic["label"], 1.75 * circle.r / _CHARACTER, max(int(1.5 * circle.r / _LINE), 1))
     first = circle.y - (len(lines) - 1) * _LINE / 2 + 3.5
     texts = [drawn("text", line, x=_at(circle.x), y=_at(first + n * _LINE), text_anchor="middle") for n, line in enumerate(lines)]
     shape = drawn("circle", cx=_at(circle.x), cy=_at(circle.y), r=_at(circle.r))
     title = f"{topic['label']}: {topic['state']}, {topic['mentions']} mentions, last on {topic['last_mentioned']}"
-    return linked(to(topic["topic_id"]), title, shape, *texts, class_=f"topic {topic['state']}", tabindex=-1)
+    full = drawn("text", plain(topic["label"]), x=_at(circle.x), y=_at(circle.y + 4), text_anchor="middle", class_="full")
+    return linked(to(topic["topic_id"]), title, shape, *texts, full, class_=f"topic {topic['state']}", aria_label=title)
 
 
 def _area(area: _Given, ring: Circle, to: Callable[[str], str]) -> Markup:
-    """Return the label above an area in one line, cut to its width, which links to its page; not reached by the Tab key."""
-    [line] = broken(area["label"], 2.1 * ring.r / _AREA_CHARACTER, 1)
-    text = drawn("text", line, x=_at(ring.x), y=_at(ring.y - ring.r + 3), text_anchor="middle")
-    return linked(to(area["topic_id"]), f"Area: {area['label']}", text, class_="area-name", tabindex=-1)
+    """Return an area as a ring; of several topics it links to its page, and says its name to the pointer and the keyboard."""
+    shape = drawn("circle", cx=_at(ring.x), cy=_at(ring.y), r=_at(ring.r), class_="area")
+    title = f"Area: {area['label']}"
+    return linked(to(area["topic_id"]), title, shape, aria_label=title) if len(area["topics"]) > 1 else shape
 
 
 def _at(number: float) -> str:

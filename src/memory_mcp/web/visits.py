@@ -13,7 +13,7 @@ import hmac
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,8 @@ class Visit:
     notes: list[str] = field(default_factory=list)
     #: Acts that can still be undone.
     later: Later = field(default_factory=Later, repr=False)
+    #: Conversations that were found to be forgotten, as cards; None before the first search.
+    to_forget: Sequence[Mapping[str, Any]] | None = field(default=None, repr=False)
     #: What forms with these keys came to: one that is sent again does nothing twice.
     sent: OrderedDict[str, Any] = field(default_factory=OrderedDict, repr=False)
     #: Held while such a form is carried out.

@@ -17,6 +17,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Footer, Input, OptionList, Static, Tree
 
+from memory_mcp.cli import render
 from memory_mcp.cli.browser import words
 from memory_mcp.cli.browser.asking import Asking
 from memory_mcp.cli.browser.style import CSS
@@ -108,7 +109,7 @@ class Browser(App[None]):
         try:
             root = await self.ask("get_node")
             scope = root["scope"]
-            shown = scope if scope == "all projects" else f"project {words.place(scope, 2)}"
+            shown = scope if scope == "all projects" else f"project {render.project_name(scope)}"
             self.screen_stack[0].query_one("#scope", Static).update(Content(f"memory · {words.line(shown)}"))
             if not root["children"]:
                 self._page.show([Entry(Content(self._empty or _NOTHING))])

@@ -92,11 +92,6 @@ def line(text: str, width: int = 0) -> str:
     return render.one_line(clean(text), width)
 
 
-def place(project: str, parts: int = 1) -> str:
-    """Return the last `parts` parts of a project's name between slashes, cleaned and on one line; "" for ""."""
-    return line("/".join(project.rstrip("/").split("/")[-parts:]))
-
-
 def name_of(title: str, level: str) -> tuple[str, str]:
     """Return (a node's name as its parent's child, its keywords) from a title such as "January 2026 · words".
 
@@ -150,7 +145,9 @@ def node_page(data: Mapping[str, Any]) -> Iterator[Entry]:
     node, context = data["node"], data.get("context", {})
     level = node.get("level", "")
     counts = [render.plural(node[key], key[:-1]) for key in ("events", "sessions") if node.get(key)]
-    names = [place(p) for p in islice(node.get("projects", ()), 4)] + [line(a) for a in islice(node.get("agents", ()), 4)]
+    names = [render.project_name(p) for p in islice(node.get("projects", ()), 4)] + [
+        line(a) for a in islice(node.get("agents", ()), 4)
+    ]
     title = line(node["title"]).partition(_KEYWORDS)[0]
     told = [(title, _MARKED), ("\n" + ", ".join(counts) + (" · " if names else "") + ", ".join(names), _FAINT)]
     yield Entry(Content.assemble(*told), name=node["node_id"])
@@ -207,7 +204,7 @@ def grip_page(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
     """
     grip = data["grip"]
     proved = "✓ these words are stored exactly so" if data["verified"] else "✗ NOT VERIFIED: the stored event differs"
-    where = f" · {place(grip['project'])}" if grip.get("project") else ""
+    where = f" · {render.project_name(grip['project'])}" if grip.get("project") else ""
     when = render.minute(grip["when"])
     marks = ((f"{when}{where}", _MARKED), ("\n" + proved, "$success" if data["verified"] else "$error"))
     yield Entry(Content.assemble(*marks), name=grip["grip_id"])
@@ -311,7 +308,7 @@ def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
         yield Entry(Content.assemble(*head, quote), Target(Kind.GRIP, grip) if grip else None, grip or theme["topic"])
     for result in data["results"]:
         who = line(result.get("speaker") or result.get("role") or result.get("level", ""))
-        when, project = render.minute(result["when"]), place(result.get("project", ""))
+        when, project = render.minute(result["when"]), render.project_name(result.get("project", ""))
         said = line(result.get("quote") or result.get("title", ""), _CARD)
         marks = [mark for key, mark in (("superseded_by", "superseded"), ("flag", "gives orders")) if result.get(key)]
         marks += ["outside that time"] if result.get("outside_window") else []

@@ -58,6 +58,6 @@ def _lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:
         most = max(one["events"] for one in listed)
         for one in listed[:_NAMED]:
             drawn = chart.bar(one["events"], most, _BAR, blocks)
-            yield f"  {drawn}  {render.one_line(one['name'])}  {render.activity(one)}"
+            yield f"  {drawn}  {render.project_name(one['name'])}  {render.activity(one)}"
         if len(listed) > _NAMED:
             yield f"  and {len(listed) - _NAMED} more"

@@ -24,5 +24,5 @@ def run(args: argparse.Namespace) -> int:
         lines.append(f"{render.one_line(one['agent'])}: {render.activity(one)}, {render.days(one['first'], one['last'])}")
         if projects := one.get("projects", ()):
             more = f" and {len(projects) - _NAMED} more" if len(projects) > _NAMED else ""
-            lines.append(f"  {render.one_line(', '.join(projects[:_NAMED]))}{more}")
+            lines.append(f"  {render.one_line(', '.join(map(render.project_name, projects[:_NAMED])))}{more}")
     return print_result(args, data, lines)

@@ -185,8 +185,7 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
 
     for number, result in enumerate(results, 1):
         when = render.minute(result["when"])
-        # In full detail projects have their whole names.
-        place = render.last_part(result.get("project", "")) if "id" in result else result.get("project", "")
+        place = render.project_name(result.get("project", ""))
         title = render.safe(render.gist(result.get("title", "")))
         is_outside = result.get("outside") or result.get("outside_window")
         outside = ("  outside the time named", "yellow") if is_outside else ""

@@ -292,7 +292,9 @@ def answered(app: "App", request: Any) -> dict[str, Any]:
     from memory_mcp.requests.scope import Caller
 
     session = SESSION.get()
-    return answer(app, request, Caller(project_here(app), connection=session.connection if session else None))
+    response = answer(app, request, Caller(project_here(app), connection=session.connection if session else None))
+    render.PROJECT_NAMES.set(app.tree.short_names())
+    return response
 
 
 def caller_directory() -> "Path":

@@ -52,7 +52,11 @@ def run(args: argparse.Namespace) -> int:
     with _asking(args) as asking:
         if can_draw and not as_json(args):
             from memory_mcp.cli.browser.screen import Browser
+            from memory_mcp.model.project import short_names
+            from memory_mcp.requests.limits import PAGE
 
+            listed = asyncio.run(asking.ask("list_projects", limit=PAGE.most))["projects"]
+            render.PROJECT_NAMES.set(short_names([one["project"] for one in listed]))
             browser = Browser(asking, **where, empty=EMPTY_HINT)
             browser.run()
             return browser.return_code or 0

@@ -115,7 +115,11 @@ def _evidence_lines(results: Sequence[dict[str, Any]], width: int) -> Iterator[s
     for result in results:
         place = f"Segment: {result['id']}" if result["kind"] == "segment" else f"Not yet filed in the tree: {result['id']}"
         yield f"**{place}**"
-        about = [render.minute(result["when"]), result.get("project"), render.gist(result.get("title", ""))]
+        about = [
+            render.minute(result["when"]),
+            render.project_name(result.get("project", "")),
+            render.gist(result.get("title", "")),
+        ]
         yield f"- {' - '.join(a for a in about if a)}"
         first, *others = result["grip_ids"] or [""]
         yield f'- "{render.one_line(result["quote"], width)}" [{first}]'

@@ -39,7 +39,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     if not data["outgoing"]:
         yield "may leave this machine: nothing"
     for one in data["paused"]:
-        name = "all projects" if one["project"] == "*" else one["project"]
+        name = "all projects" if one["project"] == "*" else render.project_name(one["project"])
         yield f"paused: {name}" + (f" until {render.minute(one['until'])}" if one.get("until") else "")
     if data.get("pauses_error"):
         yield f"paused: nothing, for {data['pauses_error']}"

@@ -107,7 +107,7 @@ def _browse_lines(data: dict[str, Any]) -> Iterator[str]:
         yield f"  {_counts(node)}"
     for key in ("projects", "agents"):
         if node.get(key):
-            yield f"  {key}: {', '.join(node[key])}"
+            yield f"  {key}: {', '.join(map(render.project_name, node[key]))}"
     if node.get("summary"):
         yield from render.wrapped(node["summary"], "  ")
     yield from _child_lines(data)
@@ -141,7 +141,7 @@ def node_lines(data: dict[str, Any]) -> Iterator[str]:
     if "start" in node:
         yield f"  {render.minute(node['start'])} to {render.minute(node['end'])}"
     counts = [render.plural(node[k], k[:-1]) for k in ("events", "sessions")]
-    yield "  " + ", ".join([*counts, *node.get("projects", ()), *node.get("agents", ())])
+    yield "  " + ", ".join([*counts, *map(render.project_name, node.get("projects", ())), *node.get("agents", ())])
     if node.get("keywords"):
         yield f"  Keywords: {', '.join(node['keywords'])}"
     if node.get("summary"):

@@ -61,7 +61,7 @@ def run_due(args: argparse.Namespace) -> int:
     data = ask(args, RefineDue(args.day, args.limit), hint=True)
     lines = []
     for node in data["due"]:
-        where = f", {node['project']}" if node.get("project") else ""
+        where = f", {render.project_name(node['project'])}" if node.get("project") else ""
         counts = f"{render.plural(node['events'], 'event')}, {node['tokens']:,} tokens{where}"
         lines.append(f"- {node['node_id']}  {node['title']} ({counts})")
     lines += note_lines(data)

@@ -126,7 +126,8 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
             yield f"     Level: {result['level']}"
         if "keywords" in result:
             yield f"     Keywords: {', '.join(result['keywords'])}"
-        said = [result[k] for k in ("who", "speaker", "role", "project") if k in result]
+        said = [result[k] for k in ("who", "speaker", "role") if k in result]
+        said += [render.project_name(result["project"])] if "project" in result else []
         yield f"     Date: {', '.join([render.minute(result['when']), *said])}"
         yield f"     Title: {render.one_line(result.get('title', ''), render.WIDTH)}"
         if "quote" in result:

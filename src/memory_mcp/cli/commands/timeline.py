@@ -91,7 +91,7 @@ def _day_lines(day: dict[str, Any], with_segments: bool) -> Iterator["Text"]:
         if segment["quiet"]:
             continue
         span = f"{segment['start'][11:16]}-{segment['end'][11:16]}"
-        place = render.last_part(segment["project"])
+        place = render.project_name(segment["project"])
         told = _head(segment["title"])
         came = f": {render.one_line(render.safe(segment['outcome']), _OUTCOME)}" if segment["outcome"] else ""
         yield Text.assemble("  ", (span, "green"), "  ", (place, "magenta"), "  " if place else "", told, (came, "dim"))

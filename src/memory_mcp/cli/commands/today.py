@@ -51,7 +51,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
         yield Text("Nothing is recorded yet.")
     for one in data["projects"]:
         left = one.get("left_off")
-        yield Text.assemble((_flat(one["project"]), "bold magenta"), "  ", (render.minute(one["last"]), "dim"))
+        yield Text.assemble((render.project_name(one["project"]), "bold magenta"), "  ", (render.minute(one["last"]), "dim"))
         if left:
             by = f" ({_flat(left['agent'])})" if left["agent"] else ""
             yield Text.assemble(
@@ -71,7 +71,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
     if data["clients"]:
         yield Text("In the last 24 hours", "bold")
     for client in data["clients"]:
-        places = ", ".join(render.last_part(_flat(project)) for project in client.get("projects", ()))
+        places = ", ".join(map(render.project_name, client.get("projects", ())))
         last = f"last {render.minute(client['last'])}{f'  {places}' if places else ''}"
         yield Text(f"  {_flat(client['agent'])}  {render.activity(client)}, {last}")
 

@@ -328,7 +328,7 @@ def _segment(node: Mapping[str, Any]) -> Iterator[_Line]:
 def _node(node: Mapping[str, Any]) -> Iterator[_Line]:
     """Yield two lines of a segment: when, title and relevance, then its id and project."""
     when = node["when"].replace("T", " ")
-    place = f"  {node['project']}" if "project" in node else ""
+    place = f"  {render.project_name(node['project'])}" if "project" in node else ""
     yield [(f"   - {when}", "green"), (f"  {node['title']}", ""), (f"  {node['relevance']:.2f}", "dim")]
     yield [(f"       {node['node_id']}{place}", "dim")]
 

@@ -295,7 +295,7 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
         yield "  Answer: nothing was found."
         return
     result = answer["results"][0]
-    place = render.last_part(result.get("project", ""))
+    place = render.project_name(result.get("project", ""))
     yield from ("", f"  Answer ({render.minute(result['when'])}{', ' + place if place else ''})")
     yield from render.wrapped(render.gist(result.get("title", "")), "    ")
     yield from render.wrapped(f'"{render.one_line(result["quote"], 700)}"', "      ", "    > ")

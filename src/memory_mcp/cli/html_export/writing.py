@@ -228,7 +228,7 @@ class HtmlExport:
         months = list(dict.fromkeys(month for _, _, month, _ in days))
         return {
             "version": __version__,
-            "name": whose.rstrip("/").rpartition("/")[2] or "All projects",
+            "name": contents["name"] or "All projects",
             "facts": counts,
             "about": [pair for pair in about if pair[1]],
             "now": contents["now"],

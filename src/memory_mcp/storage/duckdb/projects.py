@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from memory_mcp.model.event import Event
+from memory_mcp.model.event import ROOT_COMMIT, Event
 from memory_mcp.model.project import Alias, Names, Split
 from memory_mcp.storage.duckdb.connection import Connection
-from memory_mcp.storage.rows import activity_of, daily_of, folder_of
+from memory_mcp.storage.rows import activity_of, daily_of, folder_of, root_commit_in
 from memory_mcp.storage.values import Activity, DailyActivity
 
 _BEGAN = """SELECT project, session_id, arg_min(metadata, seq) FROM event
 WHERE project IN (SELECT unnest(?::VARCHAR[])) GROUP BY project, session_id"""
+_ROOTS = f"""SELECT project, arg_max(metadata, seq) FROM event
+WHERE type = 'user_message' AND project <> '' AND contains(metadata, '"{ROOT_COMMIT}":"') GROUP BY project ORDER BY min(seq)"""
 _ACTIVITY = """SELECT {column}, sum(events)::BIGINT, count(DISTINCT session_id), min(start_ts), max(end_ts),
   list(DISTINCT {other} ORDER BY {other}) FILTER (WHERE {other} <> '') FROM segment_cut GROUP BY {column}"""
 
@@ -85,6 +87,10 @@ class DuckProjects:
         """Return whether an event recorded with this name (not shown under it) has a branch: it was recorded in a repository."""
         sql = """SELECT 1 FROM event WHERE project = ? AND contains(metadata, '"branch":"') LIMIT 1"""
         return self._con.row(sql, [project]) is not None
+
+    def root_commits(self) -> dict[str, str]:
+        """Return the newest root commit that messages recorded with a name have, by name; those recorded first come first."""
+        return {row[0]: root_commit_in(row[1]) for row in self._con.rows(_ROOTS)}
 
     def streams(self) -> list[tuple[int, str, str, str]]:
         """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.

@@ -9,11 +9,11 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from memory_mcp.model.event import Event
+from memory_mcp.model.event import ROOT_COMMIT, Event
 from memory_mcp.model.project import Alias, Names, Split
 from memory_mcp.storage.postgres.connection import Connection, own
 from memory_mcp.storage.postgres.head import Head
-from memory_mcp.storage.rows import activity_of, daily_of, folder_of
+from memory_mcp.storage.rows import activity_of, daily_of, folder_of, root_commit_in
 from memory_mcp.storage.values import Activity, DailyActivity
 
 _ALIAS, _ALIAS_TYPES = "old, new, author, at_ms", ("text", "text", "text", "bigint")
@@ -25,6 +25,9 @@ _BEGAN = f"""SELECT DISTINCT ON (project, session_id) project, session_id, metad
   WHERE {own()} AND {_BEHIND} AND project = ANY(%(projects)s::text[]) ORDER BY project, session_id, seq"""
 _RECORDED = f"SELECT DISTINCT project FROM event WHERE {own()}"
 _BRANCH = f"""SELECT 1 FROM event WHERE {own()} AND project = %(project)s AND strpos(metadata, '"branch":"') > 0 LIMIT 1"""
+_ROOTS = f"""SELECT project, (array_agg(metadata ORDER BY seq DESC))[1] FROM event
+  WHERE {own()} AND type = 'user_message' AND project <> '' AND strpos(metadata, '"{ROOT_COMMIT}":"') > 0
+  GROUP BY project ORDER BY min(seq)"""
 _STREAMS = f"""SELECT e.stream, e.project, e.session_id, s.project
   FROM (SELECT stream, min(project) AS project, min(session_id) AS session_id FROM event WHERE {own()} GROUP BY stream) e
   JOIN (SELECT DISTINCT stream, project FROM segment_cut WHERE {own()}) s ON s.stream = e.stream"""
@@ -150,6 +153,10 @@ class PostgresProjects:
     def has_branch(self, project: str) -> bool:
         """Return whether an event recorded with this name (not shown under it) has a branch: it was in a repository."""
         return self._con.row(_BRANCH, project=project) is not None
+
+    def root_commits(self) -> dict[str, str]:
+        """Return the newest root commit that messages recorded with a name have, by name; those recorded first come first."""
+        return {row[0]: root_commit_in(row[1]) for row in self._con.rows(_ROOTS)}
 
     def streams(self) -> list[tuple[int, str, str, str]]:
         """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.

@@ -4,31 +4,80 @@ Invariants
 1. A value to be forgotten is in no address, no log and no page but the form it was typed into.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from memory_mcp.errors import NotFound
+from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.forget import PERSON, Forget
+from memory_mcp.requests.scope import ScopeName
+from memory_mcp.requests.search import SearchRequest
 from memory_mcp.web.asking import Ask, Done
+from memory_mcp.web.cards import by_conversation, cards_of
 from memory_mcp.web.undo import Pending, Stage
 
+#: Shows what was found; results of a search; and how the fields of what is ticked begin, before a citation and a session.
+_PAGE, _FOUND, _TICK, _SESSION = "forget", 30, "tick.", "session."
 #: Fields of the form that have the names of the request's.
 _FIELDS = ("event", "session", "since", "until", "topic", "value")
+
+
+async def find(ask: Ask) -> Done:
+    """Search for the form's `words`, and keep what is found, by conversation, for the page on which it is ticked.
+
+    Errors of the search are passed on. Of a value only the results are kept: the words are in no address.
+    """
+    query = ask.given("words")
+    found = await ask.memory.ask(SearchRequest(query=query, scope=ScopeName.ALL, limit=_FOUND, with_agents=True))
+    ask.visit.to_forget = by_conversation([card for card in cards_of(query, found) if card.get("grip")])
+    return Done("", _PAGE)
 
 
 async def show(ask: Ask) -> Done:
     """Find out what the form's request would forget, and keep both for the next page, forget/ID; nothing is forgotten.
 
-    A preview that takes longer than a second goes on in the background. Raises what the request raises for a bad form.
+    What is ticked is a request for each message and each whole conversation. A preview that takes longer than a second goes on
+    in the background. Raises what the requests raise for a bad form.
     """
+    ticked = await _ticked(ask)
     given: dict[str, Any] = {name: ask.given(name) for name in _FIELDS}
-    request = Forget(**given, project=ask.given("of_project"), by=PERSON)
-    # The request is a dry run until the waiting time is over.
-    work = partial(ask.memory.write, replace(request, dry_run=False))
-    shown = {"what": _subject(request)}
-    pending = await ask.visit.later.show(ask.visit.name, shown, partial(ask.memory.ask, request), work)
+    requests = ticked or [Forget(**given, project=ask.given("of_project"), by=PERSON)]
+    what = _subject(requests[0]) if len(requests) == 1 else f"{len(requests)} things that you ticked"
+    # The requests are dry runs until the waiting time is over.
+    work = [replace(request, dry_run=False) for request in requests]
+    look = partial(_carry_out, ask.memory.ask, requests)
+    pending = await ask.visit.later.show(ask.visit.name, {"what": what}, look, partial(_carry_out, ask.memory.write, work))
+    ask.visit.to_forget = None
     return Done("", f"forget/{pending.id}")
+
+
+async def _ticked(ask: Ask) -> list[Forget]:
+    """Return a request for each conversation and each message that the form ticks, a message of such a conversation left out."""
+    # The field of a message has its conversation as value.
+    sessions = [name.removeprefix(_SESSION) for name in ask.form if name.startswith(_SESSION)]
+    events = dict[str, None]()
+    for name, session in ask.form.items():
+        if name.startswith(_TICK) and session not in sessions:
+            quoted = await ask.memory.ask(ExpandRequest(grip_id=name.removeprefix(_TICK), before=0, after=0))
+            events[quoted["grip"]["event_id_start"]] = None
+    return [*(Forget(session=one, by=PERSON) for one in sessions), *(Forget(event=one, by=PERSON) for one in events)]
+
+
+async def _carry_out(run: Callable[[Forget], Awaitable[dict[str, Any]]], requests: Sequence[Forget]) -> dict[str, Any]:
+    """Carry out requests one after the other; return their responses as one, counts added up and lists joined."""
+    whole = await run(requests[0])
+    for request in requests[1:]:
+        for name, value in (await run(request)).items():
+            before = whole.get(name)
+            if isinstance(value, dict) and isinstance(before, dict):
+                whole[name] = {kind: before.get(kind, 0) + value.get(kind, 0) for kind in {**before, **value}}
+            elif isinstance(value, list) and isinstance(before, list):
+                whole[name] = [*before, *value]
+            else:
+                whole.setdefault(name, value)
+    return whole
 
 
 async def start(ask: Ask) -> Done:

@@ -3,9 +3,11 @@
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.capturing import PauseCapture, ResumeCapture
 from memory_mcp.requests.excluding import Exclude, Include
-from memory_mcp.requests.projects import AliasProject, SplitProject, UndoProject
+from memory_mcp.requests.limits import PAGE
+from memory_mcp.requests.projects import AliasProject, ListProjects, SplitProject, UndoProject
+from memory_mcp.scope import is_place
 from memory_mcp.web.asking import Ask, Done
-from memory_mcp.web.rendering import count, short
+from memory_mcp.web.rendering import count
 
 #: Shows every act of this module.
 _PAGE = "projects"
@@ -14,9 +16,18 @@ _KINDS = ("project", "path", "tool")
 
 
 async def alias(ask: Ask) -> Done:
-    """Show the form's project `name` under the name of `same_as`; errors of the request are passed on. Next page: projects."""
-    done = await ask.memory.write(AliasProject(ask.given("name"), ask.given("same_as"), ask.by))
-    return Done(f"{short(done['project'])} is shown as {short(done['shown_as'])} now.", _PAGE)
+    """Show two projects, the fields `pick.N` of the form, as one: under the name that is no folder, else that of more events.
+
+    Raises InvalidQuery unless exactly two are picked, and what the request raises. Next page: projects.
+    """
+    picked = [name for field, name in ask.form.items() if field.startswith("pick.")]
+    if len(picked) != 2:
+        raise InvalidQuery(f"{count(len(picked), 'project')} picked", "Pick the two cards that are one project, then Merge.")
+    listed = (await ask.memory.ask(ListProjects(PAGE.most)))["projects"]
+    events = {one["project"]: one["events"] for one in listed}
+    old, new = sorted(picked, key=lambda name: (not is_place(name), events.get(name, 0)))
+    done = await ask.memory.write(AliasProject(old, new, ask.by))
+    return Done(f"{ask.short(done['project'])} is shown as {ask.short(done['shown_as'])} now.", _PAGE)
 
 
 async def split(ask: Ask) -> Done:
@@ -26,13 +37,13 @@ async def split(ask: Ask) -> Done:
     """
     request = SplitProject(ask.given("name"), ask.given("folder"), name=ask.given("new_name"), by=ask.by)
     done = await ask.memory.write(request)
-    return Done(f"{short(done['shown_as'])} is a project with {count(done['sessions'], 'session')} now.", _PAGE)
+    return Done(f"{ask.short(done['shown_as'])} is a project with {count(done['sessions'], 'session')} now.", _PAGE)
 
 
 async def undo_project(ask: Ask) -> Done:
     """Take back the alias or split of the form's project `name`; errors of the request are passed on. Next page: projects."""
     done = await ask.memory.write(UndoProject(ask.given("name"), ask.by))
-    return Done(f"{short(done['project'])} is as it was recorded again.", _PAGE)
+    return Done(f"{ask.short(done['project'])} is as it was recorded again.", _PAGE)
 
 
 async def pause(ask: Ask) -> Done:
@@ -42,13 +53,13 @@ async def pause(ask: Ask) -> Done:
     """
     done = await ask.memory.write(PauseCapture(ask.given("name"), ask.given("duration"), ask.by))
     until = f"until {done['until'][:16].replace('T', ' ')}" if done.get("until") else "until you resume it"
-    return Done(f"Nothing of {_called(done['project'], 'any project')} is recorded {until}.", ask.back or _PAGE)
+    return Done(f"Nothing of {_called(ask, done['project'], 'any project')} is recorded {until}.", ask.back or _PAGE)
 
 
 async def resume(ask: Ask) -> Done:
     """Record the form's project `name` (* for all) again; errors of the request pass. Next page: the form's, else projects."""
     done = await ask.memory.write(ResumeCapture(ask.given("name"), ask.by))
-    return Done(f"{_called(done['project'], 'Every project')} is recorded again.", ask.back or _PAGE)
+    return Done(f"{_called(ask, done['project'], 'Every project')} is recorded again.", ask.back or _PAGE)
 
 
 async def exclude(ask: Ask) -> Done:
@@ -59,7 +70,7 @@ async def exclude(ask: Ask) -> Done:
     kind, pattern = _pattern(ask)
     done = await ask.memory.write(Exclude(**{kind: pattern}, by=ask.by))
     stays = f" {count(done['stored'], 'event')} of it stay until you forget them." if done.get("stored") else ""
-    return Done(f"Nothing of {short(pattern)} is recorded from now on.{stays}", _PAGE)
+    return Done(f"Nothing of {ask.short(pattern)} is recorded from now on.{stays}", _PAGE)
 
 
 async def include(ask: Ask) -> Done:
@@ -69,7 +80,7 @@ async def include(ask: Ask) -> Done:
     """
     kind, pattern = _pattern(ask)
     await ask.memory.write(Include(**{kind: pattern}, by=ask.by))
-    return Done(f"{short(pattern)} is recorded again.", _PAGE)
+    return Done(f"{ask.short(pattern)} is recorded again.", _PAGE)
 
 
 def _pattern(ask: Ask) -> tuple[str, str]:
@@ -80,6 +91,6 @@ def _pattern(ask: Ask) -> tuple[str, str]:
     return kind, ask.given("pattern")
 
 
-def _called(project: str, everything: str) -> str:
-    """Return the last part of a project's name; `everything` for "*", which means all projects."""
-    return everything if project == _ALL else short(project)
+def _called(ask: Ask, project: str, everything: str) -> str:
+    """Return a project's short name; `everything` for "*", which means all projects."""
+    return everything if project == _ALL else ask.short(project)

@@ -13,7 +13,7 @@ async def pin(ask: Ask) -> Done:
     Errors of the request are passed on. The next page is the one the form was on.
     """
     done = await ask.memory.write(Pin(ask.given("id"), ask.given("on") != "no", ask.by))
-    return Done("Pinned: it counts for more." if done["pinned"] else "Pinned no more.", ask.back, {"pinned": done["pinned"]})
+    return Done("Pinned: it counts for more." if done["pinned"] else "Unpinned.", ask.back, {"pinned": done["pinned"]})
 
 
 async def correct(ask: Ask) -> Done:
@@ -36,7 +36,7 @@ async def retract(ask: Ask) -> Done:
     Errors of the request are passed on. The next page is the one the form was on.
     """
     await ask.memory.write(Retract(ask.given("grip_id"), ask.given("reason"), PERSON, ask.visit.is_person))
-    return Done("Retracted: it is marked as holding no more, and stays readable.", ask.back)
+    return Done("Marked as no longer true; it stays readable.", ask.back)
 
 
 async def label(ask: Ask) -> Done:

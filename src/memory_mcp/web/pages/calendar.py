@@ -10,7 +10,6 @@ from memory_mcp.requests.activity import GetAgentActivity
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.web import charts
 from memory_mcp.web.asking import Ask
-from memory_mcp.web.rendering import short
 
 #: Projects and agents that are listed before the rest is folded.
 _LISTED = 12
@@ -68,10 +67,10 @@ def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapp
         }
         for one in totals
     ]
-    return {"of": of, "rows": rows[:_LISTED], "rest": rows[_LISTED:], "chart": _by_month(of, totals, int(chosen["year"]))}
+    return {"of": of, "rows": rows[:_LISTED], "rest": rows[_LISTED:], "chart": _by_month(ask, of, totals, int(chosen["year"]))}
 
 
-def _by_month(of: str, totals: Sequence[Mapping[str, Any]], year: int) -> Markup:
+def _by_month(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], year: int) -> Markup:
     """Return a chart of the months of a year, as stacked columns: the first four totals by name, and all others as one.
 
     A single fifth one keeps its name. Each of `totals` has name and months (month as 2026-01, events); projects are shortened.
@@ -79,7 +78,7 @@ def _by_month(of: str, totals: Sequence[Mapping[str, Any]], year: int) -> Markup
     series: list[tuple[str, dict[str, int]]] = []
     for one in totals:
         if len(series) < charts.SERIES:
-            series.append((short(one["name"]) if of == "project" else one["name"], {}))
+            series.append((ask.short(one["name"]) if of == "project" else one["name"], {}))
         elif len(series) == charts.SERIES:
             series[-1] = ("others", series[-1][1])
         events = series[-1][1]

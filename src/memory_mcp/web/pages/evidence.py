@@ -24,7 +24,7 @@ _AROUND, _MORE = AROUND.default, 10
 async def grip(ask: Ask) -> Response:
     """Show a citation's words, whether they are those of the stored event, and the events around them in its session.
 
-    `before` and `after` of the address say how many events, 3 if absent, at most 50; a script's part shows none around.
+    `before` and `after` of the address say how many events, 3 if absent, at most 50.
     NotFound of the request for an unknown citation is passed on.
     """
     grip_id = ask.path("grip_id")
@@ -32,8 +32,6 @@ async def grip(ask: Ask) -> Response:
     found = await ask.memory.ask(ExpandRequest(grip_id=grip_id, before=0, after=0, token_budget=TOKENS.most))
     cited = found["grip"]
     around: dict[str, Any] = {"event_id": cited["event_id_start"], "before": before, "after": after}
-    if ask.part:
-        around |= {"before": 0, "after": 0}
     shape: dict[str, Any] = {"detail": Detail.FULL, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
     found_around = (await ask.memory.ask(GetEvents(**around, **shape)))["events"]
     own_at = next(i for i, one in enumerate(found_around) if one["event_id"] == cited["event_id_start"])
@@ -52,7 +50,7 @@ async def grip(ask: Ask) -> Response:
         "before": before,
         "after": after,
     }
-    return ask.shown("grip", **values)
+    return ask.page("grip.html", **values)
 
 
 async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[str, Any]:

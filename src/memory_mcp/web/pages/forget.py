@@ -1,4 +1,4 @@
-"""Forgetting: the form, a preview of what would go, and its progress."""
+"""Forgetting: a search whose results are ticked, the form, a preview of what would go, and its progress."""
 
 from starlette.responses import Response
 
@@ -10,8 +10,8 @@ _FIELDS = ("event", "session", "of_project", "since", "until", "topic")
 
 
 async def form(ask: Ask) -> Response:
-    """Show the form, filled in from the address, but for the value, which no address may hold. Nothing is looked up."""
-    return ask.page("forget.html", given={name: ask.given(name) for name in _FIELDS})
+    """Show the forms and what this visit found to tick; filled in from the address, but for the value, which none may hold."""
+    return ask.page("forget.html", given={name: ask.given(name) for name in _FIELDS}, found=ask.visit.to_forget)
 
 
 async def pending(ask: Ask) -> Response:

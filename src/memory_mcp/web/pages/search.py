@@ -1,6 +1,5 @@
 """Search: results as cards, how they were found, and what would show a missing one."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -12,14 +11,14 @@ from memory_mcp.requests.projects import ListAgents, ListProjects
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.web import pictures
 from memory_mcp.web.asking import Ask, status_of
-from memory_mcp.web.marking import marked, wanted
+from memory_mcp.web.cards import by_conversation, cards_of
 from memory_mcp.web.pages.question import FILTERS, KIND, OTHERS, Question, asked
 from memory_mcp.web.rendering import count
 
 #: Projects that the form offers.
 _PROJECTS = 200
-#: How a response writes that a result has no project where the one before has one; and that it is bound to none.
-_NO_PROJECT, _ALL = "none", "all projects"
+#: The part below the field of every page's head.
+_QUICK = "quick"
 #: How sure an answer is, as people say it.
 _SURE = {
     "strong": "These fit the question well.",
@@ -49,7 +48,7 @@ async def search(ask: Ask) -> Response:
         values["error"], code = error, status_of(error)
         values["told"] = "The search failed."
     if ask.part:
-        return ask.page("part_results.html", code, **values)
+        return ask.page("part_quick.html" if ask.part == _QUICK else "part_results.html", code, **values)
     projects = (await ask.memory.ask(ListProjects(_PROJECTS)))["projects"]
     agents = (await ask.memory.ask(ListAgents()))["agents"]
     return ask.page(
@@ -80,9 +79,12 @@ async def _found(ask: Ask, question: Question) -> dict[str, Any]:
             raise
         # A search that is refused itself is refused again.
         refused, found = error, await ask.memory.ask(question.request())
-    kind, cards = question.given[KIND], _cards(question, found)
+    kind, cards = question.given[KIND], cards_of(question.query, found)
     shown = [card for card in cards if not kind or card.get("kind") == kind]
     told = f"{count(len(shown), 'result')}{f' of this kind among {len(cards)}' if kind else ''}"
+    conversations = by_conversation(shown)
+    if len(conversations) < len(shown):
+        told += f" in {count(len(conversations), 'conversation')}"
     if projects := found.get("projects", ()):
         told = count(len(projects), "project")
     why = found["explanation"].get("why_not") or {}
@@ -91,7 +93,7 @@ async def _found(ask: Ask, question: Question) -> dict[str, Any]:
         why = {**why, "search": question.changed(why["change"]) if why.get("change") else {}}
     return {
         "found": found,
-        "cards": shown,
+        "cards": conversations,
         "told": f"{told}, more follow" if found.get("next_cursor") else told,
         "sure": _SURE[found["confidence"]] if cards else _NOTHING,
         "unknown": unknown_line(found),
@@ -99,34 +101,6 @@ async def _found(ask: Ask, question: Question) -> dict[str, Any]:
         "why_not": why,
         "refused": refused,
     }
-
-
-def _cards(question: Question, found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the results as cards, in their order, with the project that a response leaves out if the result before has it.
-
-    Each has the result's fields and project ("" for none), level ("" for what is no node), is_period, page (of its
-    node or citation), id, and quote with the words of the question marked.
-    """
-    why = found["explanation"]
-    terms = wanted(question.query, why.get("window", {}).get("words", ""))
-    project = "" if why.get("scope") == _ALL else why.get("scope", "")
-    cards = []
-    for one in found["results"]:
-        project = "" if one.get("project") == _NO_PROJECT else one.get("project") or project
-        node = one.get("node", "")
-        level = node.split(":")[1] if node.startswith("toc:") else ""
-        cards.append(
-            {
-                **one,
-                "project": project,
-                "level": level,
-                "is_period": bool(level) and level != "segment",
-                "page": f"grip/{one['grip']}" if one.get("grip") and not node else f"tree/{node}",
-                "id": one.get("grip") or node,
-                "quote": marked(one.get("quote", ""), terms),
-            }
-        )
-    return cards
 
 
 def _with(given: str, names: list[str]) -> list[str]:
@@ -160,8 +134,8 @@ async def _why(ask: Ask, question: Question) -> Response:
     found = await ask.memory.ask(question.request(Detail.FULL))
     one: dict[str, Any] = next((one for one in found["results"] if name in (one["id"], *one.get("grip_ids", ()))), {})
     parts = one.get("score_parts", {})
-    named = [(pictures.part_name(name), value) for name, value in parts.items()]
-    return ask.shown("why", question=question, one=one, parts=named, parts_picture=pictures.parts(parts))
+    numbers = [(name.replace("_", " "), value) for name, value in parts.items()]
+    return ask.shown("why", question=question, one=one, numbers=numbers, picture=pictures.reasons(parts))
 
 
 _PARTS = {"how": _how, "why": _why}

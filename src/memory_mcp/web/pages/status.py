@@ -1,5 +1,8 @@
 """The status of the memory and its process."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from starlette.responses import Response
 
 from memory_mcp.requests.clients import ListClients
@@ -21,9 +24,27 @@ async def status(ask: Ask) -> Response:
         return ask.page("part_status.html", found=found, process=process)
     overview = await ask.memory.ask(GetOverview())
     programs = await ask.memory.ask(ListClients())
-    return ask.page("status.html", found=found, process=process, overview=overview, programs=programs, jobs=await _jobs(ask))
+    jobs = await _jobs(ask)
+    values = {"found": found, "process": process, "overview": overview, "programs": programs, "jobs": jobs}
+    return ask.page("status.html", **values, problems=_problems(found, process, programs, jobs))
 
 
-async def _jobs(ask: Ask) -> object:
+async def _jobs(ask: Ask) -> Sequence[Mapping[str, Any]]:
     """Return the list `jobs` of the response to ListJobs: jobs of the background process; errors are passed on."""
-    return (await ask.memory.ask(ListJobs()))["jobs"]
+    jobs: Sequence[Mapping[str, Any]] = (await ask.memory.ask(ListJobs()))["jobs"]
+    return jobs
+
+
+def _problems(
+    found: Mapping[str, Any], process: Mapping[str, Any], programs: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return what needs a look, each as a sentence: layers, the background process, clients' configurations and jobs."""
+    layers = [one for one in found["layers"] if one.get("enabled") and not one.get("healthy")]
+    error = found.get("lag", {}).get("error") or process.get("last_error")
+    failed = [one for one in jobs if one.get("last_result") and not one["last_result"].startswith("ok")]
+    return [
+        *(f"{one['name']}: {one.get('reason') or 'does not work'}" for one in layers),
+        *([error] if error else ()),
+        *(f"{one['title']}: {problem}" for one in programs.get("clients", ()) for problem in one.get("problems", ())),
+        *(f"{one['name'].replace('_', ' ')}: {one['last_result']}" for one in failed),
+    ]

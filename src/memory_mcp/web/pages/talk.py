@@ -1,7 +1,10 @@
 """Events in, a conversation as pages show it out: exchanges, tools in a line each, quoted words marked in place. Pure."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+from memory_mcp.web.rendering import cut_at_word
 
 #: Characters of a message that a page shows before what follows is asked for, and of one part of a long text.
 SHOWN, PART = 1200, 20_000
@@ -27,7 +30,7 @@ def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) 
         last["events"].append(event)
         last["tools" if event["is_tool"] else "messages"] += 1
         if not last["prompt"] and not event["is_tool"]:
-            last["prompt"] = one_line(event["text"], _PROMPT)
+            last["prompt"] = cut_at_word(event["text"], _PROMPT)
     return made
 
 
@@ -39,15 +42,18 @@ def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, An
     """
     metadata: Mapping[str, str] = event.get("metadata", {})
     start, text = event.get("offset", 0), event["text"]
+    if event.get("size", 0) > start + len(text):
+        text = _to_a_word(text)
     failed = metadata.get("is_error") == "true" or metadata.get("exit_status", "0") != "0"
     quotes = event.get("quotes", ())
     return {
         **event,
+        "text": text,
         "is_tool": event["type"] in _TOOLS,
         "tool": metadata.get("tool", ""),
         "failed": failed,
         "who": event.get("speaker") or event["role"],
-        "line": one_line(text, _LINE),
+        "line": cut_at_word(text, _LINE),
         "pieces": pieces(text, start, [q for q in quotes if q["grip_id"] in cited]),
         "grips": [q for q in quotes if q["grip_id"] not in cited][:_LINKED],
         "left": max(event.get("size", 0) - start - len(text), 0),
@@ -55,10 +61,10 @@ def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, An
     }
 
 
-def one_line(text: str, width: int) -> str:
-    """Return the beginning of a text in one line, at most `width` characters including an ellipsis where it is cut."""
-    line = " ".join(text[: 4 * width].split())
-    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+def _to_a_word(text: str) -> str:
+    """Return the beginning of a longer text without the word that it is cut in, if one ends in its last fifth."""
+    spaces = [space.end() for space in re.finditer(r"\s", text)]
+    return text[: spaces[-1]] if spaces and spaces[-1] > 0.8 * len(text) else text
 
 
 def pieces(text: str, offset: int, quotes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

@@ -13,6 +13,8 @@ from memory_mcp.web.pages import talk
 
 #: Children of a page, and events.
 _CHILDREN, _EVENTS = 60, 60
+#: Levels whose children all fit on a page, shown newest first; a day is read from its morning on.
+_NEWEST_FIRST = ("root", "year", "month", "week")
 #: Statements that are shown where a period is unfolded in place: those of a kind, or else so many others.
 _FEW, _FEW_OTHERS = 4, 2
 
@@ -38,6 +40,8 @@ async def _shown(ask: Ask, node_id: str) -> Response:
         node = {"node_id": node_id}
         return ask.shown("talk", node=node, **await _talk(ask, node, cursor))
     found = await ask.memory.ask(GetNode(node_id, limit=_CHILDREN, cursor=cursor, detail=Detail.FULL, **ask.scoped))
+    if found["node"]["level"] in _NEWEST_FIRST and "children" in found:
+        found["children"] = found["children"][::-1]
     values: dict[str, Any] = {"found": found, "node": found["node"], "cursor": cursor}
     if found["node"]["level"] == "segment":
         values |= await _talk(ask, found["node"])

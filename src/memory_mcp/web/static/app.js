@@ -1,5 +1,6 @@
 // What every page does in the browser: keys, live updates, local times, forms that ask first. Pages work without it.
 import { part } from "./part.js";
+import { asYouType } from "./typing.js";
 import "./acts.js";
 
 const body = document.body;
@@ -51,6 +52,20 @@ document.addEventListener("keydown", (event) => {
   if (event.key in acts) { event.preventDefault(); acts[event.key](); }
   else if (event.key in sideways && fold(sideways[event.key])) event.preventDefault();
 });
+
+// The field in the head of every page shows the first results below it; Enter leads to the page of all.
+const quick = document.getElementById("quick");
+const finder = document.getElementById("quick-search");
+if (quick) {
+  const field = document.getElementById("find");
+  const show = () => { quick.hidden = !field.value.trim() || !quick.childElementCount; };
+  asYouType(finder, field, quick, "quick", (wanted) => { if (wanted) show(); else quick.hidden = true; });
+  field.addEventListener("focus", show);
+  finder.addEventListener("focusout", (event) => { if (!finder.contains(event.relatedTarget)) quick.hidden = true; });
+  finder.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") { field.focus(); quick.hidden = true; }
+  });
+}
 
 // Live: a dot while the page hears from the program; parts that ask for it are fetched again after a change.
 const dot = document.getElementById("live");

@@ -1,0 +1,188 @@
+"""Finds the commit with which the history of a repository begins: a git directory in, an id of 40 or 64 digits out.
+
+Git is never run and nothing is written. What a history is read from may have been made by others: only regular files are opened,
+each is unpacked within a bound, and a walk ends after `_COMMITS` commits.
+"""
+
+import re
+import struct
+import zlib
+from bisect import bisect_left
+from pathlib import Path
+
+from memory_mcp import foreign_files
+
+#: Commits that are walked through at most (0.25 s), and bytes of one that are unpacked.
+_COMMITS, _COMMIT_BYTES = 2_000, 16 * 1024
+#: Bytes of a reference and of an index of a pack, and packs that are looked into.
+_REFERENCE, _INDEX, _PACKS = 4_096, 64 * 1024 * 1024, 50
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_PARENT = re.compile(rb"^parent ([0-9a-f]{40,64})$", re.M)
+#: Kinds of an object in a pack, and differences that one may be made of.
+_COMMIT, _OFFSET_DELTA, _REFERENCE_DELTA, _CHAIN = 1, 6, 7, 60
+_MAGIC = b"\xfftOc\0\0\0\2"
+
+
+def root_commit(git_dir: Path, common: Path) -> str:
+    """Return the id of the first commit behind HEAD, by first parents; "" for none that is found.
+
+    None is found in a shallow clone and behind more than 2,000 commits.
+
+    Args:
+        git_dir: The git directory of a working tree, which has its HEAD.
+        common: The git directory that all working trees share, which has the objects; the same where there is one.
+
+    """
+    try:
+        commit, objects = _head(git_dir, common), _Objects(common / "objects")
+        for _ in range(_COMMITS):
+            content = objects.commit(commit) if commit else None
+            if content is None:
+                return ""
+            # Lines behind the first empty one are the message.
+            parent = _PARENT.search(content.partition(b"\n\n")[0])
+            if parent is None:
+                return commit
+            commit = parent[1].decode()
+    except (OSError, ValueError, struct.error, zlib.error, IndexError):
+        pass
+    return ""
+
+
+def _head(git_dir: Path, common: Path) -> str:
+    head = _text(git_dir / "HEAD")
+    if not head.startswith("ref:"):
+        return head if _ID.fullmatch(head) else ""
+    name = head[4:].strip()
+    if ".." in name or not name.startswith("refs/"):
+        return ""
+    if _ID.fullmatch(loose := _text(common / name)):
+        return loose
+    for line in _bytes(common / "packed-refs", _INDEX).decode("utf-8", "replace").splitlines():
+        commit, _, reference = line.partition(" ")
+        if reference == name and _ID.fullmatch(commit):
+            return commit
+    return ""
+
+
+class _Objects:
+    """The commits of a repository, loose and packed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._packs: list[tuple[Path, bytes]] | None = None
+
+    def commit(self, name: str) -> bytes | None:
+        """Return the content of a commit; None where it is not there."""
+        packed = _bytes(self._folder / name[:2] / name[2:], _COMMIT_BYTES)
+        if packed:
+            head, _, content = zlib.decompressobj().decompress(packed, _COMMIT_BYTES).partition(b"\0")
+            return content if head.startswith(b"commit ") else None
+        for path, index in self._indexes():
+            if (offset := _offset(index, bytes.fromhex(name))) is not None:
+                return self._packed(path, offset, _CHAIN)
+        return None
+
+    def _packed(self, path: Path, offset: int, chain: int) -> bytes | None:
+        """Return the commit at a place in a pack; of one kept as a difference at most `chain` others are read for it."""
+        with foreign_files.open_file(path) as stream:
+            stream.seek(offset)
+            content = stream.read(_COMMIT_BYTES)
+        kind, start = content[0] >> 4 & 7, _varint(content, 0)[1]
+        if kind == _COMMIT:
+            return _unpacked(content[start:])
+        if not chain or kind not in (_OFFSET_DELTA, _REFERENCE_DELTA):
+            return None
+        if kind == _REFERENCE_DELTA:
+            base, start = self.commit(content[start : start + 20].hex()), start + 20
+        else:
+            back = content[start] & 0x7F
+            while content[start] & 0x80:
+                start += 1
+                back = (back + 1) << 7 | content[start] & 0x7F
+            base, start = self._packed(path, offset - back, chain - 1), start + 1
+        return None if base is None else _patched(base, _unpacked(content[start:]))
+
+    def _indexes(self) -> list[tuple[Path, bytes]]:
+        if self._packs is None:
+            paths = sorted((self._folder / "pack").glob("*.idx"))[:_PACKS]
+            read = ((path.with_suffix(".pack"), _bytes(path, _INDEX)) for path in paths)
+            self._packs = [(path, index) for path, index in read if index.startswith(_MAGIC)]
+        return self._packs
+
+
+class _Names:
+    """The sorted names in an index of a pack, for a search by halves."""
+
+    def __init__(self, index: bytes, size: int, count: int) -> None:
+        self._index, self._size, self._count = index, size, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, position: int) -> bytes:
+        start = 8 + 1024 + position * self._size
+        return self._index[start : start + self._size]
+
+
+def _offset(index: bytes, name: bytes) -> int | None:
+    """Return where a pack holds an object, by its index of version 2; None where it does not."""
+    (count,) = struct.unpack_from(">I", index, 8 + 1020)
+    names = _Names(index, len(name), count)
+    position = bisect_left(names, name)
+    if position >= count or names[position] != name:
+        return None
+    offsets = 8 + 1024 + count * (len(name) + 4)
+    (offset,) = struct.unpack_from(">I", index, offsets + 4 * position)
+    if offset & 0x80000000:
+        (offset,) = struct.unpack_from(">Q", index, offsets + 4 * count + 8 * (offset & 0x7FFFFFFF))
+    return int(offset)
+
+
+def _unpacked(packed: bytes) -> bytes:
+    return zlib.decompressobj().decompress(packed, _COMMIT_BYTES)
+
+
+def _varint(content: bytes, start: int) -> tuple[int, int]:
+    """Return a number of 7 bits a byte, the lowest first, and the position behind it."""
+    number = shift = 0
+    while True:
+        byte = content[start]
+        number, shift, start = number | (byte & 0x7F) << shift, shift + 7, start + 1
+        if not byte & 0x80:
+            return number, start
+
+
+def _patched(base: bytes, delta: bytes) -> bytes:
+    """Return a text from another one and its difference to that: copies of parts of it, and new bytes."""
+    position = _varint(delta, _varint(delta, 0)[1])[1]
+    pieces = bytearray()
+    while position < len(delta) and len(pieces) <= _COMMIT_BYTES:
+        order, position = delta[position], position + 1
+        if not order & 0x80:
+            pieces += delta[position : position + order]
+            position += order
+            continue
+        numbers = []
+        for bits in (range(4), range(4, 7)):
+            number = 0
+            for shift, bit in enumerate(bits):
+                if order >> bit & 1:
+                    number, position = number | delta[position] << 8 * shift, position + 1
+            numbers.append(number)
+        start, size = numbers[0], numbers[1] or 0x10000
+        pieces += base[start : start + size]
+    return bytes(pieces)
+
+
+def _text(path: Path) -> str:
+    return _bytes(path, _REFERENCE).decode("utf-8", "replace").strip()
+
+
+def _bytes(path: Path, most: int) -> bytes:
+    """Return the beginning of a file; b"" for one that is missing or no regular file."""
+    try:
+        with foreign_files.open_file(path) as stream:
+            return stream.read(most)
+    except OSError:
+        return b""
