@@ -51,6 +51,7 @@ class Methods:
             "daemon/status": self.status,
             "daemon/stop": self.stop,
             "cli/run": self.run,
+            "memory/sources": self.sources,
             "import/marks": self.marks,
             "import/store": self.store,
             "import/finish": self.finish,
@@ -125,6 +126,10 @@ class Methods:
             if not self._host.calls:
                 return
             await anyio.sleep(_TURN)
+
+    async def sources(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return {"sources": names}: importers, hooks and tools that stored events came from."""
+        return {"sources": list(await self._host.read(lambda app: app.storage.latest()))}
 
     async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return {"marks": {name: position}} of importers whose names begin with the parameter `prefix`, which is required."""

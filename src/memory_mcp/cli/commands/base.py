@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Memory
+    from memory_mcp.cli.checks.base import Look
     from memory_mcp.client import link
     from memory_mcp.config import Settings
     from memory_mcp.events.running import Connection
@@ -120,6 +121,26 @@ def settings_of(args: argparse.Namespace) -> "Settings":
     from memory_mcp.config import load
 
     return load(flags=flags_of(args), file=settings_file(args))
+
+
+def look_of(args: argparse.Namespace) -> "Look":
+    """Return this command's side for checks: settings (None where they cannot be read), data directory, environment, home.
+
+    Raises ConfigError for a --config that does not exist.
+    """
+    from pathlib import Path
+
+    from memory_mcp import paths
+    from memory_mcp.cli.checks.base import Look
+    from memory_mcp.errors import MemoryMcpError
+
+    config = str(settings_file(args) or "")
+    try:
+        settings = settings_of(args)
+    except MemoryMcpError:
+        settings = None
+    directory = Path(paths.data_dir(str(flags_of(args).get("storage.data_dir", "")), file=config))
+    return Look(config, directory, settings, os.environ, Path.home())
 
 
 @contextmanager
