@@ -48,7 +48,7 @@ MISTAKES = {
     "an option misspelt": Mistake("timeline --dayz 3", "unknown option: '--dayz'", "Did you mean --days?"),
     "a word where a number belongs": Mistake("timeline --days many", "--days must be a whole number, not 'many'", "--help"),
     "a search for nothing": Mistake("search", "the query is empty", "Give at least one word"),
-    "a family without its second word": Mistake("query", "COMMAND is missing", "one of root, node, browse, events"),
+    "a family within one, without its third word": Mistake("admin team", "COMMAND is missing", "one of tombstones, "),
     "a path that is not there": Mistake("import claude-code nowhere", "there is no file or folder nowhere", "Name an existing"),
     "an import where the client keeps nothing": Mistake(
         "import claude-code", "claude-code keeps nothing in its usual place", "memory-mcp import claude-code PATH"
@@ -239,7 +239,7 @@ def test_a_port_that_another_program_has_is_said(command: Command) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         done = command("serve", "--http", "--port", str(other.getsockname()[1]), env=BARE | DAEMON)
-    assert "UNAVAILABLE" in said_well(done, 3)
+    assert "is in use by another program" in said_well(done, 3)
     assert "--port" in done.stderr
 
 

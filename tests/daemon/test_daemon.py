@@ -106,7 +106,7 @@ def refused_a_second(place: Place, pid: int) -> None:
     second = place.run("daemon", "run")
     note.write_text(told)
     assert second.returncode == 3
-    assert second.stderr.startswith("LOCKED: ")
+    assert second.stderr.startswith("the data directory ")
     assert f"(process {pid})" in second.stderr
     assert look(place)["pid"] == pid
 

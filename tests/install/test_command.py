@@ -87,7 +87,7 @@ def test_with_all_the_others_go_on_where_one_cannot(home: Home) -> None:
     home.put(".codex/config.toml", "model = ")
     home.put(".gemini/settings.json", "{}")
     told = home.run("install", "all", status=1)
-    assert "Codex: nothing was written. INVALID_ARGUMENT:" in told
+    assert "Codex: nothing was written." in told
     assert "append to" in told
     assert "Gemini CLI: installed" in told
     assert "memory" in (home.root / ".gemini" / "settings.json").read_text()

@@ -14,7 +14,7 @@ from memory_mcp.daemon.doors import Doors
 from memory_mcp.daemon.rpc import Conversation, Execute, Method, Pipe
 from memory_mcp.errors import StorageError
 from memory_mcp.ingest import handover
-from memory_mcp.requests import carrying, merging, portable
+from memory_mcp.requests import carrying, first_questions, merging, portable
 from memory_mcp.requests.scope import Caller
 from memory_mcp.scope import caller_project
 from memory_mcp.server.service import Awaited, Service
@@ -57,7 +57,10 @@ class Methods:
             "import/finish": self.finish,
             "carry/page": partial(self.carry, carrying.page),
             "carry/day": partial(self.carry, carrying.day),
-            **{f"carry/{give.__name__}": partial(self.carry, give) for give in (*merging.METHODS, *portable.METHODS)},
+            **{
+                f"carry/{give.__name__}": partial(self.carry, give)
+                for give in (*merging.METHODS, *portable.METHODS, *first_questions.METHODS)
+            },
             "request/ask": self.ask,
             "hook/recall": self.recall,
             "http/open": self._doors.hold,

@@ -70,15 +70,16 @@ def add_levels(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install for one client or for all that are found, and print what was done; with --status print the status of all.
+    """Install for one client or for all that are found, and print what was done; with --status, or no client, the status of all.
 
-    Returns 1 when one of several clients failed, else 0. Raises InvalidQuery where no client is named, and the
-    error of a single one.
+    Returns 1 when one of several clients failed, else 0. Raises the error of a single one.
     """
-    if args.status:
-        return run_status(args)
-    if not args.client:
-        raise InvalidQuery("no client is named", f"Name one of {', '.join(CLIENTS)}, or all. How they stand: --status")
+    if args.status or not args.client:
+        status = run_status(args)
+        if not args.status and not as_json(args):
+            render.flush()
+            render.err(f"Set one up with its name, or all that are found: memory-mcp install {' | '.join((*CLIENTS, ALL))}")
+        return status
     place = here()
     order, notes = order_of(args, place)
 
@@ -229,7 +230,7 @@ def _lines(one: Outcome, state: State, verb: str, dry_run: bool) -> Iterator[str
     """Yield what was or would be done for one client, file by file with notes, diffs of a dry run, and the next step."""
     title = one.client.title
     if one.error is not None:
-        yield f"{title}: nothing was written. {one.error}"
+        yield f"{title}: nothing was written. {one.error.sentence}"
         return
     yield f"{title}: {f'would be {verb}' if dry_run else verb}" if one.changed else f"{title}: nothing to change"
     for change in one.changes:

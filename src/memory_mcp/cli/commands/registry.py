@@ -56,7 +56,20 @@ COMMANDS = {
     "doctor": "check the installation and the store (exit status 1 when something fails)",
 }
 
-#: The groups in which help shows them, with the names of each group's commands.
+#: What help shows first, for people who are new here.
+FIRST = ("setup", "ask", "open", "show", "forget", "doctor", "import", "install")
+#: What a group of commands does without a further word: it shows its state, and changes nothing.
+ALONE = {
+    **{name: f"{name} status" for name in "daemon watch teleport topics retrieval scheduler share embedder".split()},
+    "exclude": "exclude list",
+    "query": "query root",
+    "refine": "refine due",
+    "project": "projects",
+    "admin": "admin stats",
+    "config": "config show",
+}
+
+#: The groups in which help shows them all, with the names of each group's commands.
 GROUPS = {
     "everyday": (
         *("ask", "open", "today", "browse", "timeline", "show", "correct", "retract", "projects", "agents", "activity"),
