@@ -83,9 +83,8 @@ def family(parsers: Subparsers, name: str, text: str) -> Subparsers:
 
     It is None only for a command of `registry.ALONE`; others need one.
     """
-    parser = parsers.add_parser(
-        name, help=text, description=text[0].upper() + text[1:] + ".", parents=[common()], allow_abbrev=False
-    )
+    about = text[0].upper() + text[1:] + "." + (f" Alone: memory-mcp {ALONE[name]}." if name in ALONE else "")
+    parser = parsers.add_parser(name, help=text, description=about, parents=[common()], allow_abbrev=False)
     return parser.add_subparsers(title="commands", metavar="COMMAND", required=name not in ALONE, dest=f"{name}_command")
 
 
