@@ -108,6 +108,14 @@ def test_every_command_explains_itself(cli: Cli) -> None:
         assert " ".join(shown.out.split()).count(about[0].upper() + about[1:] + ".") == 1
 
 
+def test_a_group_without_a_word_shows_its_state_and_what_else_it_does(memory: Cli) -> None:
+    for name, alone in registry.ALONE.items():
+        done = memory(name)
+        assert done.status == 0, name
+        assert f"Also: memory-mcp {name} " in done.err, name
+        assert memory(name, "--json").data.keys() == memory(*alone.split(), "--json").data.keys()
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_flags_stand_before_or_after_the_command(cli: Cli, built: Path, before: bool) -> None:
     flags = ("--data-dir", str(built), "--json")

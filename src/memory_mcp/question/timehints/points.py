@@ -267,7 +267,7 @@ class Points(ABC):
         return None if self._is_the_last(m) else self._on.season(self._words.seasons[m["s"].lower()], self._shift(m["w"]))
 
     def _named(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Return the time of "today", "yesterday evening", "last night"; None for "the last night", "the today page" and doubts."""
+        """Return the time of "today", "yesterday evening", "last night"; None for "the last night" and "the today page"."""
         words = " ".join(m["words"].lower().split())
         back, part = self._words.named_days[words]
         if words in self._words.doubtful_days and not (m["part"] or self._words.speaks.search(self._text)):
