@@ -311,6 +311,11 @@ class App:
         self._callbacks.on_write()
         return appended
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the memory holds no event."""
+        return not self.tree.tally().events and not self.storage.events.last_seq()
+
     def holdings(self) -> dict[str, Any]:
         """Return counts (events, sessions, segments), projects, agents and root (its title)."""
         tally = self.tree.tally()

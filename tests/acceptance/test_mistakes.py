@@ -55,6 +55,10 @@ MISTAKES = {
     "two words left out": Mistake("project alias", "A and B are missing", "Write: memory-mcp project alias A B."),
     "the second of two words left out": Mistake("project alias a", "B is missing", "Write: memory-mcp project alias A B."),
     "a text without quotes": Mistake("correct g no longer", "unknown word: 'longer'", "Put TEXT in quotes"),
+    "a word where an option belongs": Mistake("forget x", "unknown word: 'x'", "It takes options alone: --event, --session"),
+    "two options that exclude each other": Mistake(
+        "try --own --sample", "--own and --sample do not go together", "Leave one out"
+    ),
     "a source by its beginning": Mistake("import claude", "unknown source: 'claude'", "Did you mean claude-code?"),
     "a source in other letters": Mistake("import Claude_Code", "unknown source", "Did you mean claude-code?"),
     "a source by a longer name": Mistake("import codex-cli", "unknown source", "Did you mean codex?"),
@@ -70,7 +74,7 @@ MISTAKES = {
     "a backup into a folder that is not there": Mistake("backup no/a", "there is no folder", "Make it first"),
     "a word where a number belongs": Mistake("timeline --days many", "--days must be a whole number, not 'many'", "--help"),
     "a search for nothing": Mistake("search", "the query is empty", "Give at least one word"),
-    "a family within one, without its third word": Mistake("admin team", "COMMAND is missing", "one of tombstones, "),
+    "a family within one, without its third word": Mistake("admin team", "COMMAND is missing", "one of tenant, "),
     "a path that is not there": Mistake("import claude-code nowhere", "there is no file or folder nowhere", "Name an existing"),
     "an import where the client keeps nothing": Mistake(
         "import claude-code", "claude-code keeps nothing in its usual place", "memory-mcp import claude-code PATH"
@@ -185,7 +189,6 @@ def test_an_empty_memory_says_how_to_fill_it(environment: dict[str, str], tmp_pa
         ("ask", "anything"),
         ("timeline",),
         ("search", "anything"),
-        ("show", "x"),
         ("today",),
         ("topics", "top"),
         ("query",),

@@ -88,4 +88,4 @@ def test_no_setting_is_both_known_and_removed() -> None:
 
 def test_a_value_out_of_range_is_refused(inside: Command) -> None:
     done = inside("search", "x", env={"MEMORY_MCP_RETRIEVAL__BOUNDS__BEAM_WIDTH": "9"})
-    assert (done.returncode, done.stderr) == (2, "INVALID_ARGUMENT: beam_width must be at most 5.\n")
+    assert (done.returncode, done.stderr) == (2, "beam_width must be at most 5.\n")

@@ -131,10 +131,14 @@ def test_a_project_has_its_own_configuration(home: Home) -> None:
     assert home.tree() == {}
 
 
+def test_install_alone_shows_how_every_client_is(home: Home) -> None:
+    assert home.run("install") == home.run("install", "--status")
+    assert home.tree() == {}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["install"], "Name one of claude-code"),
         (["install", "claude"], "Did you mean claude-code?"),
         (["install", "all"], "no client that this fits was found here"),
         (["install", "zed", "--name", "my memory"], "Use letters, digits"),

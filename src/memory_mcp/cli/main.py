@@ -26,6 +26,9 @@ _DEBUG = "MEMORY_MCP_DEBUG"
 _CHOICE = re.compile(r"argument ([^:]+): invalid choice: '([^']*)' \(choose from (.*)\)")
 _VALUE = re.compile(r"argument ([^:]+): invalid (\w+) value: (.*)")
 _NO_VALUE = re.compile(r"argument ([^:]+): expected (?:one|at least one) argument")
+_EXCLUDED = re.compile(r"argument (\S+): not allowed with argument (\S+)")
+#: Options of every command.
+_EVERYWHERE = ("--help", "--data-dir", "--config", "--json")
 _MISSING, _UNKNOWN = "the following arguments are required: ", "unrecognized arguments: "
 #: A word that is meant as an option, and no negative number.
 _OPTION = re.compile(r"-{1,2}[A-Za-z]")
@@ -70,6 +73,8 @@ class Parser(argparse.ArgumentParser):
             raise InvalidQuery(f"{value[1]} must be {kinds.get(value[2], f'a {value[2]}')}, not {value[3]}", see)
         if nothing := _NO_VALUE.search(message):
             raise InvalidQuery(f"{nothing[1]} needs a value", see)
+        if both := _EXCLUDED.search(message):
+            raise InvalidQuery(f"{both[2]} and {both[1]} do not go together", f"Leave one out. {see}")
         raise InvalidQuery(message, see)
 
     def _unknown_word(self, argument: str, given: str, known: list[str]) -> InvalidQuery:
@@ -104,8 +109,10 @@ class Parser(argparse.ArgumentParser):
         parser, options = self._chosen()
         near = nearest(given.partition("=")[0], sorted(options, key=lambda name: (len(name) < 3, name)))
         if not given.startswith("-"):
-            text = parser._takes_text()
+            text, positions = parser._takes_text(), [a for a in parser._actions if not a.option_strings]
+            names = [name for name in parser._option_string_actions if name.startswith("--") and name not in _EVERYWHERE]
             said = f'Put {text} in quotes: {parser.prog} "... {given} ...". ' if text else ""
+            said = f"It takes options alone: {', '.join(names)}. " if names and not positions else said
             return InvalidQuery(f"unknown word: {given!r}", f"{said}See: {parser.prog} --help")
         said = f"Did you mean {near}? " if near else ""
         return InvalidQuery(f"unknown option: {given!r}", f"{said}See: {parser.prog} --help")

@@ -395,5 +395,5 @@ def note_lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 def refuse_empty(app: "App", args: argparse.Namespace) -> None:
     """Raise EmptyMemory when the memory holds no event; nothing for answers in JSON."""
-    if not as_json(args) and not app.tree.tally().events and not app.storage.events.last_seq():
+    if not as_json(args) and app.is_empty:
         raise EmptyMemory("The memory is empty", _TO_FILL)
