@@ -62,11 +62,21 @@ def test_what_reads_as_a_list_or_as_code_is_not_asked(memory: App, text: str) ->
     assert text not in texts(memory, 3)
 
 
-def test_where_nobody_asked_a_name_or_the_newest_day_is_asked_about(memory: App) -> None:
-    tell(memory, [("user", "Ja."), ("assistant", "Gut.")], [("user", "ok"), ("assistant", "ok then")])
-    for text in texts(memory, 3):
-        assert text.startswith("What did we do on ")
-        assert text.endswith(" 2026?")
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        ("warum hält der Kran bei Niedrigwasser an?", "Der Kran hält bei Niedrigwasser an, weil der Schwimmer öffnet."),
+        ("起重机为什么在低潮时停止工作？", "起重机在低潮时停止工作，因为浮子开关打开。"),
+    ],
+)
+def test_it_is_asked_in_the_language_of_the_person(memory: App, question: str, reply: str) -> None:
+    tell(memory, [("user", question), ("assistant", reply)])
+    assert texts(memory) == [question]
+
+
+def test_where_nobody_asked_the_newest_day_is_asked_about(memory: App) -> None:
+    tell(memory, [("user", "Bitte zähl die Bojen im Hafen und schreib sie auf."), ("assistant", "Es sind vierzehn Bojen.")])
+    assert texts(memory, 2) == ["What did we do on 2 March 2026?"]
 
 
 def test_an_empty_memory_is_asked_nothing(memory: App) -> None:
