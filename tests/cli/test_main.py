@@ -109,7 +109,7 @@ def test_every_command_explains_itself(cli: Cli) -> None:
 
 
 def test_a_group_without_a_word_shows_its_state_and_what_else_it_does(memory: Cli) -> None:
-    for name, alone in registry.ALONE.items():
+    for name, alone in registry.STATE_COMMANDS.items():
         done = memory(name)
         assert done.status == 0, name
         assert f"Also: memory-mcp {name} " in done.err, name

@@ -73,8 +73,8 @@ class Parser(argparse.ArgumentParser):
             raise InvalidQuery(f"{value[1]} must be {kinds.get(value[2], f'a {value[2]}')}, not {value[3]}", see)
         if nothing := _NO_VALUE.search(message):
             raise InvalidQuery(f"{nothing[1]} needs a value", see)
-        if both := _EXCLUDED.search(message):
-            raise InvalidQuery(f"{both[2]} and {both[1]} do not go together", f"Leave one out. {see}")
+        if conflict := _EXCLUDED.search(message):
+            raise InvalidQuery(f"{conflict[2]} and {conflict[1]} do not go together", f"Leave one out. {see}")
         raise InvalidQuery(message, see)
 
     def _unknown_word(self, argument: str, given: str, known: list[str]) -> InvalidQuery:
@@ -285,7 +285,7 @@ def _failed(error: MemoryMcpError, is_json: bool) -> int:
 def _run(argv: list[str]) -> int:
     """Parse the words and run the command that they name; return its exit status, and raise what it raises.
 
-    `help` before a command is its --help; a group without a word is what `registry.ALONE` names. --help and --version
+    `help` before a command is its --help; a group without a word is what `registry.STATE_COMMANDS` names. --help and --version
     return 0. Without a command: help on a terminal, else the stdio server. A variable
     MEMORY_MCP_... that is none of ours raises ConfigError, except for doctor.
     """
@@ -305,7 +305,7 @@ def _run(argv: list[str]) -> int:
 
         return serve.run(build_parser(["serve"]).parse_args(["serve", *argv]))
     if getattr(args, f"{args.command}_command", "") is None:
-        return _run_alone(parser, args.command, argv)
+        return _run_state_command(parser, args.command, argv)
     from memory_mcp import paths
 
     if args.command != "doctor" and paths.unknown_variable():
@@ -318,14 +318,14 @@ def _run(argv: list[str]) -> int:
     return status
 
 
-def _run_alone(parser: Parser, command: str, argv: list[str]) -> int:
+def _run_state_command(parser: Parser, command: str, argv: list[str]) -> int:
     """Run what a group of commands does without a further word, say what else it does, and return the exit status."""
-    alone = registry.ALONE[command]
+    state_command = registry.STATE_COMMANDS[command]
     rest = list(argv)
     rest.remove(command)
-    status = _run([*alone.split(), *rest])
+    status = _run([*state_command.split(), *rest])
     if "--json" not in argv:
-        words = [word for word in parser.choices()[command].choices() if word not in alone.split()]
+        words = [word for word in parser.choices()[command].choices() if word not in state_command.split()]
         render.flush()
         render.err(f"Also: memory-mcp {command} {' | '.join(words)}")
     return status

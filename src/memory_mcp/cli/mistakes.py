@@ -48,10 +48,20 @@ def nearest(word: str, names: Sequence[str]) -> str:
     typed = _letters(word)
     if not typed:
         return ""
-    same = [name for name, text in letters.items() if text == typed]
-    begun = [name for name, text in letters.items() if text.startswith(typed)]
-    longer = sorted((name for name, text in letters.items() if len(text) > 1 and typed.startswith(text)), key=len, reverse=True)
-    return next(iter([*same, *begun, *longer, *get_close_matches(word, names, n=1, cutoff=_ALIKE)]), "")
+    same_letters = [name for name, text in letters.items() if text == typed]
+    beginnings = [name for name, text in letters.items() if text.startswith(typed)]
+    prefixes = [name for name, text in letters.items() if len(text) > 1 and typed.startswith(text)]
+    return next(
+        iter(
+            [
+                *same_letters,
+                *beginnings,
+                *sorted(prefixes, key=len, reverse=True),
+                *get_close_matches(word, names, n=1, cutoff=_ALIKE),
+            ]
+        ),
+        "",
+    )
 
 
 def _letters(word: str) -> str:

@@ -83,9 +83,9 @@ class ClientStatus:
         """Return a line for each level that has hooks: how many are on, and how many wait for the user's trust."""
         lines = []
         for level, (on, of) in self.hooks.items():
-            waiting = self.untrusted.get(level, 0)
-            state = f"{on - waiting} of {of} hooks on" if waiting < on else ""
-            trust = f"{waiting} hooks written, not yet trusted ({CLIENTS[self.client].trust})" if waiting else ""
+            untrusted = self.untrusted.get(level, 0)
+            state = f"{on - untrusted} of {of} hooks on" if untrusted < on else ""
+            trust = f"{untrusted} hooks written, not yet trusted ({CLIENTS[self.client].trust})" if untrusted else ""
             lines.append(f"{level}: {'; '.join(filter(None, (state, trust)))}")
         return lines
 
@@ -108,8 +108,8 @@ def statuses(place: Place, state: State | None = None) -> list[ClientStatus]:
 
 def trusting(status: ClientStatus, hook_clients: Container[str]) -> ClientStatus:
     """Return a status whose hooks count as trusted where events came from them, by the names of clients in hooks."""
-    came = CLIENTS[status.client].hook_client in hook_clients
-    return replace(status, untrusted={}) if came and status.untrusted else status
+    has_events = CLIENTS[status.client].hook_client in hook_clients
+    return replace(status, untrusted={}) if has_events and status.untrusted else status
 
 
 def _status(client: Client, place: Place, state: State) -> ClientStatus:
@@ -142,7 +142,7 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
         servers += (_plugin_server(plugin, name, entry) for name, entry in plugin.servers.items())
         if plugin.events & events:
             hooks[PLUGIN_LEVEL] = (len(plugin.events & events), len(events))
-    untrusted = {level: waiting for level in hooks if (waiting := client.untrusted(place, level))}
+    untrusted = {level: count for level in hooks if (count := client.untrusted(place, level))}
     return ClientStatus(client.name, client.title, is_here(client, place), servers, hooks, unreadable, untrusted, doubled)
 
 

@@ -57,10 +57,10 @@ def list_clients(app: App, _: ListClients, caller: Caller) -> ClientList:
     clients = []
     for one in found:
         if one.found or one.configured or one.recording:
-            gone = [f"it would start {server.command}, which is not there" for server in one.servers if not server.runs]
+            missing = [f"it would start {server.command}, which is not there" for server in one.servers if not server.runs]
             on, of = max(((on - one.untrusted.get(level, 0), of) for level, (on, of) in one.hooks.items()), default=(0, 0))
-            waiting = [f"{line}: {one.meanwhile}" for line in one.hook_lines() if one.untrusted]
-            twice = [f"{one.doubled}: {one.undoubling}"] if one.doubled else []
-            problems = [*gone, *waiting, *twice, *one.unreadable]
+            untrusted = [f"{line}: {one.meanwhile}" for line in one.hook_lines() if one.untrusted]
+            doubled = [f"{one.doubled}: {one.undoubling}"] if one.doubled else []
+            problems = [*missing, *untrusted, *doubled, *one.unreadable]
             clients.append(ClientFound(one.client, one.title, one.configured, on, of, problems))
     return ClientList(clients=clients)

@@ -73,23 +73,23 @@ def first_questions(app: App, count: int = 1) -> list[Question]:
         _statement_questions(segments, nodes),
         _day_questions(segments),
     )
-    chosen: list[Question] = []
+    selected: list[Question] = []
     for questions in kinds:
-        tried = 0
+        attempts = 0
         for question in questions:
-            if len(chosen) >= count or tried >= _TRIED:
+            if len(selected) >= count or attempts >= _TRIED:
                 break
-            if any(question.segment.session_id == other.segment.session_id for other in chosen):
+            if any(question.segment.session_id == other.segment.session_id for other in selected):
                 continue
-            tried += 1
+            attempts += 1
             if _is_answered(app, question):
-                chosen.append(question)
-    return chosen
+                selected.append(question)
+    return selected
 
 
-def questions(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+def questions(app: App, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return {"questions": texts} of `first_questions`, as many as `count`; for commands."""
-    return {"questions": [question.text for question in first_questions(app, int(asked.get("count", 1)))]}
+    return {"questions": [question.text for question in first_questions(app, int(params.get("count", 1)))]}
 
 
 #: By the names that the daemon gives them.
@@ -143,9 +143,9 @@ def _topics(node: TocNode, bullet: TocBullet) -> Iterator[str]:
     """
     for keyword in filter(_reads_well, node.keywords):
         article = "(?:(?:the|our) )?" if " " in keyword else ""
-        written = re.search(rf"(?<!\w){article}{re.escape(keyword)}(?!\w)", bullet.text, re.I)
-        if written and (" " in keyword or _NAMED.search(written.group())):
-            yield written.group()
+        match = re.search(rf"(?<!\w){article}{re.escape(keyword)}(?!\w)", bullet.text, re.I)
+        if match and (" " in keyword or _NAMED.search(match.group())):
+            yield match.group()
 
 
 def _reads_well(phrase: str) -> bool:
@@ -191,5 +191,5 @@ def _is_reply(app: App, question: Question, result: FullResult) -> bool:
     reply = app.storage.events.find(EventId(result.event_id)) if result.event_id else None
     if reply is None or reply.role is not Role.ASSISTANT or reply.order <= question.event.order:
         return False
-    shared = set(terms(question.text)) & set(terms(result.quote))
-    return len(shared) >= _SHARED and question.text.casefold() not in " ".join(result.quote.split()).casefold()
+    shared_terms = set(terms(question.text)) & set(terms(result.quote))
+    return len(shared_terms) >= _SHARED and question.text.casefold() not in " ".join(result.quote.split()).casefold()

@@ -30,11 +30,11 @@ def client_statuses(look: Look, place: Place) -> list[ClientStatus]:
     The store is only read, and only if hooks of a client wait for trust. Raises InstallRefused where the records of
     install cannot be read.
     """
-    found = statuses(place)
-    if not any(one.untrusted for one in found):
-        return found
+    clients_here = statuses(place)
+    if not any(one.untrusted for one in clients_here):
+        return clients_here
     clients = set(_spooled(look)) | {source.removeprefix(HOOK) for source in _stored(look) if source.startswith(HOOK)}
-    return [trusting(one, clients) for one in found]
+    return [trusting(one, clients) for one in clients_here]
 
 
 def _stored(look: Look) -> list[str]:

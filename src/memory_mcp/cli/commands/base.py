@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.registry import ALONE
+from memory_mcp.cli.commands.registry import STATE_COMMANDS
 from memory_mcp.errors import ConfigError, InvalidQuery, MemoryMcpError
 
 if TYPE_CHECKING:
@@ -81,11 +81,11 @@ def leaf(parsers: Subparsers, name: str, run: Run, text: str, aside: str = "") -
 def family(parsers: Subparsers, name: str, text: str) -> Subparsers:
     """Add a command with subcommands; return its subparsers. The chosen one is in the argument NAME_command.
 
-    It is None only for a command of `registry.ALONE`; others need one.
+    It is None only for a command of `registry.STATE_COMMANDS`; others need one.
     """
-    about = text[0].upper() + text[1:] + "." + (f" Alone: memory-mcp {ALONE[name]}." if name in ALONE else "")
+    about = text[0].upper() + text[1:] + "." + (f" Alone: memory-mcp {STATE_COMMANDS[name]}." if name in STATE_COMMANDS else "")
     parser = parsers.add_parser(name, help=text, description=about, parents=[common()], allow_abbrev=False)
-    return parser.add_subparsers(title="commands", metavar="COMMAND", required=name not in ALONE, dest=f"{name}_command")
+    return parser.add_subparsers(title="commands", metavar="COMMAND", required=name not in STATE_COMMANDS, dest=f"{name}_command")
 
 
 def as_json(args: argparse.Namespace) -> bool:

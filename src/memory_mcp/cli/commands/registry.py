@@ -59,7 +59,7 @@ COMMANDS = {
 #: What help shows first, for people who are new here.
 FIRST = ("setup", "ask", "open", "show", "forget", "doctor", "import", "install")
 #: What a group of commands does without a further word: it shows its state, and changes nothing.
-ALONE = {
+STATE_COMMANDS = {
     **{name: f"{name} status" for name in "daemon watch teleport topics retrieval scheduler share embedder".split()},
     "exclude": "exclude list",
     "query": "query root",
