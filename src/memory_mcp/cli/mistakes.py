@@ -51,17 +51,8 @@ def nearest(word: str, names: Sequence[str]) -> str:
     same_letters = [name for name, text in letters.items() if text == typed]
     beginnings = [name for name, text in letters.items() if text.startswith(typed)]
     prefixes = [name for name, text in letters.items() if len(text) > 1 and typed.startswith(text)]
-    return next(
-        iter(
-            [
-                *same_letters,
-                *beginnings,
-                *sorted(prefixes, key=len, reverse=True),
-                *get_close_matches(word, names, n=1, cutoff=_ALIKE),
-            ]
-        ),
-        "",
-    )
+    alike = get_close_matches(word, names, n=1, cutoff=_ALIKE)
+    return next(iter([*same_letters, *beginnings, *sorted(prefixes, key=len, reverse=True), *alike]), "")
 
 
 def _letters(word: str) -> str:

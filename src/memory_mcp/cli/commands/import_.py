@@ -30,7 +30,7 @@ SOURCES = (
 )
 #: Share of the whole work that is done once everything is stored (it is filed meanwhile), and of the rest once all of it
 #: is filed (measured on real histories).
-_STORING, _FILING = 0.65, 0.2
+_STORING, _FILING = 0.75, 0.2
 #: Seconds and share of the work before the first estimate; from this many seconds on it is given in minutes.
 _ESTIMATE_AFTER, _LEAST_DONE, _A_MINUTE = 1.0, 0.01, 90
 #: Files of a source that are looked at to tell whether they are its own at all.
@@ -234,7 +234,7 @@ class Work:
     def __init__(self, size: int, title: str = "importing") -> None:
         """Keep the bytes that there are to read, about; nothing is shown before the block begins."""
         self._bar = render.Progress(title)
-        self._size, self._read = size, 0
+        self._size, self._read, self._new, self._known = size, 0, 0, 0
         self._began = time.monotonic()
         self._most = 1
         #: Share of the whole that is filing and indexing alone: all of it where nothing is read.
@@ -252,12 +252,14 @@ class Work:
     def show_reading(self, report: "ImportReport", share: float, size: int) -> None:
         """Show the share (0..1) of `size` bytes that is stored, after those of shares that are done."""
         done = min(self._size, self._read + round(share * size))
-        note = f"{render.size(done)} of {render.size(self._size)}, {report.new:,} new, {report.known:,} known"
+        counts = f"{self._new + report.new:,} new, {self._known + report.known:,} known"
+        note = f"{render.size(done)} of {render.size(self._size)}, {counts}"
         self._show(self._storing * done / max(self._size, 1), note)
 
-    def end_reading(self, size: int) -> None:
-        """Count the bytes of a share as read."""
+    def end_reading(self, report: "ImportReport", size: int) -> None:
+        """Count the bytes and the events of a share as read."""
         self._read += size
+        self._new, self._known = self._new + report.new, self._known + report.known
 
     def show_upkeep(self, left: "Upkeep") -> None:
         """Show what of filing and then of indexing is done."""
@@ -300,7 +302,7 @@ def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int |
     except KeyboardInterrupt:
         render.err("What was stored stays and will be filed and indexed; run the command again for the rest.")
         raise
-    work.end_reading(size)
+    work.end_reading(report, size)
     return report
 
 
