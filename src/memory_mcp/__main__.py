@@ -59,6 +59,9 @@ class _Asked:
         words = [word for word in self.rest if not word.startswith("-")]
         if " ".join(words[:2]) == _NOT_FORWARDED:
             return False
+        if len(words) == 1 and any(name.startswith(f"{words[0]} ") for name in FORWARDED):
+            # Alone it shows its state.
+            return True
         return not FORWARDED.isdisjoint((" ".join(words[:1]), " ".join(words[:2])))
 
 

@@ -48,8 +48,6 @@ log = logging.getLogger(__name__)
 
 #: Payloads of hooks stored before the drain looks whether the process is to end.
 _DRAINED = 200
-#: Keywords that tell what a segment is about.
-_TOPIC = 3
 #: How old statistics of the tree may be while an import is under way (seconds).
 _LAG = 2.0
 
@@ -313,16 +311,14 @@ class App:
         self._callbacks.on_write()
         return appended
 
-    def holdings(self) -> dict[str, Any]:
-        """Return counts (events, sessions, segments), projects, agents, root (its title) and latest.
+    @property
+    def is_empty(self) -> bool:
+        """Whether the memory holds no event."""
+        return not self.tree.tally().events and not self.storage.events.last_seq()
 
-        The latter is keywords of the last day's newest segment, of a main thread first, at most `_TOPIC`; "" for none.
-        """
-        tally, toc = self.tree.tally(), self.storage.toc
-        days = toc.segments_by_day()
-        cuts = toc.segments_of_days(days[-1][0], f"{days[-1][0]}~", None) if days else []
-        last = max(cuts, key=lambda cut: (not cut.thread, cut.end), default=None)
-        node = toc.nodes([last.node_id]).get(last.node_id) if last else None
+    def holdings(self) -> dict[str, Any]:
+        """Return counts (events, sessions, segments), projects, agents and root (its title)."""
+        tally = self.tree.tally()
         return {
             "events": tally.events,
             "sessions": tally.sessions,
@@ -330,7 +326,6 @@ class App:
             "projects": [p for p in tally.projects if p],
             "agents": list(tally.agents),
             "root": self.tree.root().title,
-            "latest": " ".join(node.keywords[:_TOPIC]) if node else "",
         }
 
     def drain(self, limit: int | None = None) -> "DrainReport":

@@ -38,7 +38,7 @@ from typing import ClassVar
 class MemoryMcpError(Exception):
     """Base of every error of ours.
 
-    `code` is stable and comes first in every text an agent sees; `hint` names a safe next step and never
+    `code` is stable and comes first in every text an agent sees, not on the command line; `hint` names a safe next step and never
     suggests deleting anything.
     """
 
@@ -54,8 +54,13 @@ class MemoryMcpError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        """`CODE: message. Hint.`, as agents and people see it."""
-        text = f"{self.code}: {self.message.rstrip('.')}."
+        """`CODE: message. Hint.`, as agents see it."""
+        return f"{self.code}: {self.sentence}"
+
+    @property
+    def sentence(self) -> str:
+        """`message. Hint.`, as people see it."""
+        text = f"{self.message.rstrip('.')}."
         return f"{text} {self.hint}" if self.hint else text
 
 

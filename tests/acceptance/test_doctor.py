@@ -146,7 +146,8 @@ def test_which_clients_use_the_memory_is_told(inside: Command, home: Path) -> No
     settings = home / ".claude" / "settings.json"
     own = json.loads(settings.read_text())
     settings.write_text(json.dumps({**own, "enabledPlugins": {"memory@memory-mcp": True}}))
-    assert "each event is told twice and stored once" in looked(inside, home).stdout
+    assert "the plugin memory@memory-mcp is on, and its configuration has a server" in looked(inside, home).stdout
+    settings.write_text(json.dumps(own))
     configured = home / ".claude.json"
     entry = json.loads(configured.read_text())
     entry["mcpServers"]["memory"]["command"] = "/nowhere/memory-mcp"

@@ -84,7 +84,7 @@ def test_a_second_process_is_told_who_holds_the_memory(command: Command, environ
         refused = await asyncio.to_thread(command, "search", "anything")
         assert refused.returncode == 3
         assert refused.stdout == ""
-        assert refused.stderr.startswith("LOCKED: the data directory ")
+        assert refused.stderr.startswith("the data directory ")
         assert "is in use by `memory-mcp serve --in-process` (process " in refused.stderr
         assert "Traceback" not in refused.stderr
         looked = run_inside(["doctor"], environment, tmp_path)

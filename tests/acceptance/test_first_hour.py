@@ -17,6 +17,8 @@ from tests.ingest.suite import claude_line, codex_line, write
 
 pytestmark = needs_proc
 
+QUESTION = "how deep is the eastern cellar of the lantern?"
+REPLY = "The eastern cellar of the lantern is nine metres deep."
 SAID = {
     "type": "user",
     "uuid": "00000009-0000-4000-8000-000000000000",
@@ -27,13 +29,25 @@ SAID = {
 }
 
 
+def said(number: int, role: str, text: str) -> dict[str, Any]:
+    """A message that follows the first one."""
+    message = {"role": role, "content": text}
+    more = {"type": role, "uuid": f"0000000a-0000-4000-8000-{number:012}", "timestamp": f"2026-03-02T10:0{number}:00.000Z"}
+    return SAID | more | {"message": message}
+
+
 @pytest.fixture
 def newcomer(tmp_path: Path) -> Iterator[Place]:
     """Somebody who has used two clients for a while, and this memory never."""
     with Beside(tmp_path, more=SERVED) as place:
         sessions = place.home / ".claude" / "projects" / "-home-dev-shop"
         sessions.mkdir(parents=True)
-        write(sessions / "a.jsonl", claude_line(1), claude_line(2), json.dumps(SAID))
+        write(
+            sessions / "a.jsonl",
+            claude_line(1),
+            claude_line(2),
+            *map(json.dumps, (SAID, said(1, "user", QUESTION), said(2, "assistant", REPLY))),
+        )
         rollouts = place.home / ".codex" / "sessions" / "2026" / "03" / "02"
         rollouts.mkdir(parents=True)
         write(rollouts / "rollout-2026-03-02T09-00-00-r1.jsonl", codex_line(1), codex_line(2))
@@ -66,10 +80,16 @@ def test_from_nothing_to_an_answer_of_ones_own_history_in_a_second_client(newcom
     # The first time as the installed program, whatever else is asked of it in this process.
     done = Place.run(newcomer, "setup", "--yes")
     assert done.returncode == 0, done.stderr
-    for told in ("Claude Code: set up", "Codex: set up", "1 file", "The memory now holds 5 events, 2 sessions"):
+    for told in ("Claude Code: set up", "Codex: set up", "1 file", "The memory now holds 7 events, 2 sessions"):
         assert told in done.stderr
-    assert 'memory-mcp ask "' in done.stdout
+    assert f'memory-mcp ask "{QUESTION}"' in done.stdout
+    assert REPLY in done.stdout
     assert "[grip:" in done.stdout
+    assert "about" not in done.stderr.split("Found on this machine:")[1].split("importing")[0], "nothing is estimated unmeasured"
+    steps = done.stdout.splitlines()[-3:]
+    assert [word in step for word, step in zip(("memory-mcp open", "memory-mcp ask", "Claude Code"), steps, strict=True)] == [
+        True
+    ] * 3
 
     again = newcomer.run("setup", "--yes")
     assert "Claude Code: uses this memory already" in again.stderr
@@ -89,5 +109,5 @@ def test_from_nothing_to_an_answer_of_ones_own_history_in_a_second_client(newcom
 def test_setup_tells_in_json_what_it_did(newcomer: Place) -> None:
     told = json.loads(Inside(newcomer.root, more=BARE).ok("setup", "--yes", "--json"))
     assert set(told["installed"]) >= {"claude-code", "codex"}
-    assert told["imported"]["built"]["events"] == 5
+    assert told["imported"]["built"]["events"] == 7
     assert "claude-code" in told["followed"]

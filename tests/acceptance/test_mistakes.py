@@ -6,6 +6,7 @@ None of them ends in a traceback, suggests deleting anything, or leaves a file b
 import json
 import os
 import pty
+import re
 import socket
 import subprocess
 import sys
@@ -46,9 +47,34 @@ MISTAKES = {
     "a command as other programs call it": Mistake("list", "unknown command: 'list'", "Did you mean timeline (show days"),
     "adding as other programs call it": Mistake("add something", "unknown command: 'add'", "Did you mean ingest ("),
     "an option misspelt": Mistake("timeline --dayz 3", "unknown option: '--dayz'", "Did you mean --days?"),
+    "an option misspelt before a command": Mistake(
+        "--datadir x ask y", "unknown option: '--datadir'", "Did you mean --data-dir?"
+    ),
+    "an option misspelt before a word": Mistake("import --newst 5 codex", "unknown option: '--newst'", "Did you mean --newest?"),
+    "an option without its dashes' number": Mistake("timeline -days 3", "unknown option: '-days'", "Did you mean --days?"),
+    "two words left out": Mistake("project alias", "A and B are missing", "Write: memory-mcp project alias A B."),
+    "the second of two words left out": Mistake("project alias a", "B is missing", "Write: memory-mcp project alias A B."),
+    "a text without quotes": Mistake("correct g no longer", "unknown word: 'longer'", "Put TEXT in quotes"),
+    "a word where an option belongs": Mistake("forget x", "unknown word: 'x'", "It takes options alone: --event, --session"),
+    "two options that exclude each other": Mistake(
+        "try --own --sample", "--own and --sample do not go together", "Leave one out"
+    ),
+    "a source by its beginning": Mistake("import claude", "unknown source: 'claude'", "Did you mean claude-code?"),
+    "a source in other letters": Mistake("import Claude_Code", "unknown source", "Did you mean claude-code?"),
+    "a source by a longer name": Mistake("import codex-cli", "unknown source", "Did you mean codex?"),
+    "a client by its beginning": Mistake("install claude", "unknown client: 'claude'", "Did you mean claude-code?"),
+    "a client by its command": Mistake("uninstall code", "unknown client: 'code'", "Did you mean vscode?"),
+    "a followed client by its beginning": Mistake("watch on claude", "'claude' cannot be followed", "Did you mean claude-code?"),
+    "no history at all": Mistake("import", "nothing to import was found here", "memory-mcp try --sample"),
+    "a word of another command": Mistake("backup status", "backup has no word 'status'", "write ./status"),
+    "a word where a folder belongs": Mistake("sync now", "sync has no word 'now'", "write ./now"),
+    "a list of what is restored": Mistake("restore list", "restore has no word 'list'", "write ./list"),
+    "an export into a folder that is not there": Mistake("export --html no/a.html", "there is no folder", "Make it first"),
+    "lines into a folder that is not there": Mistake("export no/a.jsonl", "there is no folder", "Make it first"),
+    "a backup into a folder that is not there": Mistake("backup no/a", "there is no folder", "Make it first"),
     "a word where a number belongs": Mistake("timeline --days many", "--days must be a whole number, not 'many'", "--help"),
     "a search for nothing": Mistake("search", "the query is empty", "Give at least one word"),
-    "a family without its second word": Mistake("query", "COMMAND is missing", "one of root, node, browse, events"),
+    "a family within one, without its third word": Mistake("admin team", "COMMAND is missing", "one of tenant, "),
     "a path that is not there": Mistake("import claude-code nowhere", "there is no file or folder nowhere", "Name an existing"),
     "an import where the client keeps nothing": Mistake(
         "import claude-code", "claude-code keeps nothing in its usual place", "memory-mcp import claude-code PATH"
@@ -133,6 +159,7 @@ def test_a_mistake_is_named_with_the_next_step(name: str, environment: dict[str,
     said = said_well(done, mistake.status)
     assert mistake.named in said
     assert mistake.next_step in said
+    assert not re.search(r"^([A-Z]+_[A-Z_]+|LOCKED|UNAVAILABLE|INTERNAL): ", said, re.M), "codes are for programs"
     assert modes_of(home_of_mistakes / "project") == modes
 
 
@@ -158,10 +185,35 @@ def test_a_mistake_is_answered_the_same_where_a_daemon_is_used(name: str, comman
 
 
 def test_an_empty_memory_says_how_to_fill_it(environment: dict[str, str], tmp_path: Path) -> None:
-    for words in (("ask", "anything"), ("timeline",), ("search", "anything")):
+    for words in (
+        ("ask", "anything"),
+        ("timeline",),
+        ("search", "anything"),
+        ("today",),
+        ("topics", "top"),
+        ("query",),
+    ):
         done = run_inside(words, environment | ALONE, tmp_path)
-        assert done.returncode == 0
-        assert "The memory is empty. Fill it with: memory-mcp import" in done.stderr
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr.startswith("The memory is empty. Fill it with: memory-mcp import")
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_program_is_told_the_code(environment: dict[str, str], tmp_path: Path) -> None:
+    done = run_inside(("show", "x", "--json"), environment | ALONE, tmp_path)
+    assert (done.returncode, done.stderr.splitlines()[-1].startswith("NOT_FOUND: nothing has the id 'x'")) == (2, True)
+
+
+def test_where_nothing_is_to_import_each_client_is_named_on_a_line(environment: dict[str, str], tmp_path: Path) -> None:
+    lines = run_inside(("import",), environment | ALONE, tmp_path).stderr.splitlines()
+    assert ["Claude", "Code", "~/.claude/projects"] in [line.split() for line in lines]
+    assert max(map(len, lines[:-1])) < 100
+
+
+def test_a_backup_lists_by_the_word_too(environment: dict[str, str], tmp_path: Path) -> None:
+    for words in (("backup", "list"), ("backup", "--list")):
+        assert run_inside(words, environment | ALONE, tmp_path).stdout.startswith("0 backups in ")
+    assert not (tmp_path / "list").exists()
 
 
 def fed(
@@ -239,7 +291,7 @@ def test_a_port_that_another_program_has_is_said(command: Command) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         done = command("serve", "--http", "--port", str(other.getsockname()[1]), env=BARE | DAEMON)
-    assert "UNAVAILABLE" in said_well(done, 3)
+    assert "is in use by another program" in said_well(done, 3)
     assert "--port" in done.stderr
 
 

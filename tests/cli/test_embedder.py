@@ -106,7 +106,7 @@ def test_a_model_is_fetched_whole_listed_and_chosen_for_every_data_directory_and
 def test_without_a_network_nothing_changes_and_the_way_by_hand_is_told(data: Path) -> None:
     done = run(data, "embedder", "fetch", "potion-base-8M", HF_ENDPOINT="http://127.0.0.1:9")
     assert (done.status, done.out) == (3, "")
-    assert done.err.startswith("UNAVAILABLE: minishlab/potion-base-8M could not be fetched: ")
+    assert done.err.startswith("minishlab/potion-base-8M could not be fetched: ")
     assert "copy the model's folder here and say: memory-mcp embedder use FOLDER" in done.err
     assert list((data / "models").iterdir()) == []
 
@@ -160,7 +160,7 @@ def test_the_choice_is_written_into_the_settings_which_keep_the_rest(cli: Cli, t
 
 def test_what_cannot_be_used_changes_nothing(cli: Cli, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = own_home / ".config" / "memory-mcp" / "config.toml"
-    assert cli("embedder", "use", "potion-base-8M").err.startswith("UNAVAILABLE: the model minishlab/potion-base-8M is not on")
+    assert cli("embedder", "use", "potion-base-8M").err.startswith("the model minishlab/potion-base-8M is not on")
     assert "has no config.json" in cli("embedder", "use", str(tmp_path)).err
     assert "no model is called 'bundel'" in cli("embedder", "use", "bundel").err
     monkeypatch.setenv("MEMORY_MCP_EMBEDDER__MODEL", BUNDLED)

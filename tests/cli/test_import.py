@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -91,7 +92,7 @@ def test_what_cannot_be_imported_ends_with_status_two(cli: Cli, tmp_path: Path, 
     (tmp_path / "empty").mkdir()
     done = cli("import", *argv, "--data-dir", "data")
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("INVALID_ARGUMENT: ")
+    assert not re.match(r"[A-Z_]+: ", done.err)
 
 
 def test_ingest_reads_standard_input_by_the_same_rules_and_quotes_no_secret(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,17 +23,20 @@ from tests.waiting import PATIENCE
 AT = dt.datetime(2026, 3, 1, 10, tzinfo=dt.UTC)
 
 
-def test_help_lists_every_command_in_one_group_the_everyday_ones_first_and_version_is_told(cli: Cli) -> None:
-    done = cli("--help")
-    assert done.status == 0
-    daily = "try serve daemon import ingest hook search navigate query timeline show teleport retrieval topics"
-    for name in f"{daily} scheduler embedder admin config doctor install uninstall".split():
-        assert f"\n  {name} " in done.out
+def test_help_begins_with_a_few_commands_and_all_are_listed_in_groups(cli: Cli) -> None:
+    short = cli("--help")
+    assert short.status == 0
+    assert re.findall(r"^  ([a-z]+)  ", short.out, re.M) == [*registry.FIRST]
+    assert "memory-mcp --help --all" in " ".join(short.out.split())
+    assert cli("help").out == short.out
+    assert cli("help", "show").out == cli("show", "--help").out
+    shown = cli("--help", "--all").out
     assert cli("--version").out == f"memory-mcp {__version__}\n"
     grouped = [name for names in registry.GROUPS.values() for name in names]
     assert len(grouped) == len(set(grouped))
-    assert set(registry.COMMANDS) <= set(grouped)
-    shown = done.out
+    assert set(registry.COMMANDS) == set(grouped) | set(registry.FIRST)
+    for name in registry.COMMANDS:
+        assert f"\n  {name} " in shown
     places = [shown.index(f"\n{title}:") for title in ("everyday", "looking inside", "upkeep", "options")]
     assert places == sorted(places)
     assert places[0] < shown.index("\n  ask ") < shown.index("\n  timeline ") < shown.index("\n  show ") < places[1]
@@ -104,6 +108,14 @@ def test_every_command_explains_itself(cli: Cli) -> None:
         assert " ".join(shown.out.split()).count(about[0].upper() + about[1:] + ".") == 1
 
 
+def test_a_group_without_a_word_shows_its_state_and_what_else_it_does(memory: Cli) -> None:
+    for name, alone in registry.STATE_COMMANDS.items():
+        done = memory(name)
+        assert done.status == 0, name
+        assert f"Also: memory-mcp {name} " in done.err, name
+        assert memory(name, "--json").data.keys() == memory(*alone.split(), "--json").data.keys()
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_flags_stand_before_or_after_the_command(cli: Cli, built: Path, before: bool) -> None:
     flags = ("--data-dir", str(built), "--json")
@@ -141,7 +153,7 @@ def test_a_locked_store_ends_with_status_three_and_the_holder(cli: Cli, tmp_path
     finally:
         app.close()
     assert done.status == 3
-    assert done.err.startswith("LOCKED: the data directory ")
+    assert done.err.startswith("the data directory ")
     assert "process " in done.err
 
 

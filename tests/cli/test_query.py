@@ -136,7 +136,6 @@ def test_context_and_budget_of_a_grip_are_kept(memory: Cli) -> None:
         ("events", "--limit", "0"),
         ("browse", "--limit", "0"),
         ("nodes",),
-        (),
     ],
 )
 def test_wrong_requests_end_with_status_two(memory: Cli, argv: tuple[str, ...]) -> None:

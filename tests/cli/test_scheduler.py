@@ -60,14 +60,14 @@ def test_a_paused_job_stays_paused_until_it_is_resumed(jobs: Cli) -> None:
 def test_an_unknown_job_is_refused_by_naming_the_known_ones(jobs: Cli, verb: str) -> None:
     done = jobs(verb, "rollup")
     assert (done.status, done.out) == (2, "")
-    assert done.err == f"INVALID_ARGUMENT: no job is called 'rollup'. Jobs: {', '.join(JOBS)}.\n"
+    assert done.err == f"no job is called 'rollup'. Jobs: {', '.join(JOBS)}.\n"
 
 
 def test_a_job_that_fails_says_why_and_is_remembered(jobs: Cli, copy: Path) -> None:
     (copy / "briefings").write_text("a file in the way")
     done = jobs("run", "render_briefings")
     assert done.status == 1
-    assert "INTERNAL: " in done.err
+    assert "briefings" in done.err
     (kept,) = [j for j in jobs("status", "--json").data["jobs"] if j["name"] == "render_briefings"]
     assert (kept["runs"], kept["failures"]) == (1, 1)
     assert kept["last_result"].startswith("[Errno ")

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_nothing_found_is_an_answer(memory: Cli) -> None:
 def test_wrong_requests_end_with_status_two(memory: Cli, argv: tuple[str, ...]) -> None:
     done = memory("search", *argv)
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith(("INVALID_ARGUMENT: ", "NOT_FOUND: "))
+    assert not re.match(r"[A-Z_]+: ", done.err)
     assert "Traceback" not in done.err
     assert len(done.err.splitlines()) == 1
 

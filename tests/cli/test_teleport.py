@@ -133,7 +133,7 @@ def test_project_time_agent_speaker_and_kind_are_kept_to(jump: Cli) -> None:
     assert jump("teleport", "search", "JWT", "--agent", "tests", "--json").data["results"]
     assert not jump("teleport", "search", "JWT", "--agent", "nobody", "--json").data["results"]
     refused = jump("teleport", "search", "JWT", "--speaker", "nobody")
-    assert (refused.status, refused.err.startswith("INVALID_ARGUMENT: unknown speaker: 'nobody'.")) == (2, True)
+    assert (refused.status, refused.err.startswith("unknown speaker: 'nobody'.")) == (2, True)
     assert {r["who"] for r in jump("teleport", "search", "JWT", "--role", "user", "--json").data["results"]} == {"user"}
     kinds = jump("teleport", "search", "refresh token rotation", "--kind", "definition", "--json").data
     assert "JWT issue" not in json.dumps(kinds)
@@ -162,7 +162,7 @@ def test_nothing_found_is_an_answer(jump: Cli) -> None:
 def test_wrong_requests_end_with_status_two(jump: Cli, argv: tuple[str, ...]) -> None:
     done = jump("teleport", *argv)
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("INVALID_ARGUMENT: ")
+    assert not re.match(r"[A-Z_]+: ", done.err)
     assert len(done.err.splitlines()) == 1
 
 
@@ -192,13 +192,13 @@ def test_a_layer_that_is_switched_off_ends_with_status_three_and_says_how_to_ena
     monkeypatch.setenv("MEMORY_MCP_" + key.upper().replace(".", "__"), "false")
     done = cli("teleport", "search", "JWT", "--data-dir", str(built))
     assert (done.status, done.out) == (3, "")
-    assert done.err.startswith(f"UNAVAILABLE: BM25 index not enabled. Enable with {key} = true")
+    assert done.err.startswith(f"BM25 index not enabled. Enable with {key} = true")
 
 
 def test_the_vector_layer_says_that_it_has_no_model(jump: Cli) -> None:
     done = jump("teleport", "vector", "JWT")
     assert done.status == 3
-    assert done.err.startswith("UNAVAILABLE: Vector index not enabled. No model: embedder.model is empty")
+    assert done.err.startswith("Vector index not enabled. No model: embedder.model is empty")
 
 
 def test_hybrid_works_with_one_side_and_says_that_it_is_partial(jump: Cli) -> None:
@@ -294,7 +294,7 @@ def test_an_index_is_built_anew_and_the_command_says_what_it_made_and_the_docume
     assert ids(after) == ids(before)
     assert cli("admin", "rebuild-index", "--type", "grips", "--data-dir", str(copy)).status == 2
     refused = cli("admin", "rebuild-index", "--type", "vector", "--data-dir", str(copy))
-    assert (refused.status, refused.err.startswith("UNAVAILABLE: Vector index not enabled. No model")) == (3, True)
+    assert (refused.status, refused.err.startswith("Vector index not enabled. No model")) == (3, True)
 
 
 @requirement("bm25:risk-index-corruption")

@@ -177,4 +177,4 @@ def test_on_a_pipe_and_as_json_it_answers_while_the_daemon_has_the_store(filled:
     assert json.loads(filled.ok("browse", "--json")) == json.loads(filled.ok("query", "root", "--json"))
     done = filled.run("browse", "--project", "nothing-like-it")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("INVALID_ARGUMENT: no project is called 'nothing-like-it'")
+    assert done.stderr.startswith("no project is called 'nothing-like-it'")

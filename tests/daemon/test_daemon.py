@@ -106,7 +106,7 @@ def refused_a_second(place: Place, pid: int) -> None:
     second = place.run("daemon", "run")
     note.write_text(told)
     assert second.returncode == 3
-    assert second.stderr.startswith("LOCKED: ")
+    assert second.stderr.startswith("LOCKED: the data directory ")
     assert f"(process {pid})" in second.stderr
     assert look(place)["pid"] == pid
 
@@ -186,7 +186,7 @@ def test_a_daemon_of_an_older_version_makes_way_and_one_whose_directory_is_taken
     first = subprocess.Popen([sys.executable, "-c", older], env=place.environment(), cwd=place.home, stderr=subprocess.DEVNULL)
     try:
         until(lambda: _pid_unchecked(place) == first.pid)
-        assert "Nothing matches" in place.ok("search", "anything")
+        assert "The memory is empty" in place.run("search", "anything").stderr
         assert first.wait(PATIENCE) == 0
     finally:
         first.kill()

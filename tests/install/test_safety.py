@@ -342,7 +342,8 @@ def test_a_plan_writes_nothing_and_the_status_tells_what_is_there(machine: Machi
     assert (server.level, server.path, server.name, server.runs) == (Level.USER, str(machine.config_of(client)), "memory", False)
     wanted = client.hooks(machine.order)
     assert found.hooks == ({Level.USER: (len(wanted), len(wanted))} if wanted else {})
-    assert found.recording is bool(wanted)
+    assert found.recording is (bool(wanted) and not client.trust)
+    assert dict(found.untrusted) == ({Level.USER: len(wanted)} if client.trust else {})
     put(machine.config_of(client), "{ broken")
     found = {one.client: one for one in statuses(machine.place, machine.state)}[client.name]
     assert len(found.unreadable) == 1

@@ -208,6 +208,13 @@ between 2026-01-15T08:00Z and yesterday     | 2026-01-15T09:00 .. 2026-01-30
 3.5.2025                                    | 2025-05-03 .. 2025-05-04
 week 3 of 2026                              | 2026-01-12 .. 2026-01-19
 in week 53 of 2020                          | 2020-12-28 .. 2021-01-04
+in week 3                                   | 2026-01-12 .. 2026-01-19
+in week 42                                  | 2025-10-13 .. 2025-10-20
+since week 3                                | 2026-01-12 .. 2026-01-31
+calendar week 42                            | 2025-10-13 .. 2025-10-20
+in Woche 42                                 | 2025-10-13 .. 2025-10-20
+Kalenderwoche 42                            | 2025-10-13 .. 2025-10-20
+en la semana 42                             | 2025-10-13 .. 2025-10-20
 yesterday at 14:00                          | 2026-01-29T14:00 .. 2026-01-29T14:01
 yesterday at 3pm                            | 2026-01-29T15:00 .. 2026-01-29T16:00
 on Tuesday at 9:30                          | 2026-01-27T09:30 .. 2026-01-27T09:31
@@ -587,7 +594,12 @@ early may fail
 late binding
 mid
 week 3 of the course
-in week 3
+in week 3 of the course
+week 3
+week 60
+the today widget
+how did we fix the today page
+our yesterday button is blue
 2025-W53
 H1 heading
 h2

@@ -91,7 +91,7 @@ class Memory(Protocol):
         ...
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result of a function of `requests.carrying`, `.merging` or `.portable`, called by its name."""
+        """Return the result of a function that some module of `requests` names for it, called by its name."""
         ...
 
 
@@ -113,9 +113,11 @@ class Here:
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of the function of that name on the memory opened here; raises KeyError for an unknown name."""
-        from memory_mcp.requests import carrying, merging, portable
+        from memory_mcp.requests import carrying, first_questions, merging, portable
 
-        give = {f.__name__: f for f in (carrying.page, carrying.day, *merging.METHODS, *portable.METHODS)}[what]
+        give = {
+            f.__name__: f for f in (carrying.page, carrying.day, *merging.METHODS, *portable.METHODS, *first_questions.METHODS)
+        }[what]
         return give(self._app, asked)
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:

@@ -7,14 +7,20 @@ from memory_mcp.errors import LayerUnavailable, MemoryMcpError
 class _Told(MemoryMcpError):
     """An error that the daemon reported, with its text and exit status."""
 
-    def __init__(self, text: str, status: int, hint: str) -> None:
-        """Keep the daemon's text, exit status and hint."""
+    def __init__(self, code: str, text: str, status: int, hint: str) -> None:
+        """Keep the daemon's code, text, exit status and hint."""
         super().__init__(text, hint)
+        self._code = code
         self._status = status
 
     def __str__(self) -> str:
         """Return the daemon's text as it is, which has code and hint already."""
         return self.message
+
+    @property
+    def sentence(self) -> str:
+        """The daemon's text without its code."""
+        return self.message.removeprefix(f"{self._code}: ")
 
     @property
     def exit_status(self) -> int:  # type: ignore[override]
@@ -32,4 +38,4 @@ def reach(wanted: link.Wanted) -> link.Line:
 
 def ours(error: link.Refused) -> MemoryMcpError:
     """Return an error that the daemon reported as an exception of this package, with its text, hint and exit status."""
-    return _Told(str(error), error.status, error.hint)
+    return _Told(error.code, str(error), error.status, error.hint)

@@ -4,6 +4,7 @@ Exit statuses: 0 done, 1 the store or this program failed, 2 the request was wro
 """
 
 import argparse
+import itertools
 import os
 import re
 import signal
@@ -25,7 +26,12 @@ _DEBUG = "MEMORY_MCP_DEBUG"
 _CHOICE = re.compile(r"argument ([^:]+): invalid choice: '([^']*)' \(choose from (.*)\)")
 _VALUE = re.compile(r"argument ([^:]+): invalid (\w+) value: (.*)")
 _NO_VALUE = re.compile(r"argument ([^:]+): expected (?:one|at least one) argument")
+_EXCLUDED = re.compile(r"argument (\S+): not allowed with argument (\S+)")
+#: Options of every command.
+_EVERYWHERE = ("--help", "--data-dir", "--config", "--json")
 _MISSING, _UNKNOWN = "the following arguments are required: ", "unrecognized arguments: "
+#: A word that is meant as an option, and no negative number.
+_OPTION = re.compile(r"-{1,2}[A-Za-z]")
 #: What people type here because other programs call it so.
 HABITS = {
     **dict.fromkeys(("list", "ls", "log", "history", "recent"), "timeline"),
@@ -41,7 +47,6 @@ HABITS = {
     "settings": "config",
     "set": "config",
     "version": "--version",
-    "help": "--help",
 }
 
 
@@ -51,12 +56,16 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise InvalidQuery with the mistake, the nearest known word or all of them, and the help to read; it never returns."""
         see = f"See: {self.prog} --help"
+        if misspelt := self._misspelt_option():
+            raise self._unknown_option(misspelt)
         if choice := _CHOICE.search(message):
             raise self._unknown_word(choice[1], choice[2], [c.strip(" '") for c in choice[3].split(",")])
         if message.startswith(_MISSING):
-            names = message.removeprefix(_MISSING)
-            known = f", one of {', '.join(self.choices())}" if names == "COMMAND" else ""
-            raise InvalidQuery(f"{names} is missing", f"Write: {self.prog} {names}{known}. {see}")
+            names = message.removeprefix(_MISSING).split(", ")
+            known = f", one of {', '.join(self.choices() or self._values(names[0]))}"
+            usage = " ".join((self.prog, *self._required()))
+            are = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} missing"
+            raise InvalidQuery(are, f"Write: {usage}{known if known != ', one of ' else ''}. {see}")
         if message.startswith(_UNKNOWN):
             raise self._unknown_option(message.removeprefix(_UNKNOWN).split()[0])
         if value := _VALUE.search(message):
@@ -64,6 +73,8 @@ class Parser(argparse.ArgumentParser):
             raise InvalidQuery(f"{value[1]} must be {kinds.get(value[2], f'a {value[2]}')}, not {value[3]}", see)
         if nothing := _NO_VALUE.search(message):
             raise InvalidQuery(f"{nothing[1]} needs a value", see)
+        if conflict := _EXCLUDED.search(message):
+            raise InvalidQuery(f"{conflict[2]} and {conflict[1]} do not go together", f"Leave one out. {see}")
         raise InvalidQuery(message, see)
 
     def _unknown_word(self, argument: str, given: str, known: list[str]) -> InvalidQuery:
@@ -71,20 +82,19 @@ class Parser(argparse.ArgumentParser):
 
         For a command also what people call so elsewhere; for SOURCE that it is a path, or why it cannot be read.
         """
-        from difflib import get_close_matches
-
-        from memory_mcp.cli.mistakes import UNREADABLE
+        from memory_mcp.cli.mistakes import SOURCE_HABITS, UNREADABLE, client_habits, nearest
 
         see = f"See: {self.prog} --help"
         if argument == "SOURCE" and re.search(r"[\\/]|^[.~]", given):
             return InvalidQuery(f"{given} is a path, and a source comes before it", f"Write: {self.prog} auto {given}. {see}")
-        near = get_close_matches(given, known, n=1)
+        habits = HABITS if isinstance(self, _Front) else SOURCE_HABITS if argument == "SOURCE" else client_habits()
+        near = habits.get(given.casefold(), "")
+        near = near if near in known or (near and isinstance(self, _Front)) else nearest(given, known)
         listed = f"Known: {', '.join(known)}. "
         if isinstance(self, _Front):
-            near = [HABITS[given]] if given in HABITS else near
-            listed = "" if near else f"The everyday ones are {', '.join(registry.GROUPS['everyday'])}. "
-        about = f" ({registry.COMMANDS[near[0]]})" if near and not listed and near[0] in registry.COMMANDS else ""
-        said = f"Did you mean {near[0]}{about}? " if near else ""
+            listed = "" if near else f"The everyday ones are {', '.join(registry.FIRST)}. All: {self.prog} --help --all. "
+        about = f" ({registry.COMMANDS[near]})" if near and not listed and near in registry.COMMANDS else ""
+        said = f"Did you mean {near}{about}? " if near else ""
         if argument == "SOURCE" and given in UNREADABLE:
             said = f"{UNREADABLE[given]} "
         return InvalidQuery(f"unknown {argument.lower()}: {given!r}", f"{said}{listed}{see}")
@@ -94,22 +104,53 @@ class Parser(argparse.ArgumentParser):
 
         Its hint names the nearest option of the commands that the command line names, and their help.
         """
-        from difflib import get_close_matches
+        from memory_mcp.cli.mistakes import nearest
 
-        parser, options = self, set[str]()
-        while True:
-            options |= set(parser._option_string_actions)
-            deeper = next((parser.choices()[word] for word in self.given if word in parser.choices()), None)
-            if deeper is None:
-                break
-            parser = deeper
-        near = get_close_matches(given.partition("=")[0], sorted(options), n=1)
-        said = f"Did you mean {near[0]}? " if near else ""
-        kind = "option" if given.startswith("-") else "word"
-        return InvalidQuery(f"unknown {kind}: {given!r}", f"{said}See: {parser.prog} --help")
+        parser, options = self._chosen()
+        near = nearest(given.partition("=")[0], sorted(options, key=lambda name: (len(name) < 3, name)))
+        if not given.startswith("-"):
+            text, positions = parser._takes_text(), [a for a in parser._actions if not a.option_strings]
+            names = [name for name in parser._option_string_actions if name.startswith("--") and name not in _EVERYWHERE]
+            said = f'Put {text} in quotes: {parser.prog} "... {given} ...". ' if text else ""
+            said = f"It takes options alone: {', '.join(names)}. " if names and not positions else said
+            return InvalidQuery(f"unknown word: {given!r}", f"{said}See: {parser.prog} --help")
+        said = f"Did you mean {near}? " if near else ""
+        return InvalidQuery(f"unknown option: {given!r}", f"{said}See: {parser.prog} --help")
+
+    def _chosen(self) -> "tuple[Parser, set[str]]":
+        """Return the parser of the last command that the command line names, and the options of all on the way."""
+        parser, options = self, set(self._option_string_actions)
+        while deeper := next((parser.choices()[word] for word in self.given if word in parser.choices()), None):
+            parser, options = deeper, options | set(deeper._option_string_actions)
+        return parser, options
+
+    def _misspelt_option(self) -> str:
+        """Return the first option of the command line that no parser of its commands knows; "" if there is none."""
+        _, options = self._chosen()
+        words = itertools.takewhile(lambda word: word != "--", self.given)
+        return next((w for w in words if _OPTION.match(w) and w.partition("=")[0] not in options), "")
+
+    def _required(self) -> list[str]:
+        """Return the words that the command needs, as its usage writes them."""
+        return [str(a.metavar or a.dest) for a in self._actions if not a.option_strings and a.nargs not in ("?", "*", 0)]
+
+    def _values(self, name: str) -> list[str]:
+        """Return the values that an argument is chosen from; empty for any other."""
+        return [str(value) for a in self._actions if a.metavar == name for value in a.choices or ()]
+
+    def _takes_text(self) -> str:
+        """Return the name of the last word of the command, where that is a text of its user; else ""."""
+        words = [a for a in self._actions if not a.option_strings and not a.choices]
+        return str(words[-1].metavar) if words and words[-1].metavar in ("TEXT", "ID") else ""
 
     #: The command line that is parsed, for error messages.
     given: Sequence[str] = ()
+
+    def give(self, argv: Sequence[str]) -> None:
+        """Keep the command line in this parser and in those of its subcommands."""
+        self.given = argv
+        for parser in self.choices().values():
+            parser.give(argv)
 
     def choices(self) -> "dict[str, Parser]":
         """Return the parsers of the subcommands, by their names; empty without any."""
@@ -120,13 +161,14 @@ class _Front(Parser):
     """The whole program's parser, whose help shows the commands in groups."""
 
     def format_help(self) -> str:
-        """Return the help with the commands in groups, those of `registry.GROUPS`, instead of one list."""
+        """Return the help: the commands to begin with, or with --all those of `registry.GROUPS`, instead of one list."""
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
         assert self._subparsers is not None
         rows = {row.dest: row for row in cast("Any", self._subparsers._group_actions[0])._get_subactions()}
-        for title, names in registry.GROUPS.items():
+        groups = registry.GROUPS if "--all" in self.given else {"to begin with": registry.FIRST}
+        for title, names in groups.items():
             formatter.start_section(title)
             formatter.add_arguments([rows[name] for name in names if name in rows])
             formatter.end_section()
@@ -147,11 +189,10 @@ def build_parser(argv: Sequence[str] | None = None) -> Parser:
     parser = _Front(
         prog="memory-mcp",
         description="Long-term memory for coding agents. On a pipe, without a command, this is the MCP server on stdio.",
-        epilog="New here? memory-mcp try",
+        epilog="All commands: memory-mcp --help --all. New here? memory-mcp try",
         parents=[common()],
         allow_abbrev=False,
     )
-    parser.given = argv or ()
     parser.add_argument("--version", action="version", version=f"memory-mcp {__version__}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=Parser)
     for name, about in registry.COMMANDS.items():
@@ -159,6 +200,7 @@ def build_parser(argv: Sequence[str] | None = None) -> Parser:
             registry.add(parsers, name)
         else:
             parsers.add_parser(name, help=about, add_help=False)
+    parser.give(argv or ())
     return parser
 
 
@@ -215,35 +257,40 @@ def perform(argv: Sequence[str]) -> int:
     Errors, ours or not, are printed as one line on stderr and become a status; KeyboardInterrupt, and BrokenPipeError where the
     reader of the output has gone, are passed on.
     """
+    is_json = "--json" in argv
     try:
         return _run(list(argv))
     except BrokenPipeError:
         raise
     except MemoryMcpError as error:
-        return _failed(str(error), error.exit_status)
+        return _failed(error, is_json)
     except OSError as error:
-        if full := DiskFull.of(error):
-            return _failed(str(full), full.exit_status)
-        return _failed(f"INTERNAL: {error}. {_DEBUG}=1 shows where.", 1)
+        return _failed(DiskFull.of(error) or MemoryMcpError(str(error), f"{_DEBUG}=1 shows where."), is_json)
     except Exception as error:
         render.trace()
-        return _failed(f"INTERNAL: {type(error).__name__}: {error}. This is a defect of memory-mcp.", 1)
+        return _failed(MemoryMcpError(f"{type(error).__name__}: {error}", "This is a defect of memory-mcp."), is_json)
 
 
-def _failed(text: str, status: int) -> int:
-    """Print an error as one line on stderr, with MEMORY_MCP_DEBUG=1 also where it was raised; return `status`."""
+def _failed(error: MemoryMcpError, is_json: bool) -> int:
+    """Print an error as one line on stderr, with its code only for programs; return the exit status.
+
+    With MEMORY_MCP_DEBUG=1 also where it was raised.
+    """
     if os.environ.get(_DEBUG) == "1" and sys.exc_info()[0] is not None:
         render.trace()
-    render.err(render.one_line(text))
-    return status
+    render.err(render.one_line(str(error) if is_json else error.sentence))
+    return error.exit_status
 
 
 def _run(argv: list[str]) -> int:
     """Parse the words and run the command that they name; return its exit status, and raise what it raises.
 
-    --help and --version return 0. Without a command: help on a terminal, else the stdio server. A variable
+    `help` before a command is its --help; a group without a word is what `registry.STATE_COMMANDS` names. --help and --version
+    return 0. Without a command: help on a terminal, else the stdio server. A variable
     MEMORY_MCP_... that is none of ours raises ConfigError, except for doctor.
     """
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:], "--help"]
     parser = build_parser(argv)
     try:
         args = parser.parse_args(argv)
@@ -257,6 +304,8 @@ def _run(argv: list[str]) -> int:
         from memory_mcp.cli.commands import serve
 
         return serve.run(build_parser(["serve"]).parse_args(["serve", *argv]))
+    if getattr(args, f"{args.command}_command", "") is None:
+        return _run_state_command(parser, args.command, argv)
     from memory_mcp import paths
 
     if args.command != "doctor" and paths.unknown_variable():
@@ -266,4 +315,17 @@ def _run(argv: list[str]) -> int:
         load()
     with _interrupted_by_signals():
         status: int = args.run(args)
+    return status
+
+
+def _run_state_command(parser: Parser, command: str, argv: list[str]) -> int:
+    """Run what a group of commands does without a further word, say what else it does, and return the exit status."""
+    state_command = registry.STATE_COMMANDS[command]
+    rest = list(argv)
+    rest.remove(command)
+    status = _run([*state_command.split(), *rest])
+    if "--json" not in argv:
+        words = [word for word in parser.choices()[command].choices() if word not in state_command.split()]
+        render.flush()
+        render.err(f"Also: memory-mcp {command} {' | '.join(words)}")
     return status

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp import foreign_files
-from memory_mcp.errors import SourceUnreadable
+from memory_mcp.errors import InvalidQuery, SourceUnreadable
 
 #: How files begin that are no text (place, bytes, what it is). Archives and databases are not among them: some clients
 #: keep or export their histories so.
@@ -24,6 +24,60 @@ _KINDS = (
 _HEAD = 16
 #: Clients whose conversations cannot be read, with the reason.
 UNREADABLE = {"windsurf": "Windsurf encrypts its conversations; none can be read. Its sessions can still ask this memory."}
+
+
+#: What people call sources.
+SOURCE_HABITS = {"vscode": "copilot-chat", "vs-code": "copilot-chat", "code": "copilot-chat", "claude-desktop": "claude-ai"}
+#: What people type behind commands that have no such word, meaning what other programs call so; never a path.
+_COMMAND_WORDS = frozenset(
+    "list ls status show check verify now on off add remove rm delete create make new run start stop info all latest".split()
+)
+#: How alike a misspelt word must be to the one that is suggested.
+_ALIKE = 0.6
+
+
+def nearest(word: str, names: Sequence[str]) -> str:
+    """Return the name that a word most likely means; "" if none is near.
+
+    The same letters come before a beginning, in the order of the names, that before a longer word that begins with a name, and
+    that before what is spelt alike.
+    """
+    from difflib import get_close_matches
+
+    letters = {name: _letters(name) for name in names}
+    typed = _letters(word)
+    if not typed:
+        return ""
+    same_letters = [name for name, text in letters.items() if text == typed]
+    beginnings = [name for name, text in letters.items() if text.startswith(typed)]
+    prefixes = [name for name, text in letters.items() if len(text) > 1 and typed.startswith(text)]
+    alike = get_close_matches(word, names, n=1, cutoff=_ALIKE)
+    return next(iter([*same_letters, *beginnings, *sorted(prefixes, key=len, reverse=True), *alike]), "")
+
+
+def _letters(word: str) -> str:
+    """Return the letters and digits of a word, without case."""
+    return "".join(c for c in word.casefold() if c.isalnum())
+
+
+def client_habits() -> dict[str, str]:
+    """Return the names of clients by the commands that start them."""
+    from memory_mcp.install.registry import CLIENTS
+
+    return {command: client.name for client in CLIENTS.values() for command in client.commands}
+
+
+def refuse_command_word(text: str, command: str) -> None:
+    """Raise InvalidQuery for a path that is a word which other commands take, such as `status`."""
+    if text in _COMMAND_WORDS:
+        hint = f"For a file or folder of that name write ./{text}. See: memory-mcp {command} --help"
+        raise InvalidQuery(f"{command} has no word {text!r}", hint)
+
+
+def refuse_missing_parent(path: Path) -> None:
+    """Raise InvalidQuery for a path in a folder that does not exist: it may be misspelt, or a disk that is not there."""
+    if not path.absolute().parent.is_dir():
+        raise InvalidQuery(f"there is no folder {path.absolute().parent}", "Make it first, or name another place.")
 
 
 def refuse_no_transcript(path: Path) -> None:

@@ -14,7 +14,7 @@ from memory_mcp.daemon.doors import Doors
 from memory_mcp.daemon.rpc import Conversation, Execute, Method, Pipe
 from memory_mcp.errors import StorageError
 from memory_mcp.ingest import handover
-from memory_mcp.requests import carrying, merging, portable
+from memory_mcp.requests import carrying, first_questions, merging, portable
 from memory_mcp.requests.scope import Caller
 from memory_mcp.scope import caller_project
 from memory_mcp.server.service import Awaited, Service
@@ -51,12 +51,16 @@ class Methods:
             "daemon/status": self.status,
             "daemon/stop": self.stop,
             "cli/run": self.run,
+            "memory/sources": self.sources,
             "import/marks": self.marks,
             "import/store": self.store,
             "import/finish": self.finish,
             "carry/page": partial(self.carry, carrying.page),
             "carry/day": partial(self.carry, carrying.day),
-            **{f"carry/{give.__name__}": partial(self.carry, give) for give in (*merging.METHODS, *portable.METHODS)},
+            **{
+                f"carry/{give.__name__}": partial(self.carry, give)
+                for give in (*merging.METHODS, *portable.METHODS, *first_questions.METHODS)
+            },
             "request/ask": self.ask,
             "hook/recall": self.recall,
             "http/open": self._doors.hold,
@@ -125,6 +129,10 @@ class Methods:
             if not self._host.calls:
                 return
             await anyio.sleep(_TURN)
+
+    async def sources(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return {"sources": names}: importers, hooks and tools that stored events came from."""
+        return {"sources": list(await self._host.read(lambda app: app.storage.latest()))}
 
     async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return {"marks": {name: position}} of importers whose names begin with the parameter `prefix`, which is required."""

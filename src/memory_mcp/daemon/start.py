@@ -31,7 +31,7 @@ def start(data_dir: str, config: str, profile: str, execute: "Execute") -> int:
         # Everything is closed; taking apart what the libraries have loaded would take another second.
         os._exit(status)
     except MemoryMcpError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{error.sentence if sys.stderr.isatty() else error}\n")
         return error.exit_status
     except OSError as error:
         sys.stderr.write(f"UNAVAILABLE: {error}.\n")

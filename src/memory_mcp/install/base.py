@@ -117,6 +117,20 @@ class PlaceFile:
 Edit = SetKey | AddItem | PlaceFile
 
 
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """An enabled plugin of a client that starts this memory or runs its hooks."""
+
+    #: As its client lists it.
+    name: str
+    #: The file that switches it on.
+    path: Path
+    #: Its servers that start this memory, by their names.
+    servers: Mapping[str, Mapping[str, Any]]
+    #: Events whose hook is ours.
+    events: frozenset[str]
+
+
 class Client(ABC):
     """A program that can use this memory. To add one: a file with a subclass, and a line in registry.py."""
 
@@ -134,6 +148,10 @@ class Client(ABC):
     takes_addresses: ClassVar[bool] = True
     #: The next step for its user.
     then: ClassVar[str] = ""
+    #: Where its user trusts hooks, where the client asks for that.
+    trust: ClassVar[str] = ""
+    #: How its user takes out a plugin: a command before the plugin's name, or where to look.
+    plugin_removal: ClassVar[str] = ""
 
     @abstractmethod
     def folders(self, place: Place) -> Sequence[PurePath]:
@@ -166,6 +184,16 @@ class Client(ABC):
         """Return the edits that make the client record its sessions as they happen; none unless a subclass has hooks. Pure."""
         del order
         return ()
+
+    def plugins(self, place: Place) -> Sequence[Plugin]:
+        """Return the enabled plugins that bring this memory, which the client keeps by itself; files are read."""
+        del place
+        return ()
+
+    def untrusted(self, place: Place, level: str) -> int:
+        """Return how many hooks of a level, or of plugins, wait for the user's trust; files are read."""
+        del place, level
+        return 0
 
     def edits(self, order: Order) -> list[Edit]:
         """Return all edits of an order: the server's entry, then those of `hooks` unless the order leaves hooks out.

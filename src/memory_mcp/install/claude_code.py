@@ -1,11 +1,14 @@
-"""Claude Code: servers in ~/.claude.json or a project's .mcp.json, hooks in settings.json beside its other settings."""
+"""Claude Code: servers in ~/.claude.json or a project's .mcp.json, hooks in settings.json beside its other settings.
+
+A plugin brings both by itself; settings of the user, the project and this machine switch it on and off.
+"""
 
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from memory_mcp.install import capture
-from memory_mcp.install.base import Client, Edit, Level, Order, Place, local
+from memory_mcp.install import capture, plugins
+from memory_mcp.install.base import Client, Edit, Level, Order, Place, Plugin, local
 from memory_mcp.install.command import Server
 
 
@@ -17,6 +20,7 @@ class ClaudeCode(Client):
     commands = ("claude",)
     hook_client = "claude-code"
     then = "start a new session"
+    plugin_removal = "claude plugin uninstall"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
         """Return its settings folder (`_home`) and the user's state file .claude.json."""
@@ -51,6 +55,12 @@ class ClaudeCode(Client):
         inside = order.place.in_project(".claude", "settings.local.json")
         file = _home(order.place) / "settings.json" if order.level is Level.USER else inside
         return capture.hooks(self, order, file, capture.CLAUDE_CODE)
+
+    def plugins(self, place: Place) -> Sequence[Plugin]:
+        """Return what `enabledPlugins` of the user's, the project's and the local settings switch on, the last deciding."""
+        inside = [place.in_project(".claude", name) for name in ("settings.json", "settings.local.json")]
+        states = plugins.switched([_home(place) / "settings.json", *inside], ("enabledPlugins",))
+        return plugins.cached_plugins(states, _home(place) / "plugins" / "cache")
 
 
 def _home(place: Place) -> PurePath:

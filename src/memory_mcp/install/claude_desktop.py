@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from memory_mcp.install.base import Client, Level, Place
+from memory_mcp.install import plugins
+from memory_mcp.install.base import Client, Level, Place, Plugin
 
 
 class ClaudeDesktop(Client):
@@ -13,6 +14,7 @@ class ClaudeDesktop(Client):
     title = "Claude Desktop"
     takes_addresses = False
     then = "quit it from its menu and start it again"
+    plugin_removal = "in its settings, below Extensions:"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
         """Return its one application folder, `Claude`."""
@@ -21,3 +23,8 @@ class ClaudeDesktop(Client):
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
         """Return its configuration file at the user's level; none at a project's."""
         return [place.app_folder("Claude") / "claude_desktop_config.json"] if level is Level.USER else []
+
+    def plugins(self, place: Place) -> Sequence[Plugin]:
+        """Return the bundles of this program among its extensions that are on."""
+        folder = place.app_folder("Claude")
+        return plugins.bundles(folder / "Claude Extensions", folder / "Claude Extensions Settings")

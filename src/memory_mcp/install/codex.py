@@ -3,13 +3,14 @@
 A project's own files count where the user trusts the project, and hooks run only once the user has looked at them.
 """
 
+import os
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
-from memory_mcp.install import capture
-from memory_mcp.install.base import Client, Edit, Format, Level, Order, Place, local
-from memory_mcp.install.command import Server
+from memory_mcp.install import capture, plugins
+from memory_mcp.install.base import AddItem, Client, Edit, Format, Level, Order, Place, Plugin, local
+from memory_mcp.install.command import Server, runs_our_hook
 
 
 class Codex(Client):
@@ -21,7 +22,12 @@ class Codex(Client):
     format = Format.TOML
     keys = ("mcp_servers",)
     hook_client = "codex"
-    then = "start a new session, and there /hooks to review and trust the hooks: until then nothing is recorded"
+    then = (
+        "start a new session, and there /hooks to review and trust the hooks: until then nothing is recorded"
+        " (meanwhile: memory-mcp watch on codex)"
+    )
+    trust = "/hooks"
+    plugin_removal = "codex plugin remove"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
         """Return CODEX_HOME, else ~/.codex."""
@@ -41,3 +47,42 @@ class Codex(Client):
         """Return the edits that add a hook for each event of `capture.CODEX` to hooks.json, beside config.toml of the level."""
         file = self.configs(order.place, order.level)[0].with_name("hooks.json")
         return capture.hooks(self, order, file, capture.CODEX)
+
+    def plugins(self, place: Place) -> Sequence[Plugin]:
+        """Return what the tables [plugins."NAME@MARKETPLACE"] of the user and the project switch on, the last deciding."""
+        settings = [file for level in Level for file in self.configs(place, level)]
+        states = plugins.switched(settings, ("plugins",), self.format)
+        return plugins.cached_plugins(states, settings[0].parent / "plugins" / "cache")
+
+    def untrusted(self, place: Place, level: str) -> int:
+        """Return how many hooks of ours have no `trusted_hash` below hooks.state of the user's config.toml.
+
+        Their keys there are FILE:EVENT:GROUP:HANDLER, with the event in snake case and places counted from 0; a plugin's
+        hooks have its name before the file.
+        """
+        state = plugins.read_mapping(Path(self.configs(place, Level.USER)[0]), ("hooks", "state"), self.format)
+        trusted = {_event_key(key) for key, one in state.items() if isinstance(one, dict) and one.get("trusted_hash")}
+        if level in list(Level):
+            keys = {f"{edit.path}:{_snake(edit.keys[-1])}" for edit in self._written(place, Level(level))}
+        else:
+            events = [(one.name, event) for one in self.plugins(place) for event in one.events.intersection(capture.CODEX)]
+            keys = {f"{name}:hooks/hooks.json:{_snake(event)}" for name, event in events}
+        return len({_event_key(key) for key in keys} - trusted)
+
+    def _written(self, place: Place, level: Level) -> list[AddItem]:
+        """Return the edits of hooks that the file of a level has already."""
+        edits = [edit for edit in self.hooks(Order(place, Server(), level)) if isinstance(edit, AddItem)]
+        events = plugins.read_mapping(Path(edits[0].path), edits[0].keys[:-1])
+        return [edit for edit in edits if runs_our_hook(events.get(edit.keys[-1]), self.hook_client)]
+
+
+def _event_key(key: str) -> str:
+    """Return FILE:EVENT of the key of a hook, with links in the file's path resolved."""
+    path, _, position = key.rpartition(".json:")
+    plain = path if "@" in path.partition(":")[0] else os.path.realpath(path)
+    return f"{plain}:{position.partition(':')[0]}"
+
+
+def _snake(event: str) -> str:
+    """Return the name of an event as Codex writes it in keys: SessionStart is session_start."""
+    return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(event))

@@ -154,6 +154,17 @@ def runs_our_hook(item: object, client: str) -> bool:
     return False
 
 
+def hook_options(item: object, client: str) -> set[str]:
+    """Return what follows `hook CLIENT` in the command lines of our hooks in an entry or a list of entries: which memory."""
+    if isinstance(item, list):
+        return {option for one in item for option in hook_options(one, client)}
+    if not isinstance(item, dict):
+        return set()
+    inner = {option for one in item.values() if isinstance(one, list) for option in hook_options(one, client)}
+    words = " ".join(str(item.get("command", "")).split())
+    return inner | {words.partition(f" hook {client}")[2].strip()} if is_our_hook(item, client) else inner
+
+
 def is_our_hook(item: object, client: str) -> bool:
     """Whether a hook's entry itself, not one inside it, has a command line that runs `memory-mcp hook CLIENT`."""
     line = item.get("command") if isinstance(item, dict) else None

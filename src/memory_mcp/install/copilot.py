@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from memory_mcp.install.base import Client, Level, Place, local
+from memory_mcp.install import plugins
+from memory_mcp.install.base import Client, Level, Place, Plugin, local
 from memory_mcp.install.command import Server
 
 _TOOLS = ["*"]
@@ -17,6 +18,7 @@ class Copilot(Client):
     title = "Copilot CLI"
     commands = ("copilot",)
     then = "start a new session"
+    plugin_removal = "copilot plugin uninstall"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
         """Return COPILOT_HOME, else ~/.copilot."""
@@ -38,3 +40,8 @@ class Copilot(Client):
         if server.url:
             return {"tools": _TOOLS, "type": "http", "url": server.url, "headers": server.headers}
         return local(server, tools=_TOOLS, type="local")
+
+    def plugins(self, place: Place) -> Sequence[Plugin]:
+        """Return the plugins of ours that it has unpacked and its settings do not switch off."""
+        home = place.named("COPILOT_HOME", ".copilot")
+        return plugins.unpacked_plugins(home / "installed-plugins", home / "settings.json")

@@ -16,6 +16,7 @@ from pathlib import Path
 from memory_mcp.errors import InstallRefused
 from memory_mcp.install.base import AddItem, Client, Edit, Format, Order, PlaceFile, SetKey
 from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, brought_up, runs_our_hook, starts_us, told_paths
+from memory_mcp.install.coverage import covering
 from memory_mcp.install.edit import files, splice, toml
 from memory_mcp.install.edit.files import Changed, Content
 from memory_mcp.install.edit.jsonc import Broken
@@ -71,12 +72,15 @@ class Change:
 def plan(client: Client, order: Order, state: State) -> list[Change]:
     """Return what installing for a client would change, one change per file, also for files that stay; nothing is written.
 
-    An order that names no data directory or settings file takes those of the client's present entry of ours. Raises
-    InstallRefused where an edit cannot be made; its hint says what to do by hand.
+    What a plugin or the user's own hooks do already is left out. An order that names no data directory or settings file
+    takes those of the client's present entry of ours. Raises InstallRefused where an edit cannot be made; its hint says
+    what to do by hand.
     """
     by_file: dict[Path, list[Edit]] = {}
     order = _as_before(client, order)
     for edit in client.edits(order):
+        if covering(client, order, edit):
+            continue
         by_file.setdefault(Path(edit.path), []).append(edit)
     return [_changed(client, order, path, edits, state) for path, edits in by_file.items()]
 

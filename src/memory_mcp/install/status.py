@@ -1,19 +1,22 @@
 """The status of every client: whether it is installed, what its configuration starts, whether its hooks are on. Read-only."""
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.errors import InstallRefused
-from memory_mcp.install.base import Client, Edit, Format, Level, Order, Place, PlaceFile, SetKey
+from memory_mcp.install.base import AddItem, Client, Edit, Format, Level, Order, Place, PlaceFile, Plugin, SetKey
 from memory_mcp.install.command import Server, command_of, found, runs_our_hook, starts_us
+from memory_mcp.install.coverage import covering
 from memory_mcp.install.edit import files, splice, toml
 from memory_mcp.install.edit.jsonc import Broken
 from memory_mcp.install.registry import CLIENTS
 from memory_mcp.install.state import State
 
+#: The level of what a plugin brings.
+PLUGIN_LEVEL = "plugin"
 #: What every file of ours contains.
 _MARK = b"memory-mcp"
 
@@ -22,7 +25,7 @@ _MARK = b"memory-mcp"
 class Configured:
     """One server of ours in one configuration, or the hooks at one level."""
 
-    #: user, project, or folder where the user's file has it for this folder alone.
+    #: user, project, plugin, or folder where the user's file has it for this folder alone.
     level: str
     path: str
     name: str
@@ -44,6 +47,10 @@ class ClientStatus:
     hooks: Mapping[str, tuple[int, int]]
     #: Files that could not be read, with the reason.
     unreadable: Sequence[str]
+    #: By level: hooks that are written, and that the client does not run until its user trusts them.
+    untrusted: Mapping[str, int] = field(default_factory=dict)
+    #: What of ours a plugin and the client's own configuration both start, with the step that ends it; "" for nothing.
+    doubled: str = ""
 
     @property
     def configured(self) -> bool:
@@ -52,8 +59,35 @@ class ClientStatus:
 
     @property
     def recording(self) -> bool:
-        """Whether one of our hooks or our plugin file is on at some level; Claude Code's own plugin is not seen."""
-        return any(on for on, _ in self.hooks.values())
+        """Whether one of our hooks or our plugin file is on at some level and may run."""
+        return any(on > self.untrusted.get(level, 0) for level, (on, _) in self.hooks.items())
+
+    @property
+    def undoubling(self) -> str:
+        """The command that takes out what is on twice."""
+        is_plugin = any(server.level == PLUGIN_LEVEL for server in self.servers) or PLUGIN_LEVEL in self.hooks
+        return f"memory-mcp uninstall {self.client}" + ("" if is_plugin else " --project")
+
+    @property
+    def meanwhile(self) -> str:
+        """What to do about hooks that wait for trust."""
+        return f"type {CLIENTS[self.client].trust} in a session of {self.title}; until then: memory-mcp watch on {self.client}"
+
+    def repair(self, server: Configured) -> str:
+        """Return what to do about a server whose command is not there."""
+        if server.level == PLUGIN_LEVEL:
+            return f"put {server.command} on the PATH, or take the plugin out and run memory-mcp install {self.client}"
+        return f"memory-mcp install {self.client}"
+
+    def hook_lines(self) -> list[str]:
+        """Return a line for each level that has hooks: how many are on, and how many wait for the user's trust."""
+        lines = []
+        for level, (on, of) in self.hooks.items():
+            untrusted = self.untrusted.get(level, 0)
+            state = f"{on - untrusted} of {of} hooks on" if untrusted < on else ""
+            trust = f"{untrusted} hooks written, not yet trusted ({CLIENTS[self.client].trust})" if untrusted else ""
+            lines.append(f"{level}: {'; '.join(filter(None, (state, trust)))}")
+        return lines
 
 
 def is_here(client: Client, place: Place) -> bool:
@@ -70,6 +104,12 @@ def statuses(place: Place, state: State | None = None) -> list[ClientStatus]:
     """
     known = state or State()
     return [_status(client, place, known) for client in CLIENTS.values()]
+
+
+def trusting(status: ClientStatus, hook_clients: Container[str]) -> ClientStatus:
+    """Return a status whose hooks count as trusted where events came from them, by the names of clients in hooks."""
+    has_events = CLIENTS[status.client].hook_client in hook_clients
+    return replace(status, untrusted={}) if has_events and status.untrusted else status
 
 
 def _status(client: Client, place: Place, state: State) -> ClientStatus:
@@ -96,7 +136,33 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
             continue
         if on:
             hooks[level] = (on, of)
-    return ClientStatus(client.name, client.title, is_here(client, place), servers, hooks, unreadable)
+    doubled = _doubled(client, place, servers, hooks)
+    events = {edit.keys[-1] for edit in client.hooks(Order(place, Server())) if isinstance(edit, AddItem)}
+    for plugin in client.plugins(place):
+        servers += (_plugin_server(plugin, name, entry) for name, entry in plugin.servers.items())
+        if plugin.events & events:
+            hooks[PLUGIN_LEVEL] = (len(plugin.events & events), len(events))
+    untrusted = {level: count for level in hooks if (count := client.untrusted(place, level))}
+    return ClientStatus(client.name, client.title, is_here(client, place), servers, hooks, unreadable, untrusted, doubled)
+
+
+def _plugin_server(plugin: Plugin, name: str, entry: Mapping[str, Any]) -> Configured:
+    """Return the server of a plugin as a client's configuration has one, under the plugin's name."""
+    command = command_of(dict(entry))
+    return Configured(PLUGIN_LEVEL, str(plugin.path), f"{name} of {plugin.name}", command, bool(found(command)))
+
+
+def _doubled(client: Client, place: Place, servers: Sequence[Configured], hooks: Mapping[str, object]) -> str:
+    """Return what of the client's own configuration a plugin, or another level of it, starts as well; "" for nothing."""
+    for plugin in client.plugins(place):
+        parts = [f"a server ({server.path})" for server in servers if plugin.servers]
+        parts += [f"hooks ({level})" for level in hooks if plugin.events]
+        if parts:
+            return f"the plugin {plugin.name} is on, and its configuration has {' and '.join(parts)} besides"
+    order = Order(place, Server(), Level.PROJECT)
+    if len(hooks) > 1 and any(covering(client, order, edit) and _is_on(edit, client) for edit in client.hooks(order)):
+        return "the same hooks are on for all projects and for this one besides"
+    return ""
 
 
 def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], state: State) -> Iterator[Configured]:

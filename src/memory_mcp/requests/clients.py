@@ -9,7 +9,8 @@ from pathlib import Path
 from memory_mcp.app import App
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.install.base import Place
-from memory_mcp.install.status import statuses
+from memory_mcp.install.status import statuses, trusting
+from memory_mcp.model.event import HOOK
 from memory_mcp.requests.scope import Caller
 
 
@@ -49,14 +50,17 @@ def list_clients(app: App, _: ListClients, caller: Caller) -> ClientList:
     caller.refuse_all(app, "the list of programs")
     home = str(Path.home())
     try:
-        found = statuses(Place(sys.platform, os.environ, home, home))
+        hook_clients = {source.removeprefix(HOOK) for source in app.storage.latest() if source.startswith(HOOK)}
+        found = [trusting(one, hook_clients) for one in statuses(Place(sys.platform, os.environ, home, home))]
     except MemoryMcpError as error:
         return ClientList(clients=[], problem=error.message)
     clients = []
     for one in found:
         if one.found or one.configured or one.recording:
-            gone = [f"it would start {server.command}, which is not there" for server in one.servers if not server.runs]
-            on, of = max(one.hooks.values(), default=(0, 0))
-            problems = [*gone, *one.unreadable]
+            missing = [f"it would start {server.command}, which is not there" for server in one.servers if not server.runs]
+            on, of = max(((on - one.untrusted.get(level, 0), of) for level, (on, of) in one.hooks.items()), default=(0, 0))
+            untrusted = [f"{line}: {one.meanwhile}" for line in one.hook_lines() if one.untrusted]
+            doubled = [f"{one.doubled}: {one.undoubling}"] if one.doubled else []
+            problems = [*missing, *untrusted, *doubled, *one.unreadable]
             clients.append(ClientFound(one.client, one.title, one.configured, on, of, problems))
     return ClientList(clients=clients)

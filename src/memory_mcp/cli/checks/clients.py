@@ -5,43 +5,50 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
+from memory_mcp.cli.checks.hook_events import client_statuses
 from memory_mcp.errors import MemoryMcpError
-from memory_mcp.ingest.hooks.doubled import doubled
 from memory_mcp.install.base import Place
-from memory_mcp.install.status import statuses
+from memory_mcp.install.status import ClientStatus
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield a line for each client found that uses this memory or is unreadable, one for all others, and one for doubled hooks.
+    """Yield a line for each client found that uses this memory or is unreadable, and one for all others.
 
-    WARN where a client's file cannot be read and for doubled hooks, FAIL where its command is not there. One failed line alone
-    where the records of install cannot be read.
+    WARN where a client's file cannot be read, its hooks wait for trust or something is on twice, FAIL where its command is not
+    there. One failed line alone where the records of install cannot be read.
     """
-    here = Path.cwd()
+    place = Place(sys.platform, look.environ, str(look.home), str(Path.cwd()))
     try:
-        found = [one for one in statuses(Place(sys.platform, look.environ, str(look.home), str(here))) if one.found]
+        clients = [one for one in client_statuses(look, place) if one.found]
     except MemoryMcpError as error:
         yield Check(FAIL, "clients", error.message, error.hint)
         return
-    if not found:
+    if not clients:
         yield Check(OK, "clients", "none was found here", "memory-mcp install --help names those that are known")
-    for one in found:
-        name, install = f"client {one.client}", f"memory-mcp install {one.client}"
-        missing = [server.command for server in one.servers if not server.runs]
-        if one.unreadable:
-            yield Check(WARN, name, f"{one.title}: {'; '.join(one.unreadable)}", f"{install} --dry-run")
-        elif missing:
-            yield Check(FAIL, name, f"{one.title} would start {missing[0]}, which is not there", install)
-        elif one.configured:
-            places = ", ".join(dict.fromkeys(server.path for server in one.servers))
-            hooks = "hooks on" if one.recording else "no hooks in its configuration"
-            yield Check(OK, name, f"{one.title} uses this memory ({places}); {hooks}")
-    if without := [one for one in found if not one.configured and not one.unreadable]:
+    for one in clients:
+        if one.configured or one.unreadable:
+            yield _check(one)
+        if one.doubled:
+            yield Check(WARN, f"client {one.client}", f"{one.title}: {one.doubled}", one.undoubling)
+    if without := [one for one in clients if not one.configured and not one.unreadable]:
         several = len(without) > 1
         text = f"{', '.join(one.title for one in without)} {'do' if several else 'does'} not use this memory"
         step = "memory-mcp setup, or one of them: memory-mcp install CLIENT" if several else ""
         yield Check(OK, "clients", text, step or f"memory-mcp install {without[0].client}")
-    if twice := doubled(look.home, here):
-        files = ", ".join(map(str, twice))
-        text = f"the plugin is on, and hooks of ours stand in {files}: each event is told twice and stored once"
-        yield Check(WARN, "hooks", text, "memory-mcp uninstall claude-code takes them out of the settings")
+
+
+def _check(client: ClientStatus) -> Check:
+    """Return the line of a client that uses this memory or whose files cannot be read."""
+    name, install = f"client {client.client}", f"memory-mcp install {client.client}"
+    missing = [server for server in client.servers if not server.runs]
+    if client.unreadable:
+        return Check(WARN, name, f"{client.title}: {'; '.join(client.unreadable)}", f"{install} --dry-run")
+    if missing:
+        text = f"{client.title} would start {missing[0].command}, which is not there"
+        return Check(FAIL, name, text, client.repair(missing[0]))
+    paths = ", ".join(dict.fromkeys(server.path for server in client.servers))
+    hooks = "hooks on" if client.recording else "no hooks in its configuration"
+    if client.untrusted:
+        hooks = "; ".join(client.hook_lines())
+    step = client.meanwhile if client.untrusted else ""
+    return Check(WARN if step else OK, name, f"{client.title} uses this memory ({paths}); {hooks}", step)

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from memory_mcp import __version__
 from memory_mcp.cli.checks.base import OK, WARN, Check, Look
-from memory_mcp.cli.checks.inside import RESTART, running
+from memory_mcp.cli.checks.hook_events import running
+from memory_mcp.cli.checks.inside import RESTART
 
 
 def checks(look: Look) -> Iterator[Check]:

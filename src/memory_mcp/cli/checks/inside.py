@@ -7,6 +7,7 @@ from typing import Any
 
 from memory_mcp.cli.checks import registry
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look, Opened
+from memory_mcp.cli.checks.hook_events import running
 from memory_mcp.client import link
 from memory_mcp.errors import MemoryMcpError, SchemaTooOld, StorageLocked
 from memory_mcp.storage import highwater
@@ -14,16 +15,6 @@ from memory_mcp.storage import highwater
 RESTART = "memory-mcp daemon restart"
 #: A daemon that is busy answers later than one that is not (seconds).
 _PATIENCE = 60.0
-
-
-def running(look: Look) -> link.Line | None:
-    """Return a connection to the daemon of the data directory; None where none runs or can run. None is started."""
-    if not link.usable():
-        return None
-    try:
-        return link.reach(link.Wanted(str(look.directory.absolute()), look.config), "rpc", start=False)
-    except (OSError, ValueError):
-        return None
 
 
 def checks(look: Look, secrets: bool = False) -> Iterator[Check]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp import machine
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, caller_directory, leaf, opened, print_result, settings_of
+from memory_mcp.cli.mistakes import refuse_command_word, refuse_missing_parent
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import Calendar
 
@@ -43,12 +44,18 @@ def usual_place(args: argparse.Namespace) -> Path:
 def run(args: argparse.Namespace) -> int:
     """Make a backup at DEST or in the usual folder, print its counts, and return 0; --list and --verify only read.
 
-    Raises StorageError when the backup cannot be written, and InvalidQuery for a memory without a directory.
+    The words list and verify alone mean these options. Raises StorageError when the backup cannot be written, and InvalidQuery
+    for a memory without a directory and for a DEST that is no place.
     """
+    if args.place in ("list", "verify"):
+        args.list, args.verify, args.place = args.place == "list", args.place == "verify", ""
     if args.list:
         return _list(args)
     if args.verify:
         return _verify(args)
+    if args.place:
+        refuse_command_word(args.place, "backup")
+        refuse_missing_parent(place_of(args.place))
     with opened(args, catch_up=False) as app:
         made = app.backups.make("asked for", place_of(args.place) if args.place else None)
     data = asdict(made) | {"path": str(made.path)}

@@ -3,18 +3,20 @@
 import argparse
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memory_mcp.cli import render
-from memory_mcp.errors import ConfigError, InvalidQuery
+from memory_mcp.cli.commands.registry import STATE_COMMANDS
+from memory_mcp.errors import ConfigError, InvalidQuery, MemoryMcpError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Memory
+    from memory_mcp.cli.checks.base import Look
     from memory_mcp.client import link
     from memory_mcp.config import Settings
     from memory_mcp.events.running import Connection
@@ -44,10 +46,14 @@ Run = Callable[[argparse.Namespace], int]
 #: With more events than this to file first, a reading command says so; in the daemon it leaves them to the deriver.
 _MANY_PENDING = 2000
 _FEW_PENDING = 200
-EMPTY_HINT = (
-    "The memory is empty. Fill it with: memory-mcp import, or set everything up: memory-mcp setup"
-    " (or try it first: memory-mcp try)"
-)
+_TO_FILL = "Fill it with: memory-mcp import, or set everything up: memory-mcp setup (or try it first: memory-mcp try)"
+EMPTY_HINT = f"The memory is empty. {_TO_FILL}"
+
+
+class EmptyMemory(MemoryMcpError):
+    """There is nothing to show yet, which is no failure."""
+
+    exit_status = 0
 
 
 def common() -> argparse.ArgumentParser:
@@ -73,11 +79,13 @@ def leaf(parsers: Subparsers, name: str, run: Run, text: str, aside: str = "") -
 
 
 def family(parsers: Subparsers, name: str, text: str) -> Subparsers:
-    """Add a command that needs a subcommand; return its subparsers. The chosen one is in the argument NAME_command."""
-    parser = parsers.add_parser(
-        name, help=text, description=text[0].upper() + text[1:] + ".", parents=[common()], allow_abbrev=False
-    )
-    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest=f"{name}_command")
+    """Add a command with subcommands; return its subparsers. The chosen one is in the argument NAME_command.
+
+    It is None only for a command of `registry.STATE_COMMANDS`; others need one.
+    """
+    about = text[0].upper() + text[1:] + "." + (f" Alone: memory-mcp {STATE_COMMANDS[name]}." if name in STATE_COMMANDS else "")
+    parser = parsers.add_parser(name, help=text, description=about, parents=[common()], allow_abbrev=False)
+    return parser.add_subparsers(title="commands", metavar="COMMAND", required=name not in STATE_COMMANDS, dest=f"{name}_command")
 
 
 def as_json(args: argparse.Namespace) -> bool:
@@ -105,7 +113,7 @@ def settings_file(args: argparse.Namespace) -> "Path | None":
 
 
 def flags_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings given as flags (--data-dir, --profile), by their dotted names; those not given are left out."""
+    """Return the settings given as flags (--data-dir, --profile), by their dotted names."""
     flags = {"storage.data_dir": getattr(args, "data_dir", None), "server.profile": getattr(args, "profile", None)}
     return {key: value for key, value in flags.items() if value is not None}
 
@@ -120,6 +128,21 @@ def settings_of(args: argparse.Namespace) -> "Settings":
     from memory_mcp.config import load
 
     return load(flags=flags_of(args), file=settings_file(args))
+
+
+def look_of(args: argparse.Namespace) -> "Look":
+    """Return this command's side for checks; raise ConfigError for a --config that does not exist."""
+    from pathlib import Path
+
+    from memory_mcp import paths
+    from memory_mcp.cli.checks.base import Look
+
+    config = str(settings_file(args) or "")
+    settings = None
+    with suppress(MemoryMcpError):
+        settings = settings_of(args)
+    directory = Path(paths.data_dir(str(flags_of(args).get("storage.data_dir", "")), file=config))
+    return Look(config, directory, settings, os.environ, Path.home())
 
 
 @contextmanager
@@ -181,10 +204,7 @@ def wanted(args: argparse.Namespace) -> "link.Wanted":
 
 @contextmanager
 def filling(args: argparse.Namespace) -> "Iterator[Memory]":
-    """Yield the memory of a bulk command, closed at the end: the daemon's, or opened here where no daemon is used.
-
-    Raises LayerUnavailable when a daemon is to be used and none can be reached.
-    """
+    """Yield the memory of a bulk command, closed at the end: the daemon's, or opened here; raises LayerUnavailable."""
     from memory_mcp.cli import bulk
     from memory_mcp.client import link
 
@@ -270,20 +290,19 @@ def ask(
     """Open the memory of this command and return the response of `request`, one of `memory_mcp.requests`, as JSON values.
 
     Where --all is among `args`, `whose` sets the request's project and scope. `catch_up`: file stored events first, see
-    `opened`; `hint`: say on stderr how to fill an empty memory; `prepare` is called with the open memory before the request.
-    Raises a MemoryMcpError where the memory cannot be opened or the request fails.
+    `opened`; `hint`: `refuse_empty`; `prepare` is called with the open memory before the request. Raises a MemoryMcpError
+    where the memory cannot be opened or the request fails.
     """
     from dataclasses import replace
 
     with opened(args, catch_up) as app:
         if prepare is not None:
             prepare(app)
+        if hint:
+            refuse_empty(app, args)
         if hasattr(args, "all"):
             request = replace(request, **whose(app, args))
-        data = answered(app, request)
-        if hint:
-            hint_when_empty(app)
-    return data
+        return answered(app, request)
 
 
 def answered(app: "App", request: Any) -> dict[str, Any]:
@@ -376,7 +395,7 @@ def note_lines(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"Note: {notice}"
 
 
-def hint_when_empty(app: "App") -> None:
-    """Print on stderr how to fill the memory when it holds no event; else nothing."""
-    if not app.tree.tally().events and not app.storage.events.last_seq():
-        render.err(EMPTY_HINT)
+def refuse_empty(app: "App", args: argparse.Namespace) -> None:
+    """Raise EmptyMemory when the memory holds no event; nothing for answers in JSON."""
+    if not as_json(args) and app.is_empty:
+        raise EmptyMemory("The memory is empty", _TO_FILL)

@@ -1,18 +1,14 @@
 """`doctor`: check the installation and the store, and give a next step for what is wrong; nothing is changed."""
 
 import argparse
-import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
-from pathlib import Path
 
-from memory_mcp import paths
 from memory_mcp.cli import render
 from memory_mcp.cli.checks import inside, registry
-from memory_mcp.cli.checks.base import FAIL, Check, Look, Opened
-from memory_mcp.cli.commands.base import SESSION, Subparsers, as_json, flags_of, leaf, settings_file, settings_of
-from memory_mcp.errors import MemoryMcpError
+from memory_mcp.cli.checks.base import FAIL, Check, Opened
+from memory_mcp.cli.commands.base import SESSION, Subparsers, as_json, leaf, look_of
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -51,14 +47,7 @@ def _all(args: argparse.Namespace) -> Iterator[Check]:
     Settings that cannot be read are a finding of a check, not an error; a --config that does not exist raises
     ConfigError.
     """
-    config = str(settings_file(args) or "")
-    try:
-        settings = settings_of(args)
-    except MemoryMcpError:
-        settings = None
-    named = str(flags_of(args).get("storage.data_dir", ""))
-    directory = Path(paths.data_dir(named, file=config))
-    look = Look(config, directory, settings, os.environ, Path.home())
+    look = look_of(args)
     if args.secrets:
         yield from registry.run(("left_secrets",), look)
         yield from inside.checks(look, secrets=True)

@@ -7,6 +7,7 @@ from typing import IO, Any, cast
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, add_times, filling, leaf, print_result
+from memory_mcp.cli.mistakes import refuse_command_word, refuse_missing_parent
 from memory_mcp.errors import InvalidQuery
 
 _ASIDE = (
@@ -44,7 +45,6 @@ def run(args: argparse.Namespace) -> int:
         elif path is None:
             export.jsonl(cast("IO[str]", sys.stdout))
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as stream:
                 export.jsonl(stream)
     done = export.done
@@ -65,7 +65,6 @@ def _html(args: argparse.Namespace, path: Path) -> int:
     if args.path is not None or args.format != "jsonl":
         raise InvalidQuery("--html names the only file that is written", "memory-mcp export --html FILE")
     _refuse(args, path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with filling(args) as memory, render.Progress("exporting") as bar:
         export = HtmlExport(memory.carry, _asked(args), lambda done, events: bar.at(done, f"{events:,} messages"))
         done = export.write(path)
@@ -93,9 +92,12 @@ def _taken_out(done: dict[str, Any]) -> list[str]:
 def _refuse(args: argparse.Namespace, path: Path | None) -> None:
     """Raise InvalidQuery for a place that cannot be written; nothing is read or written.
 
-    That is markdown without a folder, a folder that is a file, a file that is a folder, and a file that is there
-    without --force.
+    That is one in a folder that does not exist, markdown without a folder, a folder that is a file, a file that is a folder,
+    and a file that is there without --force.
     """
+    if path is not None:
+        refuse_command_word(str(args.path), "export")
+        refuse_missing_parent(path)
     if args.format == "markdown":
         if path is None:
             raise InvalidQuery("markdown needs a folder", "memory-mcp export FOLDER --format markdown")

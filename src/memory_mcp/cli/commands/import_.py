@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp import machine
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.cli.import_report import brief_line, holdings_line, report_lines, report_shape, source_lines
@@ -28,11 +30,9 @@ SOURCES = (
 )
 #: Share of the whole work that is done once everything is stored (it is filed meanwhile), and of the rest once all of it
 #: is filed (measured on real histories).
-_STORING, _FILING = 0.65, 0.2
+_STORING, _FILING = 0.75, 0.2
 #: Seconds and share of the work before the first estimate; from this many seconds on it is given in minutes.
-_ESTIMATE_AFTER, _LEAST_DONE, _A_MINUTE = 3.0, 0.02, 90
-#: Bytes of transcripts that are read, filed and indexed in a second (186 MB of real sessions: 50 s on two cores).
-_RATE = 3_700_000
+_ESTIMATE_AFTER, _LEAST_DONE, _A_MINUTE = 1.0, 0.01, 90
 #: Files of a source that are looked at to tell whether they are its own at all.
 _LOOKED_AT = 50
 
@@ -46,6 +46,8 @@ class Share:
     files: "Path | Sequence[Path]"
     #: Their place, as it is shown.
     place: Path
+    #: Bytes of all of its files.
+    size: int = 0
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -79,9 +81,9 @@ def run(args: argparse.Namespace) -> int:
         data = import_shares(app, shares, args.newest)
         told = [data, *data["others"]]
         foreign = nothing_used(told) and _are_foreign(app, shares)
+        question = "" if foreign or as_json(args) else question_for(app)
     lines = told_lines(data, args.verbose)
-    if topic := render.one_line(data["built"]["latest"].replace('"', ""), 60):
-        lines.append(f'Try it: memory-mcp ask "{topic}"')
+    lines += [f'Try it: memory-mcp ask "{question}" --all'] if question else []
     render.emit(as_json(args), data, lines)
     if foreign:
         hint = "memory-mcp import auto PATH looks at what it is; memory-mcp import --help lists the sources."
@@ -107,11 +109,9 @@ def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) 
     It is the first share's, with those of the others under "others" and the memory's contents under "built"; the time of filing
     is in the first alone. Raises SourceUnreadable for a share without files.
     """
-    count = len(shares)
-    reports = [
-        read_share(app, share, newest, f" {number} of {count}" if count > 1 else "") for number, share in enumerate(shares, 1)
-    ]
-    seconds = build(app)
+    with Work(sum(share.size for share in shares)) as work:
+        reports = [read_share(app, share, newest, work) for share in shares]
+        seconds = build(app, work)
     first, *others = [
         {"source": share.source, "path": str(share.place), **report_shape(report, {} if number else seconds)}
         for number, (share, report) in enumerate(zip(shares, reports, strict=True))
@@ -158,7 +158,7 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
     for place in places:
         marks = app.marks(prefix_of(app.importer(named))) if named else {}
         for name, files in sort_out(importers, named, place, marks).items():
-            shares.append(Share(name, files, place))
+            shares.append(Share(name, files, place, sum(map(machine.size_of, files))))
             if named and name != named:
                 title = app.importer(name).title
                 are = "is" if len(files) == 1 else "are"
@@ -186,9 +186,12 @@ def _chosen(app: "Memory", yes: bool) -> list[Share]:
     """
     found = found_here(app)
     if not found:
-        looked = [str(p) for i in app.importers() for p in i.default_paths()]
-        hint = f"Name it: memory-mcp import {AUTO} PATH. Looked at: {', '.join(looked)}."
-        raise SourceUnreadable("nothing to import was found in the usual places", hint)
+        render.err("Looked for the conversations of:")
+        for importer in app.importers():
+            if paths := importer.default_paths():
+                render.err(f"  {importer.title:<22} {_at_home(paths[0])}")
+        hint = f"Name a file or folder: memory-mcp import {AUTO} PATH; or see the program work first: memory-mcp try --sample"
+        raise SourceUnreadable("nothing to import was found here", hint)
     for line in finding_lines(found):
         render.err(line)
     shares = shares_of(app, found)
@@ -203,81 +206,122 @@ def _chosen(app: "Memory", yes: bool) -> list[Share]:
     return shares
 
 
+def _at_home(path: Path) -> str:
+    """Return a path as people write it, with ~ for their home."""
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
+
+
 def shares_of(app: "Memory", found: "Sequence[Finding]") -> list[Share]:
     """Return the shares of those findings that have new files; raise SourceUnreadable where a place holds nothing to read."""
     return [share for f in found if f.new_files for share in shares_at(app, f.importer, f.path)]
 
 
 def finding_lines(found: "Sequence[Finding]") -> Iterator[str]:
-    """Yield a heading, a line for each source found here, and about how long an import takes; the last only where some is new."""
+    """Yield a heading, and a line for each source found here with what is to import."""
     yield "Found on this machine:"
     for f in found:
         days = " to ".join(dict.fromkeys(time.strftime("%Y-%m-%d", time.localtime(ms / 1000)) for ms in (f.oldest, f.newest)))
         new = "imported already" if not f.new_files else f"{f.new_files:,} to import, {render.size(f.new_size)}"
         yield f"  {f.title:<14} {render.plural(f.files, 'file')}, {render.size(f.size)}, {days}: {new}  {f.path}"
-    seconds = sum(f.new_size for f in found) / _RATE
-    if seconds:
-        unit, count = ("second", seconds) if seconds < _A_MINUTE else ("minute", seconds / 60)
-        yield f"That takes about {render.plural(max(1, round(count)), unit)}; the memory answers meanwhile."
 
 
 # ---- reading and building
 
 
-def read_share(app: "Memory", share: Share, newest: int | None, number: str = "") -> "ImportReport":
+class Work:
+    """One bar over all bytes of an import: read and stored, then filed and indexed; the time left is measured from its start."""
+
+    def __init__(self, size: int, title: str = "importing") -> None:
+        """Keep the bytes that there are to read, about; nothing is shown before the block begins."""
+        self._bar = render.Progress(title)
+        self._size, self._read, self._new, self._known = size, 0, 0, 0
+        self._began = time.monotonic()
+        self._most = 1
+        #: Share of the whole that is filing and indexing alone: all of it where nothing is read.
+        self._storing = _STORING if size else 0.0
+
+    def __enter__(self) -> "Work":
+        """Show the bar, if there is a terminal for it; return self."""
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        """Take the bar away; exceptions are passed on."""
+        self._bar.__exit__(kind, error, where)
+
+    def show_reading(self, report: "ImportReport", share: float, size: int) -> None:
+        """Show the share (0..1) of `size` bytes that is stored, after those of shares that are done."""
+        done = min(self._size, self._read + round(share * size))
+        counts = f"{self._new + report.new:,} new, {self._known + report.known:,} known"
+        note = f"{render.size(done)} of {render.size(self._size)}, {counts}"
+        self._show(self._storing * done / max(self._size, 1), note)
+
+    def end_reading(self, report: "ImportReport", size: int) -> None:
+        """Count the bytes and the events of a share as read."""
+        self._read += size
+        self._new, self._known = self._new + report.new, self._known + report.known
+
+    def show_upkeep(self, left: "Upkeep") -> None:
+        """Show what of filing and then of indexing is done."""
+        self._most = max(self._most, left.to_file)
+        if left.to_index:
+            done = _FILING + (1 - _FILING) * left.indexed / left.to_index
+            note = f"indexing, {left.indexed:,} of {left.to_index:,}"
+        else:
+            done = _FILING * (1 - left.to_file / self._most)
+            note = f"filing, {left.to_file:,} events left"
+        self._show(self._storing + (1 - self._storing) * done, note)
+
+    def _show(self, done: float, note: str) -> None:
+        """Show the fraction of the whole work that is done, with a note and the time that is left."""
+        self._bar.at(done, f"{note}{_left(self._began, done)}")
+
+
+def read_share(app: "Memory", share: Share, newest: int | None, work: Work) -> "ImportReport":
     """Import one share with progress on stderr, and return the report; raise SourceUnreadable when it has no files."""
-    report = read(app, share.source, share.files, newest, number)
+    report = read(app, share.source, share.files, newest, work, share.size)
     if not report.files:
         hint = f"Name another PATH; known sources: {', '.join(SOURCES)}."
         raise SourceUnreadable(f"no {share.source} files below {share.place}", hint)
     return report
 
 
-def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int | None, number: str = "") -> "ImportReport":
-    """Read `files` (or a folder's, as the importer `name` lists them) with progress on stderr, and return the report.
+def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int | None, work: Work, size: int) -> "ImportReport":
+    """Read `files` (or a folder's, as the importer `name` lists them) of `size` bytes, show it, and return the report.
 
-    `newest`: only about so many events, None for all; `number` is said in the progress, such as " 2 of 3". When interrupted, say
-    that what was stored is kept, and raise KeyboardInterrupt.
+    `newest`: only about so many events, None for all. When interrupted, say that what was stored is kept, and raise
+    KeyboardInterrupt.
     """
-    began = time.monotonic()
-    with render.Progress(f"importing{number}") as bar:
 
-        def tell(report: "ImportReport", file: Path, done: float) -> None:
-            """Show the share that is done, of which storing is only a part, with counts and the time left."""
-            left = _left(began, _STORING * done)
-            bar.at(_STORING * done, f"{report.new:,} new, {report.known:,} known, {file.name}{left}")
+    def tell(report: "ImportReport", _: Path, done: float) -> None:
+        """Show the share that is done."""
+        work.show_reading(report, done, size)
 
-        try:
-            return app.run_import(name, files, tell, newest)
-        except KeyboardInterrupt:
-            render.err("What was stored stays and will be filed and indexed; run the command again for the rest.")
-            raise
+    try:
+        report = app.run_import(name, files, tell, newest)
+    except KeyboardInterrupt:
+        render.err("What was stored stays and will be filed and indexed; run the command again for the rest.")
+        raise
+    work.end_reading(report, size)
+    return report
 
 
-def build(app: "Memory") -> dict[str, float]:
-    """File what was stored in the tree and complete the daemon's indexes, with progress on stderr; return seconds by stage.
+def build(app: "Memory", work: Work) -> dict[str, float]:
+    """File what was stored in the tree and complete the daemon's indexes, and show it; return seconds by stage.
 
     When interrupted, say that this goes on in the background, and raise KeyboardInterrupt.
     """
-    began = time.monotonic()
-    most = 1
-    with render.Progress("filing") as bar:
+    try:
+        return app.build(work.show_upkeep)
+    except KeyboardInterrupt:
+        render.err("Everything is stored; filing and indexing go on in the background.")
+        raise
 
-        def tell(now: "Upkeep") -> None:
-            """Show the share of filing and then of indexing that is done."""
-            nonlocal most
-            most = max(most, now.to_file)
-            if not now.to_index:
-                bar.at(_FILING * (1 - now.to_file / most), f"{now.to_file:,} events to file")
-                return
-            done = _FILING + (1 - _FILING) * now.indexed / now.to_index
-            bar.at(done, f"indexing, {now.indexed:,} of {now.to_index:,}{_left(began, done)}")
 
-        try:
-            return app.build(tell)
-        except KeyboardInterrupt:
-            render.err("Everything is stored; filing and indexing go on in the background.")
-            raise
+def question_for(app: "Memory") -> str:
+    """Return a question that the memory answers from what it holds; "" where none is found."""
+    texts: list[str] = app.carry("questions", {"count": 1})["questions"]
+    return next(iter(texts), "")
 
 
 def _left(began: float, done: float) -> str:

@@ -6,9 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_mcp import machine
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
-from memory_mcp.cli.commands.import_ import build, read
+from memory_mcp.cli.commands.import_ import Work, build, read
 from memory_mcp.cli.import_report import report_lines, report_shape
 from memory_mcp.cli.mistakes import refuse_no_transcript
 from memory_mcp.errors import SourceUnreadable
@@ -43,10 +44,13 @@ def run(args: argparse.Namespace) -> int:
     if args.file != "-":
         refuse_no_transcript(Path(args.file).expanduser())
     with filling(args) as app:
-        report = _from_stdin(app) if args.file == "-" else read(app, "jsonl", Path(args.file).expanduser(), None)
-        seconds = build(app)
-        path = _STDIN if args.file == "-" else args.file
-        data = {"source": "jsonl", "path": path, **report_shape(report, seconds), "built": app.holdings()}
+        path = Path(args.file).expanduser()
+        size = 0 if args.file == "-" else machine.size_of(path)
+        with Work(size) as work:
+            report = _from_stdin(app) if args.file == "-" else read(app, "jsonl", path, None, work, size)
+            seconds = build(app, work)
+        named = _STDIN if args.file == "-" else args.file
+        data = {"source": "jsonl", "path": named, **report_shape(report, seconds), "built": app.holdings()}
     render.emit(as_json(args), data, report_lines(data, verbose=True))
     refused = report.skipped or set(report.dropped) - {FORGOTTEN}
     if refused and not (report.new or report.known):

@@ -11,15 +11,17 @@ from typing import Any
 
 from memory_mcp import paths
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, print_result, settings_file, settings_of
+from memory_mcp.cli.checks.hook_events import client_statuses
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, look_of, print_result, settings_file, settings_of
 from memory_mcp.errors import ConfigError, InvalidQuery, MemoryMcpError
 from memory_mcp.install import engine
 from memory_mcp.install.base import Client, Level, Order, Place
 from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, Server, local_server
+from memory_mcp.install.coverage import plugin_notes
 from memory_mcp.install.engine import Change
 from memory_mcp.install.registry import CLIENTS
 from memory_mcp.install.state import State
-from memory_mcp.install.status import is_here, statuses
+from memory_mcp.install.status import is_here
 
 ALL = "all"
 #: What was done, as it is printed; and the next step for a running client after `uninstall`.
@@ -68,15 +70,16 @@ def add_levels(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install for one client or for all that are found, and print what was done; with --status print the status of all.
+    """Install for one client or for all that are found, and print what was done; with --status, or no client, the status of all.
 
-    Returns 1 when one of several clients failed, else 0. Raises InvalidQuery where no client is named, and the
-    error of a single one.
+    Returns 1 when one of several clients failed, else 0. Raises the error of a single one.
     """
-    if args.status:
-        return run_status(args)
-    if not args.client:
-        raise InvalidQuery("no client is named", f"Name one of {', '.join(CLIENTS)}, or all. How they stand: --status")
+    if args.status or not args.client:
+        status = run_status(args)
+        if not args.status and not as_json(args):
+            render.flush()
+            render.err(f"Set one up with its name, or all that are found: memory-mcp install {' | '.join((*CLIENTS, ALL))}")
+        return status
     place = here()
     order, notes = order_of(args, place)
 
@@ -101,7 +104,8 @@ def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]
     def work(client: Client) -> Outcome:
         """Install or plan, and return the outcome; raises InstallRefused."""
         made = engine.plan(client, order, state) if dry_run else engine.install(client, order, state)
-        return Outcome(client, made, ["it was not found here; this waits for it"] if client in absent else [])
+        notes = ["it was not found here; this waits for it"] if client in absent else []
+        return Outcome(client, made, [*notes, *plugin_notes(client, order.place)])
 
     return work
 
@@ -226,7 +230,7 @@ def _lines(one: Outcome, state: State, verb: str, dry_run: bool) -> Iterator[str
     """Yield what was or would be done for one client, file by file with notes, diffs of a dry run, and the next step."""
     title = one.client.title
     if one.error is not None:
-        yield f"{title}: nothing was written. {one.error}"
+        yield f"{title}: nothing was written. {one.error.sentence}"
         return
     yield f"{title}: {f'would be {verb}' if dry_run else verb}" if one.changed else f"{title}: nothing to change"
     for change in one.changes:
@@ -246,15 +250,16 @@ def run_status(args: argparse.Namespace) -> int:
 
     Raises InstallRefused where the records of install cannot be read.
     """
-    found = statuses(here())
+    found = client_statuses(look_of(args), here())
     data = {"clients": [{**asdict(one), "configured": one.configured, "recording": one.recording} for one in found]}
     lines: list[str] = []
     for one in found:
         state = "configured" if one.configured else "not configured" if one.found else "not found"
         lines.append(f"{one.title} ({one.client}): {state}")
         for server in one.servers:
-            broken = "" if server.runs else f"; this command is not there: memory-mcp install {one.client}"
+            broken = "" if server.runs else f"; this command is not there: {one.repair(server)}"
             lines.append(f"  {server.level}: {server.name} in {server.path}: {server.command}{broken}")
-        lines += [f"  {level}: {on} of {of} hooks on" for level, (on, of) in one.hooks.items()]
-        lines += [f"  {line}" for line in one.unreadable]
+        lines += [f"  {line}" for line in (*one.hook_lines(), *one.unreadable)]
+        lines += [f"  next: {one.meanwhile}"] if one.untrusted else []
+        lines += [f"  {one.doubled}; next: {one.undoubling}"] if one.doubled else []
     return print_result(args, data, lines)

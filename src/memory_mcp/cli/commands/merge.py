@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.backup import missing_lines, missing_shape
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
-from memory_mcp.cli.commands.import_ import build
+from memory_mcp.cli.commands.import_ import Work, build
 from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
         names = {table: found.rows.get(table, []) for table in ("project_alias", "project_split")}
         taken = memory.carry("rules", {**names, "dry_run": args.dry_run})
         if not args.dry_run:
-            build(memory)
+            with Work(0, "filing") as work:
+                build(memory, work)
             author = "person" if sys.stdin.isatty() else "command"
             noted: dict[str, Any] = {"events": counts["new"], "author": author, "subject": other.name}
             taken |= memory.carry("records", noted | {table: found.rows.get(table, []) for table in RECORDS})

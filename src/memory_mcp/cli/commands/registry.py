@@ -12,7 +12,7 @@ COMMANDS = {
     "try": "see it work: import transcripts, ask three questions through the real server, show cited answers",
     "setup": "set up every client that is here, import what they keep, and answer a first question",
     "install": "make a client use this memory: claude-code, codex, cursor and others, or all that are here",
-    "uninstall": "take that back, to the byte",
+    "uninstall": "restore the client's configuration exactly",
     "serve": "run the MCP server for one client on stdin and stdout, or for many over HTTP",
     "daemon": "start, stop and look at the background process that serves all clients",
     "import": "import transcripts and other histories",
@@ -21,7 +21,7 @@ COMMANDS = {
     "pause": "record nothing of a project, or of any, until it is resumed",
     "resume": "record a paused project again",
     "exclude": "never record a project, what names a path, or a tool; see what is excluded",
-    "hook": "keep what a client's hook tells on standard input",
+    "hook": "record a hook payload from standard input",
     "ask": "ask the memory a question; the policy picks the layers and says why",
     "search": "search the nodes of the time tree for words",
     "navigate": "find something by walking the time tree, and show the path",
@@ -56,7 +56,20 @@ COMMANDS = {
     "doctor": "check the installation and the store (exit status 1 when something fails)",
 }
 
-#: The groups in which help shows them, with the names of each group's commands.
+#: What help shows first, for people who are new here.
+FIRST = ("setup", "ask", "open", "show", "forget", "doctor", "import", "install")
+#: What a group of commands does without a further word: it shows its state, and changes nothing.
+STATE_COMMANDS = {
+    **{name: f"{name} status" for name in "daemon watch teleport topics retrieval scheduler share embedder".split()},
+    "exclude": "exclude list",
+    "query": "query root",
+    "refine": "refine due",
+    "project": "projects",
+    "admin": "admin stats",
+    "config": "config show",
+}
+
+#: The groups in which help shows them all, with the names of each group's commands.
 GROUPS = {
     "everyday": (
         *("ask", "open", "today", "browse", "timeline", "show", "correct", "retract", "projects", "agents", "activity"),

@@ -13,6 +13,7 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands import daemon
 from memory_mcp.cli.commands.backup import place_of, verified_lines, verified_shape
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
+from memory_mcp.cli.mistakes import refuse_command_word
 from memory_mcp.client import link
 from memory_mcp.errors import InvalidQuery
 
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if settings.storage.engine != "duckdb":
         raise InvalidQuery("a backup is restored into a data directory, and this memory lies in a database", _IN_A_DATABASE)
     directory = settings.storage.directory.absolute()
+    refuse_command_word(args.source, "restore")
     backup = _chosen(place_of(args.source), args.at)
     verified = verify(backup)
     try:

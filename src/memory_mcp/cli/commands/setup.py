@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Clients that delete their transcripts: what their hooks miss is lost.
 _DELETING = ("claude-code",)
+#: Tokens of the first answer: what was asked for, and little beside it.
+_SHOWN = "250"
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -37,37 +39,56 @@ def run(args: argparse.Namespace) -> int:
     if not args.yes and not render.can_ask():
         raise InvalidQuery("setup asks before every step, and nobody can be asked here", "To do all of it, add --yes.")
     installed = _install(args)
-    imported, topic, found = _import(args)
+    imported, question, found = _import(args)
     followed = _follow(args, found)
-    data = {"installed": installed, "imported": imported, "followed": followed, "asked": topic}
+    data = {"installed": installed, "imported": imported, "followed": followed, "asked": question}
     if as_json(args):
         render.out_json(data)
         return 0
-    if not (installed or imported or followed or topic):
+    if not (installed or imported or followed or question):
         render.err("Nothing was changed.")
-    if topic:
-        render.out(f'The memory answers. memory-mcp ask "{topic}":')
+    if question:
+        render.out(f'The memory answers. memory-mcp ask "{question}" --all:')
         render.out()
         render.flush()
-        _run(args, "ask", topic, "--all", "--limit", "3")
-    titles_by_step: dict[str, list[str]] = {}
-    for name in installed:
-        titles_by_step.setdefault(CLIENTS[name].then, []).append(CLIENTS[name].title)
-    for then, titles in titles_by_step.items():
-        render.err(f"next, {', '.join(titles)}: {then}")
+        _run(args, "ask", question, "--all", "--limit", "1", "--token-budget", _SHOWN)
+    else:
+        render.out("The memory holds nothing to ask about yet. See it work on a sample: memory-mcp try --sample")
+    render.out()
+    for line in _next_lines(installed):
+        render.out(line)
     return 0
 
 
+def _next_lines(installed: Sequence[str]) -> list[str]:
+    """Return what to do next, in three lines; the last names the clients to start again: `installed`, else all that use it."""
+    clients = [CLIENTS[name] for name in installed]
+    clients = clients or [CLIENTS[one.client] for one in statuses(here()) if one.found and one.configured]
+    steps: dict[str, list[str]] = {}
+    for client in clients:
+        steps.setdefault(client.then, []).append(client.title)
+    restart = "; ".join(f"{', '.join(titles)}: {then}" for then, titles in steps.items())
+    return [
+        "Look around:  memory-mcp open",
+        'Ask anything: memory-mcp ask "..."',
+        f"Restart your client: {restart or 'it remembers from its next session on'}",
+    ]
+
+
 def _install(args: argparse.Namespace) -> list[str]:
-    """Set up the found clients that do not use this memory yet, if the user agrees; return the names of those that succeeded.
+    """Set up the found clients that lack this memory or its hooks, if the user agrees; return the names of those that succeeded.
 
     Empty where there are none, or the user refuses. A client that fails is reported on stderr, and the others go on.
     """
-    found = [one for one in statuses(here()) if one.found]
-    fresh = [one for one in found if not one.configured]
-    for one in found:
-        render.err(f"{one.title}: {'uses this memory already' if one.configured else 'found'}")
-    if not found:
+    clients = [one for one in statuses(here()) if one.found]
+    fresh = [one for one in clients if not one.configured or (CLIENTS[one.client].hook_client and not one.hooks)]
+    for one in clients:
+        plugins = [plugin.name for plugin in CLIENTS[one.client].plugins(here())]
+        state = "uses this memory already" if one.configured else "found"
+        state += f" (plugin {', '.join(plugins)})" if plugins else ""
+        state += ", without hooks" if one.configured and one in fresh else ""
+        render.err(f"{one.title}: {state}")
+    if not clients:
         render.err(f"No client was found here. Known: {', '.join(CLIENTS)}.")
     titles = ", ".join(one.title for one in fresh)
     if not fresh or not (args.yes or render.agreed(f"Make {titles} use this memory?")):
@@ -77,7 +98,7 @@ def _install(args: argparse.Namespace) -> list[str]:
     work = work_for(order, State(), False, ())
     outcomes = [tried(CLIENTS[one.client], work) for one in fresh]
     for outcome in outcomes:
-        render.err(f"{outcome.client.title}: {f'not set up. {outcome.error}' if outcome.error else 'set up'}")
+        render.err(f"{outcome.client.title}: {f'not set up. {outcome.error.sentence}' if outcome.error else 'set up'}")
     for note in notes:
         render.err(f"note: {note}")
     return [outcome.client.name for outcome in outcomes if outcome.error is None]
@@ -86,25 +107,24 @@ def _install(args: argparse.Namespace) -> list[str]:
 def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequence[Finding]]":
     """Import what clients keep here, if the user agrees, else only file what is stored already; return three things.
 
-    The report (None without an import), a topic to ask about ("" for none), and what was found.
+    The report (None without an import), a question that the memory answers ("" for none), and what was found.
     """
     with filling(args) as app:
         found = import_.found_here(app)
         for line in import_.finding_lines(found) if found else ["No client keeps conversations here yet."]:
             render.err(line)
         shares = import_.shares_of(app, found)
-        if shares and not (args.yes or render.agreed("Import them now?")):
+        if shares and not (args.yes or render.agreed("Import them now? The memory answers meanwhile.")):
             shares = []
         if shares:
             data = import_.import_shares(app, shares, args.newest)
             for line in import_.told_lines(data):
                 render.err(line)
-            built = data["built"]
         else:
             data = None
-            import_.build(app)
-            built = app.holdings()
-    return data, render.one_line(str(built["latest"]).replace('"', ""), 60), found
+            with import_.Work(0, "filing") as work:
+                import_.build(app, work)
+        return data, import_.question_for(app), found
 
 
 def _follow(args: argparse.Namespace, found: "Sequence[Finding]") -> list[str]:

@@ -5,7 +5,17 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memory_mcp.cli.commands.base import Subparsers, add_scope, answered, hint_when_empty, leaf, opened, print_result, whose
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import (
+    EMPTY_HINT,
+    Subparsers,
+    add_scope,
+    answered,
+    leaf,
+    opened,
+    print_result,
+    whose,
+)
 from memory_mcp.cli.commands.query import events_lines, expanded_lines, node_lines
 from memory_mcp.errors import InvalidQuery, NotFound
 
@@ -39,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
     """Print what has the given id or time: a quotation, message, session, topic or node; return 0. NotFound where nothing has."""
     name = " ".join(args.words).strip("[] ")
     with opened(args) as app:
-        hint_when_empty(app)
+        if app.is_empty:
+            render.err(EMPTY_HINT)
         shown = _find(app, args, name)
     data = {"kind": shown.kind, **shown.data, "next_commands": shown.next_commands}
     lines = [f"{shown.kind[0].upper()}{shown.kind[1:]}", *shown.lines]

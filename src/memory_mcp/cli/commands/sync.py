@@ -6,6 +6,7 @@ from dataclasses import asdict
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.backup import place_of
 from memory_mcp.cli.commands.base import Subparsers, leaf, opened, print_result
+from memory_mcp.cli.mistakes import refuse_command_word
 from memory_mcp.errors import InvalidQuery
 
 _ASIDE = (
@@ -27,6 +28,7 @@ def run(args: argparse.Namespace) -> int:
     """
     from memory_mcp.ingest.sources import exchange
 
+    refuse_command_word(args.folder, "sync")
     with opened(args, catch_up=False) as app:
         named = args.folder or app.settings.sync.directory
         if not named:

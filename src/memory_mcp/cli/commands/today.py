@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, hint_when_empty, leaf, opened, project_typed
+from memory_mcp.cli.commands.base import Subparsers, answered, as_json, leaf, opened, project_typed, refuse_empty
 from memory_mcp.requests.limits import PROJECTS
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.requests.today import GetToday
 
     with opened(args) as app:
+        refuse_empty(app, args)
         project = project_typed(app, args.project)
         data = answered(app, GetToday(args.limit, project, "" if project else ScopeName.ALL.value))
-        hint_when_empty(app)
     if as_json(args):
         render.out_json(data)
     else:

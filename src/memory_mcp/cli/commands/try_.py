@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import importlib.resources
-import json
 import os
 import shutil
 import sys
@@ -24,7 +23,8 @@ from memory_mcp.install.command import DATA_DIR, NAME, claude_line, local_server
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-    from memory_mcp.cli.commands.questions import Question
+    from memory_mcp.app import App
+    from memory_mcp.requests.first_questions import Question
 
 #: Most events of a trial (more would keep a newcomer waiting), and questions that are asked.
 NEWEST, QUESTIONS = 5000, 3
@@ -75,18 +75,10 @@ def run(args: argparse.Namespace) -> int:
         render.out_json(data, recalled=True)
         return 0
     render.emit(False, {}, list(_story(data)), recalled=True)
-    lines = ["", "=" * render.WIDTH]
-    lines.append(f"That took {data['seconds_in_all']} seconds. To give your agent this memory, paste into its MCP configuration:")
-    lines += [
-        "",
-        *json.dumps(data["client_config"], indent=2).splitlines(),
-        "",
-        "or, for Claude Code:",
-        "",
-        f"  {data['claude_code']}",
-        "",
-    ]
-    lines.append(f"It uses the memory kept in {kept}." if kept else "and fill it from your own history: memory-mcp setup")
+    lines = ["", "=" * render.WIDTH, f"That took {data['seconds_in_all']} seconds."]
+    if kept:
+        lines += [f"This memory is kept in {kept}. For Claude Code to use it:", "", f"  {data['claude_code']}", ""]
+    lines.append("To give your clients a memory of your own history: memory-mcp setup")
     render.emit(False, {}, lines)
     return 0
 
@@ -151,37 +143,42 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Here
     from memory_mcp.cli.commands.daemon import stop
-    from memory_mcp.cli.commands.import_ import AUTO, build, read_share, shares_at
-    from memory_mcp.cli.commands.questions import derive_questions
+    from memory_mcp.cli.commands.import_ import AUTO, Work, build, read_share, shares_at
     from memory_mcp.cli.import_report import report_shape
     from memory_mcp.client import link
     from memory_mcp.config import load
     from memory_mcp.ingest.base import ImportReport
+    from memory_mcp.requests.first_questions import first_questions
 
     stop(link.Wanted(str(directory.absolute())))
     app = App(load(flags={"storage.data_dir": str(directory)}, file=settings_file(args)))
-    memory = Here(app)
     try:
+        memory = Here(app)
         shares = shares_at(memory, AUTO if args.path else _SOURCE, path)
         render.err(f"importing {path} ...")
         report = ImportReport()
-        for share in shares:
-            report.add(read_share(memory, share, NEWEST))
-        seconds = build(memory)
-        built = app.holdings()
-        if not built["segments"]:
+        with Work(sum(share.size for share in shares)) as work:
+            for share in shares:
+                report.add(read_share(memory, share, NEWEST, work))
+            seconds = build(memory, work)
+        if not app.tree.tally().segments:
             raise SourceUnreadable(f"nothing to remember was found in {path}", "Name another folder, or use --sample.")
-        stats = app.storage.stats()
-        built |= {"grips": stats.rows.get("grip", 0), "nodes": stats.rows.get("node", 0)}
-        built["first"], built["last"] = (app.calendar.day_of(ms or 0) for ms in (stats.first_ms, stats.last_ms))
         return {
             "import": report_shape(report, seconds),
-            "built": built,
-            "_questions": derive_questions(app, QUESTIONS),
+            "built": _holdings(app),
+            "_questions": first_questions(app, QUESTIONS),
             "_indexed": [name for name in _INDEXED if app.accelerators.searcher(name) is not None],
         }
     finally:
         app.close()
+
+
+def _holdings(app: "App") -> dict[str, Any]:
+    """Return what the memory holds, with its quotations and nodes and its first and last day."""
+    stats = app.storage.stats()
+    built = app.holdings() | {"grips": stats.rows.get("grip", 0), "nodes": stats.rows.get("node", 0)}
+    built["first"], built["last"] = (app.calendar.day_of(ms or 0) for ms in (stats.first_ms, stats.last_ms))
+    return built
 
 
 # ---- the questions, through the real server

@@ -6,6 +6,7 @@ from memory_mcp.cli.commands.base import Subparsers, leaf
 from memory_mcp.cli.commands.install import ALL, UNINSTALLED, Outcome, add_levels, chosen, here, print_all, tried
 from memory_mcp.install import undo
 from memory_mcp.install.base import Client, Level
+from memory_mcp.install.coverage import plugin_notes
 from memory_mcp.install.registry import CLIENTS
 from memory_mcp.install.state import State
 
@@ -29,8 +30,8 @@ def run(args: argparse.Namespace) -> int:
     def work(client: Client) -> Outcome:
         """Take out what is ours of one client, or only plan it; raises InstallRefused."""
         done = undo.plan if args.dry_run else undo.uninstall
-        return Outcome(client, done(client, place, levels, state))
+        return Outcome(client, done(client, place, levels, state), plugin_notes(client, place))
 
     outcomes = [tried(client, work) for client in chosen(args.client, lambda _: True, "")]
-    shown = [one for one in outcomes if one.changed or one.error] or outcomes
+    shown = [one for one in outcomes if one.changed or one.error or one.notes] or outcomes
     return print_all(args, shown, state, UNINSTALLED)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, family, leaf, opened, print_result
+from memory_mcp.cli.mistakes import nearest
 from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def run_change(args: argparse.Namespace) -> int:
             names = [name for name, client in known.items() if not on or client["files"]]
         for name in names:
             if name not in known:
-                hint = f"These can be: {', '.join(known)}. Other files are read by: memory-mcp import auto PATH"
+                near = nearest(name, list(known))
+                hint = f"Did you mean {near}? " if near else ""
+                hint += f"These can be: {', '.join(known)}. Other files are read by: memory-mcp import auto PATH"
                 raise InvalidQuery(f"{name!r} cannot be followed", hint)
         agree(app.storage.outbox, names, on)
         if on:

@@ -63,6 +63,7 @@ _PHRASES = (
     ("shifted_season", _SEASONS, "(?P<s>{season}) (?P<w>{shift})"),
     ("week_and_day", _WEEKDAYS, "(?P<name>{weekday}) de(?= la semaine {shift})"),
     ("weekday", _WEEKDAYS, "(?P<before>)(?P<part>)(?P<name>{weekday})(?: (?P<fixed>{shift}))?{to_come}"),
+    ("week", ["semaine"], r"(?P<plain>semaine) (?P<k>\d\d?)(?: (?:de )?(?P<y>{year})|(?! d[eu]\b))(?!\w)"),
     ("weekend", ["week", "weekend"], "week-?end (?P<w>{shift})"),
     ("named", _NAMED_DAYS, f"(?P<words>{any_of(_NAMED_DAYS)})(?: (?P<part>matin|soir|après-midi))?"),
     ("ago", ["il"], "il y a {counting}"),

@@ -61,7 +61,7 @@ _PHRASES = (
     ("month", _MONTHS, "(?P<m>{month}){of_year}"),
     ("quarter", ["q"], "q(?P<q>[1-4]){of_year}"),
     ("quarter", _ORDINALS, f"(?P<q>{any_of(_ORDINALS)}) quartal{{of_year}}"),
-    ("week", ["kw"], r"kw (?P<k>\d\d?)(?: (?P<y>{year}))?"),
+    ("week", ["kw", "kalenderwoche", "woche"], r"(?:kw|kalenderwoche|(?P<plain>woche)) (?P<k>\d\d?)(?: (?P<y>{year}))?(?!\w)"),
     ("year", ["0000", "jahr"], "(?P<word>jahr )?(?P<fixed>{year})"),
     ("season", _SEASONS, f"(?P<bare>)(?P<s>{any_of(_SEASONS)}){{in_year}}"),
     ("shifted_season", _SHIFTS, f"(?P<w>{{shift}}) (?P<s>{any_of(_SEASONS)})"),

@@ -129,6 +129,8 @@ class Language:
     articles: re.Pattern[str]
     #: An article that makes the latest of "the last" one of many.
     the_before: re.Pattern[str] = _NEVER
+    #: A word before a noun, at the end, behind which a day's name is part of a longer name: "the today widget".
+    owner_before: re.Pattern[str] = _NEVER
     #: A unit of time, at the end; by default any of `units`.
     unit_before: re.Pattern[str] = field(default=_NEVER)
     #: A pattern of what no bound may begin with.

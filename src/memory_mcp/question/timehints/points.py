@@ -207,8 +207,10 @@ class Points(ABC):
         """Return the half year of "H1 2025", or of "H1 last year"."""
         return self._on.months(self._year_number(m["fixed"]), int(m["h"]) * 6 - 5, 6)
 
-    def _week(self, m: re.Match[str], _lead: str) -> TimeWindow:
-        """Return the week of "week 4 of 2026"; without a year the latest begun."""
+    def _week(self, m: re.Match[str], lead: str) -> TimeWindow | None:
+        """Return the week of "week 4 of 2026"; without a year the latest begun. None for a bare "week 4"."""
+        if m["plain"] and not (m["y"] or lead):
+            return None
         year = self._on.today.isocalendar().year
         if not m["y"] and self._on.week(year, int(m["k"])).start_ms > self._on.now_ms:
             year -= 1
@@ -265,13 +267,16 @@ class Points(ABC):
         return None if self._is_the_last(m) else self._on.season(self._words.seasons[m["s"].lower()], self._shift(m["w"]))
 
     def _named(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Return the time of "today", "yesterday evening", "last night"; None for "the last night" and doubtful words."""
+        """Return the time of "today", "yesterday evening", "last night"; None for "the last night" and "the today page"."""
         words = " ".join(m["words"].lower().split())
         back, part = self._words.named_days[words]
         if words in self._words.doubtful_days and not (m["part"] or self._words.speaks.search(self._text)):
             return None
         is_last = words.startswith("last") and self._has_the(m)
-        return None if is_last else self._on.day(self._on.today - dt.timedelta(days=back), self._hours(part or m["part"]))
+        is_name = " " not in words and self._words.owner_before.search(self._text[max(0, m.start() - BACK) : m.start()])
+        return (
+            None if is_last or is_name else self._on.day(self._on.today - dt.timedelta(days=back), self._hours(part or m["part"]))
+        )
 
     def _hours(self, part: str | None) -> tuple[int, int] | None:
         """Return the hours (first, after the last) of a part of a day; None for no part."""

@@ -62,6 +62,7 @@ _PHRASES = (
     ("shifted_season", _SEASONS, "(?P<s>{season}) (?P<w>pasad[oa])"),
     ("week_and_day", _WEEKDAYS, "(?P<name>{weekday}) de(?= la semana {back})"),
     ("weekday", _WEEKDAYS, "(?P<before>)(?P<part>)(?P<name>{weekday})(?: (?P<fixed>pasado))?{to_come}"),
+    ("week", ["semana"], r"(?P<plain>semana) (?P<k>\d\d?)(?: (?:del? )?(?P<y>{year})|(?! del?\b))(?!\w)"),
     ("weekend", ["fin"], "fin de semana (?P<w>{back})"),
     ("named", _NAMED_DAYS, f"(?P<words>{any_of(_NAMED_DAYS)})(?: (?:por|en) la (?P<part>mañana|tarde|noche))?"),
     ("ago", ["hace"], "hace {counting}"),

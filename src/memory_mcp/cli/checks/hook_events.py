@@ -1,0 +1,68 @@
+"""Tells which clients' hooks have handed over an event: stored by the daemon or here, or waiting in the spool."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from memory_mcp import paths
+from memory_mcp.cli.checks.base import Look
+from memory_mcp.client import link
+from memory_mcp.client.spoolfile import client_of
+from memory_mcp.errors import MemoryMcpError
+from memory_mcp.install.base import Place
+from memory_mcp.install.status import ClientStatus, statuses, trusting
+from memory_mcp.model.event import HOOK
+
+
+def running(look: Look) -> link.Line | None:
+    """Return a connection to the daemon of the data directory; None where none runs or can run. None is started."""
+    if not link.usable():
+        return None
+    try:
+        return link.reach(link.Wanted(str(look.directory.absolute()), look.config), "rpc", start=False)
+    except (OSError, ValueError):
+        return None
+
+
+def client_statuses(look: Look, place: Place) -> list[ClientStatus]:
+    """Return the status of every client, in which hooks that handed over an event count as trusted.
+
+    The store is only read, and only if hooks of a client wait for trust. Raises InstallRefused where the records of
+    install cannot be read.
+    """
+    clients_here = statuses(place)
+    if not any(one.untrusted for one in clients_here):
+        return clients_here
+    clients = set(_spooled(look)) | {source.removeprefix(HOOK) for source in _stored(look) if source.startswith(HOOK)}
+    return [trusting(one, clients) for one in clients_here]
+
+
+def _stored(look: Look) -> list[str]:
+    """Return the sources of stored events, as the daemon or the store tells; empty where neither can be asked."""
+    if (line := running(look)) is not None:
+        try:
+            return list(link.converse(line, "memory/sources", {})["sources"])
+        except (link.Refused, OSError, ValueError, KeyError):
+            return []
+        finally:
+            line.close()
+    if not (look.directory / "memory.duckdb").is_file():
+        return []
+    from memory_mcp.storage.duckdb import look_at
+
+    try:
+        storage = look_at(look.directory)
+    except MemoryMcpError:
+        return []
+    try:
+        return list(storage.latest())
+    finally:
+        storage.close()
+
+
+def _spooled(look: Look) -> Iterator[str]:
+    """Yield the client of each payload that waits in the spool."""
+    with suppress(OSError):
+        for payload in (Path(paths.spool_dir(str(look.directory))) / "new").iterdir():
+            with suppress(ValueError):
+                yield client_of(payload.name)

@@ -1,0 +1,113 @@
+"""Reads the plugins of clients: which are switched on, and which of those start this memory or run its hooks.
+
+Reads files only. A file that cannot be read counts as empty: its client cannot use it either.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+from memory_mcp.errors import InstallRefused
+from memory_mcp.install import capture
+from memory_mcp.install.base import Format, Plugin
+from memory_mcp.install.command import NAME, runs_our_hook, starts_us
+from memory_mcp.install.edit import files, splice, toml
+from memory_mcp.install.edit.jsonc import Broken
+
+#: The plugin of this repository under the name of the marketplace that offers it.
+PLUGIN = f"{NAME}@memory-mcp"
+#: Where the manifest of a plugin may be in its folder.
+_MANIFESTS = (".claude-plugin/plugin.json", ".codex-plugin/plugin.json", ".plugin/plugin.json", "plugin.json")
+#: What the bundle for desktop clients requires; other programs' packages are called memory-mcp, too.
+_PACKAGE = b"memory-mcp-tree"
+
+
+def switched(settings: Sequence[PurePath], keys: Sequence[str], form: Format = Format.JSON) -> dict[str, tuple[bool, Path]]:
+    """Return for each plugin that settings files name whether it is on, and the file that says so; later files win.
+
+    The object at `keys` holds true or false by plugin, or a table with `enabled`.
+    """
+    states: dict[str, tuple[bool, Path]] = {}
+    for path in map(Path, settings):
+        for name, state in read_mapping(path, keys, form).items():
+            enabled = state.get("enabled", True) if isinstance(state, dict) else state
+            states[name] = (enabled is True, path)
+    return states
+
+
+def cached_plugins(states: Mapping[str, tuple[bool, Path]], cache: PurePath) -> list[Plugin]:
+    """Return the plugins of ours among those that are on, read from `cache`/MARKETPLACE/PLUGIN/VERSION.
+
+    The plugin of this repository counts by its name alone where its folder cannot be found.
+    """
+    plugins = []
+    for name, (enabled, path) in states.items():
+        plugin, _, market = name.rpartition("@")
+        versions = [one for one in Path(cache, market, plugin).glob("*/") if one.is_dir()] if enabled and plugin else []
+        folder = max(versions, key=lambda one: one.stat().st_mtime, default=None)
+        if enabled and (one := plugin_in(folder, name, path)):
+            plugins.append(one)
+    return plugins
+
+
+def unpacked_plugins(folder: PurePath, settings: PurePath) -> list[Plugin]:
+    """Return the plugins of ours in `folder`/MARKETPLACE/PLUGIN, but those that `enabledPlugins` of a settings file has off."""
+    states = switched([settings], ("enabledPlugins",))
+    names = {f"{one.name}@{one.parent.name}": one for one in sorted(Path(folder).glob("*/*/"))}
+    read = (plugin_in(one, name, one) for name, one in names.items() if states.get(name, (True,))[0])
+    return [plugin for plugin in read if plugin]
+
+
+def plugin_in(folder: Path | None, name: str, path: Path) -> Plugin | None:
+    """Return the plugin in a folder if it starts this memory or runs its hooks, else None; `path` is what switches it on."""
+    if folder is None:
+        known = {NAME: {"command": "memory-mcp", "args": ["serve"]}}
+        return Plugin(name, path, known, frozenset(capture.CLAUDE_CODE)) if name == PLUGIN else None
+    manifest = next((one for file in _MANIFESTS if (one := read_mapping(folder / file))), {})
+    servers: dict[str, Any] = {}
+    for part in _parts(folder, manifest.get("mcpServers"), ".mcp.json", "mcpServers"):
+        servers |= {key: entry for key, entry in part.items() if starts_us(entry)}
+    hooks = list(_parts(folder, manifest.get("hooks"), "hooks/hooks.json", "hooks"))
+    events = frozenset(event for part in hooks for event, groups in part.items() if runs_our_hook(groups, ""))
+    return Plugin(name, path, servers, events) if servers or events else None
+
+
+def bundles(extensions: PurePath, settings: PurePath) -> list[Plugin]:
+    """Return the bundles of this program that a desktop client has unpacked and not switched off.
+
+    `extensions` has a folder for each, `settings` a file of the same name with `isEnabled`.
+    """
+    plugins = []
+    for folder in sorted(Path(extensions).glob("*/")):
+        entry = read_mapping(folder / "manifest.json", ("server", "mcp_config"))
+        enabled = read_mapping(Path(settings, f"{folder.name}.json")).get("isEnabled", True)
+        if entry and enabled is True and _PACKAGE in _bytes(folder / "pyproject.toml"):
+            plugins.append(Plugin(folder.name, folder / "manifest.json", {NAME: entry}, frozenset()))
+    return plugins
+
+
+def read_mapping(path: Path, keys: Sequence[str] = (), form: Format = Format.JSON) -> dict[str, Any]:
+    """Return the object at a path of keys of a file; {} without it and for a file that cannot be read."""
+    try:
+        text = files.read(path).text
+        value = splice.value_at(text, keys) if form is Format.JSON else toml.value_at(text, keys)
+    except (Broken, InstallRefused):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _parts(folder: Path, declared: object, usual: str, key: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects that a manifest declares under `key`, itself or in files, and that of the usual file."""
+    for one in [*(declared if isinstance(declared, list) else [declared]), usual]:
+        part = read_mapping(folder / one) if isinstance(one, str) else one if isinstance(one, dict) else {}
+        inner = part.get(key, part)
+        if isinstance(inner, dict):
+            yield inner
+
+
+def _bytes(path: Path) -> bytes:
+    """Return a file's bytes; empty where it cannot be read."""
+    try:
+        return files.read(path).data or b""
+    except InstallRefused:
+        return b""
