@@ -43,6 +43,8 @@ _LOOKS = 4
 _ASIDE = 2000
 #: How often a rebuild that is under way for another reason is asked for its end, and how long (seconds).
 _LOOK, _PATIENCE = 0.2, 600.0
+#: Acts that are counted at most.
+_ACTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +189,21 @@ class Forgetting:
 
 
 def resume(app: App) -> None:
-    """Finish what an earlier process was forgetting; does nothing without a note. Errors pass on, and the note stays."""
+    """Finish what an earlier process was forgetting, and take back the lines that earlier versions took for values.
+
+    Errors pass on, and the note stays.
+    """
+    lift_lines(app)
     if app.settings.storage.directory.joinpath(NOTE).exists():
         Forgetting(app).resume()
+
+
+def lift_lines(app: App) -> None:
+    """Take back values that earlier versions noted for mere lines of forgotten events, where these can be told apart."""
+    if not app.gate.tombstones.empty:
+        named = sum(act.what == "forget" and act.subject == "value" for act in app.storage.audit.all(_ACTS))
+        if count := app.gate.tombstones.lift_lines(named):
+            log.info("%d lines of forgotten events are no longer taken out of other texts", count)
 
 
 def _patiently(work: Any) -> None:

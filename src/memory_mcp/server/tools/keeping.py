@@ -25,7 +25,7 @@ class Keeping(Group):
     async def forget(
         self,
         ctx: Context,
-        event: Annotated[str, Field(description="An event's id", max_length=300)] = "",
+        event: Annotated[str, Field(description="An event's id or a grip", max_length=300)] = "",
         session: Annotated[str, Field(max_length=300)] = "",
         project: arguments.Project = "",
         since: arguments.Since = "",

@@ -26,7 +26,7 @@ async def show(ask: Ask) -> Done:
     request = Forget(**given, project=ask.given("of_project"), by=PERSON)
     # The request is a dry run until the waiting time is over.
     work = partial(ask.memory.write, replace(request, dry_run=False))
-    shown = {"what": _subject(request)}
+    shown = {"what": _subject(request), "is_value": bool(request.value)}
     pending = await ask.visit.later.show(ask.visit.name, shown, partial(ask.memory.ask, request), work)
     return Done("", f"forget/{pending.id}")
 
@@ -67,9 +67,9 @@ def _subject(request: Forget) -> str:
     Else its session, or project, or "everything", with its times.
     """
     if request.value:
-        return f"a text of {len(request.value)} characters that you typed, wherever it stands"
+        return f"a text of {len(request.value)} characters that you typed, in every event that holds it"
     if request.event:
-        return f"the event {request.event}, and what it says wherever that is said again"
+        return f"the quoted event of {request.event}" if request.event.startswith("grip:") else f"the event {request.event}"
     if request.topic:
         return f"every event of the segments of {request.topic}"
     of = f"session {request.session}" if request.session else f"project {request.project}" if request.project else "everything"
