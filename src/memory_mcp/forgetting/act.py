@@ -45,6 +45,19 @@ _ASIDE = 2000
 _LOOK, _PATIENCE = 0.2, 600.0
 #: Acts that are counted at most.
 _ACTS = 1_000_000
+#: What is counted, in a reader's words; kinds that are not here are rows beside these, counted as one.
+_KINDS = {
+    **{kind: kind for kind in ("events", "events with a value", "duplicates", "texts by agents or models", "pins")},
+    **{kind: kind for kind in ("topic labels", "briefings", "logs and settings", "pauses", "backups", "shared files")},
+    **dict.fromkeys(("segments", "bullets", "term sets", "openings"), ""),
+    "backups to look through": "backups to look through",
+    "nodes": "titles, written again from what stays",
+    "grips": "quotations",
+    "superseded": "corrections",
+    "payloads": "recordings that wait",
+    "copies": "older copies of the memory",
+}
+_BESIDE = "notes beside them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,14 @@ class Outcome:
     counts: Mapping[str, int]
     #: (id, when it was said in UTC ms) of every event that went or changed, by time.
     samples: Sequence[tuple[str, int]] = field(default_factory=tuple)
+
+    def in_words(self) -> dict[str, int]:
+        """Return the counts by kind as a reader knows these; what only the program knows is left out or counted as one."""
+        counts: Counter[str] = Counter()
+        for kind, number in self.counts.items():
+            if name := _KINDS.get(kind, _BESIDE):
+                counts[name] += number
+        return dict(counts)
 
 
 class Forgetting:
@@ -140,7 +161,7 @@ class Forgetting:
         app.scheduler.hasten("render_briefings")
         told = _outcome(erased, swept)
         who, what = str(note.get("author", "")), str(note.get("subject", ""))
-        app.storage.audit.record(Act("forget", app.clock.now_ms(), who, what, counts=dict(told.counts)))
+        app.storage.audit.record(Act("forget", app.clock.now_ms(), who, what, counts=told.in_words()))
         app.storage.checkpoint()
         self._note.unlink(missing_ok=True)
         return told

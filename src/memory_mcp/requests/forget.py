@@ -14,6 +14,7 @@ from memory_mcp.forgetting.survey import Survey, survey
 from memory_mcp.ingest.tombstones import MARK, NAMES, Range, Tombstones, Wanted
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import event_id_from, event_key, parse_topic_id
+from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, known_project, visible_evidence
 from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import Scope
@@ -29,20 +30,6 @@ _SLICES, _SLICE = 20, 100
 #: A value in at least so many of these events, and more than this share of them, is a common word or a part of one.
 _COMMON, _SHARE = 50, 0.2
 _ONE = "Name one of: event, session, project, a time (since, until), topic, value. A time may go with session or project."
-#: What is counted, in a reader's words; kinds that are not here are rows beside these, counted as one.
-_KINDS = {
-    **{kind: kind for kind in ("events", "events with a value", "duplicates", "texts by agents or models", "pins")},
-    **{kind: kind for kind in ("topic labels", "briefings", "logs and settings", "pauses", "backups", "shared files")},
-    **dict.fromkeys(("segments", "term sets", "openings"), ""),
-    "backups to look through": "backups to look through",
-    "nodes": "titles",
-    "bullets": "statements",
-    "grips": "quotations",
-    "superseded": "corrections",
-    "payloads": "recordings that wait",
-    "copies": "older copies of the memory",
-}
-_BESIDE = "notes beside them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +58,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forgotten:
+class Forgotten(Recalled):
     """What went, or would go, by kind; the words of events only where nothing was forgotten yet."""
 
     forgotten: bool
@@ -182,12 +169,8 @@ def _places(name: str, text: str, clean: Callable[[str], str]) -> Iterator[str]:
 
 def _shape(outcome: Outcome, done: bool, samples: Sequence[Sample], note: str, notices: Sequence[str]) -> Forgotten:
     """Return the response about an outcome, in a reader's words; `done` is whether it was carried out."""
-    counts: dict[str, int] = {}
-    for kind, number in outcome.counts.items():
-        if shown := _KINDS.get(kind, _BESIDE):
-            counts[shown] = counts.get(shown, 0) + number
     note = note if outcome.counts else f"Nothing of it is stored. {note}"
-    return Forgotten(forgotten=done, counts=counts, events=samples, notices=notices, note=note)
+    return Forgotten(forgotten=done, counts=outcome.in_words(), events=samples, notices=notices, note=note)
 
 
 def _wanted(app: App, request: Forget, caller: Caller) -> tuple[Wanted, str]:

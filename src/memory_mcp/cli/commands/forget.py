@@ -72,4 +72,4 @@ def run(args: argparse.Namespace) -> int:
         lines += [f"    {event['words']}"] if event.get("words") else []
     lines += data.get("notices", ())
     lines.append(data["note"] if data["forgotten"] else "Nothing was changed. Run it again with --yes to forget.")
-    return print_result(args, data, lines)
+    return print_result(args, data, lines, recalled=True)
