@@ -33,9 +33,8 @@ _LINE, _QUOTED = 24, 0.2
 LETTERS = 32
 #: Words whose hashes are cached.
 _REMEMBERED = 50_000
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-_DENSE = re.compile(f"[{_UNSPACED}]")
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+#: Scripts that write no spaces between words: Thai and Lao, Burmese, Khmer, kana, ideographs.
+_UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"), ("\u3400", "\u9fff"))
 _LINE_NUMBER = re.compile(r"^[^\w\n]*\d{1,7}(?!\w)", re.MULTILINE)
 
 
@@ -81,9 +80,9 @@ class WindowHasher:
         import numpy as np
 
         words = _words(text)
-        if _letters(words) < letters:
+        if letters and _letters(words) < letters:
             return np.zeros(0, dtype=np.uint64)
-        codes = np.array([self._word(word) for word in words], dtype=np.uint64)
+        codes = np.fromiter(map(self._word, words), dtype=np.uint64, count=len(words))
         width = min(_WINDOW, len(codes))
         count = len(codes) - width + 1
         total = codes[:count].copy()
@@ -157,24 +156,34 @@ def _words(text: str) -> list[str]:
         if inner == text:
             break
         text = inner
-    if not text.isascii():
-        text = text.translate(_VISIBLE)
-    return _WORD.findall(_LINE_NUMBER.sub("", text))
+    return _LINE_NUMBER.sub("", text).translate(_ASCII if text.isascii() else _SPACED).split()
 
 
 def _letters(words: list[str]) -> int:
     """Return the letters and digits of words; a character of a script without spaces counts as three."""
-    return sum(3 if len(word) == 1 and _DENSE.match(word) else len(word) for word in words)
+    return sum(map(len, words)) + 2 * sum(len(word) == 1 and _is_unspaced(word) for word in words)
 
 
-class _Visible(dict[int, int | None]):
-    """Drops marks and invisible characters in `str.translate`, and keeps all others; computed on first use."""
-
-    def __missing__(self, code: int) -> int | None:
-        """Return the character itself, or None where it shows nothing by itself, and keep it."""
-        is_shown = unicodedata.category(chr(code)) not in ("Cf", "Mn", "Me")
-        shown = self[code] = code if is_shown else None
-        return shown
+def _is_unspaced(character: str) -> bool:
+    """Return whether a character is of a script that writes no spaces between words, each of which has few characters."""
+    return any(first <= character <= last for first, last in _UNSPACED)
 
 
-_VISIBLE = _Visible()
+class _Spaced(dict[int, str]):
+    """For `str.translate`: spaces for what ends a word, nothing for what is invisible; computed on first use."""
+
+    def __missing__(self, code: int) -> str:
+        """Return what stands for a character not met before, and keep it."""
+        character = chr(code)
+        if _is_unspaced(character) and character.isalnum():
+            spaced = f" {character} "
+        elif character.isalnum():
+            spaced = character
+        else:
+            spaced = "" if unicodedata.category(character) in ("Cf", "Mn", "Me") else " "
+        self[code] = spaced
+        return spaced
+
+
+_SPACED = _Spaced()
+_ASCII = {code: chr(code) if chr(code).isalnum() else " " for code in range(128)}
