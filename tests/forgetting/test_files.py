@@ -9,9 +9,9 @@ import pytest
 
 from memory_mcp import machine
 from memory_mcp.forgetting.files import Files
-from memory_mcp.ingest.restating import Sketch
 from memory_mcp.ingest.tombstones import Tombstones, Wanted
 from tests.files import read_files
+from tests.ingest.test_restating import sketches
 
 VALUE = "Project Bluefin-77"
 
@@ -49,9 +49,6 @@ def test_payloads_go_that_say_a_forgotten_text_again_also_cut_off_and_those_with
     (bad / "cut").write_text(f'{{"v": 1}}\n{json.dumps({"prompt": text})[:-12]}', encoding="utf-8")
     (bad / "other").write_text(json.dumps({"prompt": f"Why is this so:\n{text.splitlines()[0]}\nNobody told the crew."}))
     tombstones = Tombstones(tmp_path)
-    hashes = tombstones.hasher().hashes(text)
-    sketch = Sketch.of(len(hashes), hashes)
-    assert sketch
-    tombstones.add(Wanted(sketches=[sketch]))
+    tombstones.add(Wanted(sketches=sketches(tombstones, text)))
     assert Files(tmp_path, tombstones).sweep()["payloads"] == 2
     assert [path.name for path in read_files(tmp_path / "spool")] == ["other"]

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from memory_mcp.ingest.restating import Sketch
@@ -86,10 +87,15 @@ WAYS: dict[str, Callable[[str], str]] = {
 def forgetting(place: Path, *texts: str) -> Tombstones:
     """What refuses restatements of some texts from now on, as another process sees it."""
     tombstones = Tombstones(place)
-    hashes = [tombstones.hasher().hashes(text) for text in texts]
-    sketches = [Sketch.of(len(one), one) for one in hashes]
-    tombstones.add(Wanted(sketches=[sketch for sketch in sketches if sketch]))
+    tombstones.add(Wanted(sketches=sketches(tombstones, *texts)))
     return Tombstones(place)
+
+
+def sketches(tombstones: Tombstones, *texts: str) -> list[Sketch]:
+    """What is kept of texts that nobody else says."""
+    windows = [tombstones.hasher().windows(text) for text in texts]
+    made = [Sketch.of(one, np.ones(len(one.hashes), dtype=np.bool_)) for one in windows]
+    return [sketch for sketch in made if sketch]
 
 
 @pytest.mark.parametrize("language", TEXTS)
@@ -105,6 +111,17 @@ def test_a_text_is_known_however_it_is_said_again_and_a_line_of_it_is_not(tmp_pa
     # A page in which the text stands is another text.
     page = "\n".join(f"Note {n} of {n * 7} on berth {n * 13} of the pier: painted, dried and closed." for n in range(40))
     assert not tombstones.restates(f"{page}\n{lines[0]}\n{lines[2]}")
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_a_long_line_is_not_the_greater_part_of_a_text_of_several_lines(tmp_path: Path, language: str) -> None:
+    long = " ".join(TEXTS[language])
+    edit = f"Edit: app.py\nnew_string:\n{long}\n    return Configuration(path)"
+    tombstones = forgetting(tmp_path, edit)
+    assert tombstones.restates(edit)
+    assert tombstones.restates(json.dumps({"tool": "Edit", "input": edit}))
+    for text in (long, f"Why is this so:\n{long}\nIt takes a string.", edit.replace(long, TEXTS["German"][0])):
+        assert not tombstones.restates(text), text
 
 
 def test_one_of_many_texts_is_known_and_nothing_of_them_is_in_the_file(tmp_path: Path) -> None:

@@ -6,15 +6,11 @@ line of code that stands elsewhere, stays what everybody may say.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from memory_mcp.ingest.restating import LETTERS, Restatements, Sketch, WindowHasher
+from memory_mcp.ingest.restating import LETTERS, Restatements, Sketch, WindowHasher, Windows
 from memory_mcp.ingest.tombstones import Tombstones, Wanted
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.storage.base import EventStore
-
-if TYPE_CHECKING:
-    import numpy as np
 
 #: Events read at once.
 _READ = 1000
@@ -45,14 +41,15 @@ def survey(log: EventStore, wanted: Wanted, hasher: WindowHasher, are_named: boo
 
     tombstones = Tombstones.tried(wanted)
     going = (event for event in _events(log) if tombstones.covers(event)) if wanted.ranges else iter(wanted.events)
-    texts = list(_hashes_of(going, hasher, are_named))
+    texts = list(_windows_of(going, hasher, are_named))
     if not texts:
         return Survey()
-    pool = np.unique(np.concatenate(texts))
+    pool = np.unique(np.concatenate([text.hashes for text in texts]))
     is_common = np.zeros(len(pool), dtype=np.bool_)
     restatements = Restatements()
-    for hashes in texts:
-        restatements.add(Sketch(len(hashes), hashes))
+    for text in texts:
+        if sketch := Sketch.of(text, np.ones(len(text.hashes), dtype=np.bool_)):
+            restatements.add(sketch)
     repeating: list[tuple[str, int]] = []
     for event in _events(log):
         hashes = hasher.hashes(event.text, letters=0)
@@ -61,21 +58,21 @@ def survey(log: EventStore, wanted: Wanted, hasher: WindowHasher, are_named: boo
         if len(places) and not tombstones.covers(event):
             is_common[places] = True
             repeating += [(event.event_id, event.timestamp)] if restatements.matches(hashes) else []
-    sketches = (Sketch.of(len(hashes), hashes[~is_common[np.searchsorted(pool, hashes)]]) for hashes in texts)
+    sketches = (Sketch.of(text, ~is_common[np.searchsorted(pool, text.hashes)]) for text in texts)
     return Survey(tuple(sketch for sketch in sketches if sketch), tuple(repeating))
 
 
-def _hashes_of(events: Iterator[Event], hasher: WindowHasher, are_named: bool) -> "Iterator[np.ndarray]":
-    """Yield the hashes of windows of the texts that are known again, at most `_MOST`."""
+def _windows_of(events: Iterator[Event], hasher: WindowHasher, are_named: bool) -> Iterator[Windows]:
+    """Yield the windows of the texts that are known again, at most `_MOST`."""
     count = 0
     for event in events:
         if count == _MOST:
             return
         if are_named or event.type not in _OF_TOOLS:
-            hashes = hasher.hashes(event.text, LETTERS if are_named else _LETTERS)
-            if len(hashes):
+            windows = hasher.windows(event.text, LETTERS if are_named else _LETTERS)
+            if len(windows.hashes):
                 count += 1
-                yield hashes
+                yield windows
 
 
 def _events(log: EventStore) -> Iterator[Event]:

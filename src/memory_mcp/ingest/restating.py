@@ -3,8 +3,8 @@
 Invariants
 1. Of a forgotten text so many hashes and the number of its windows are kept; neither a word nor the hash of a single one.
 2. Case, white space, punctuation, look-alikes, invisible characters, numbers of lines, escapes and entities do not count.
-3. One line in common is no restatement: the greater part of both texts has to be the same, or so much of the forgotten one as no
-   line holds.
+3. One line of several in common is no restatement: the greater part of both texts has to be the same, or so much of the forgotten
+   one as no line holds.
 """
 
 import base64
@@ -27,6 +27,8 @@ _WINDOW = 3
 _KEPT, _BYTES = 64, 6
 #: Share of the forgotten text's windows that a restatement holds, and share of its own windows that these are.
 _COVERED, _OWN = 0.6, 0.5
+#: Windows within one line that are kept at most, as a share of all others: fewer than a restatement holds.
+_OF_LINE = 2 / 3
 #: More windows than a line of 120 characters has; so many of them in common are a quotation also as this share of a text.
 _LINE, _QUOTED = 24, 0.2
 #: Letters and digits of a text that says something by itself; a character of a script without spaces counts as three.
@@ -46,9 +48,20 @@ class Sketch:
     hashes: "np.ndarray"
 
     @classmethod
-    def of(cls, windows: int, own_hashes: "np.ndarray") -> "Sketch | None":
-        """Return the sketch of a text by all its own hashes, ascending; None where less than half of its windows are."""
-        return cls(windows, own_hashes[:_KEPT]) if 2 * len(own_hashes) >= windows > 0 else None
+    def of(cls, text: "Windows", is_own: "np.ndarray") -> "Sketch | None":
+        """Return the sketch of a text by those of its windows that no other text holds; None where these are less than half."""
+        import numpy as np
+
+        hashes, lines = text.hashes[is_own], text.lines[is_own]
+        if not len(hashes) or 2 * len(hashes) < len(is_own):
+            return None
+        is_kept = np.ones(len(hashes), dtype=np.bool_)
+        names, counts = np.unique(lines, return_counts=True)
+        if len(names) > 1:
+            for line, count in zip(names, counts, strict=True):
+                most = int((len(hashes) - count) * _OF_LINE)
+                is_kept[np.flatnonzero(lines == line)[most:]] = line < 0
+        return cls(len(is_own), hashes[is_kept][:_KEPT])
 
     def encode(self) -> list[int | str]:
         """Return it as it is on disk: the number of windows, and the hashes in base64."""
@@ -66,6 +79,14 @@ class Sketch:
         return cls(windows, octets.view(">u8").ravel().astype(np.uint64))
 
 
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """A text's windows: their hashes, ascending, `(n,) uint64`, and the line in which each is, -1 across lines, `(n,) int64`."""
+
+    hashes: "np.ndarray"
+    lines: "np.ndarray"
+
+
 class WindowHasher:
     """Hashes the windows of words of texts under one key."""
 
@@ -75,13 +96,30 @@ class WindowHasher:
         raw = hashlib.blake2b(b"window", key=key, digest_size=16).digest()
         self._bases = tuple(int.from_bytes(raw[at : at + 8], "big") | 1 for at in (0, 8))
 
+    def windows(self, text: str, letters: int = LETTERS) -> Windows:
+        """Return the windows of a text that is to be forgotten, each once; none of a text of fewer letters."""
+        import numpy as np
+
+        lines = [line for line in map(str.split, _plain(text).splitlines()) if line]
+        words = [word for line in lines for word in line]
+        if _letters(words) < letters:
+            words = []
+        hashes, first = np.unique(self._hashes(words), return_index=True)
+        numbers = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
+        last = np.minimum(first + _WINDOW - 1, max(len(numbers) - 1, 0))
+        return Windows(hashes, np.where(numbers[first] == numbers[last], numbers[first], -1) if len(hashes) else first)
+
     def hashes(self, text: str, letters: int = LETTERS) -> "np.ndarray":
         """Return the hashes of a text's windows, ascending, each once: `(n,) uint64`; none of a text of fewer letters."""
         import numpy as np
 
-        words = _words(text)
-        if letters and _letters(words) < letters:
-            return np.zeros(0, dtype=np.uint64)
+        words = _plain(text).split()
+        return np.unique(self._hashes([] if letters and _letters(words) < letters else words))
+
+    def _hashes(self, words: list[str]) -> "np.ndarray":
+        """Return the hash of each window, in order; one of all words if these are fewer than a window has."""
+        import numpy as np
+
         codes = np.fromiter(map(self._word, words), dtype=np.uint64, count=len(words))
         width = min(_WINDOW, len(codes))
         count = len(codes) - width + 1
@@ -92,7 +130,8 @@ class WindowHasher:
         total ^= total >> np.uint64(31)
         total *= np.uint64(0x9E3779B97F4A7C15)
         total ^= total >> np.uint64(29)
-        return np.unique(total >> np.uint64(64 - 8 * _BYTES))
+        hashes: np.ndarray = total >> np.uint64(64 - 8 * _BYTES)
+        return hashes
 
     def _word(self, word: str) -> int:
         """Return the keyed hash of a word as it looks, cached."""
@@ -149,14 +188,14 @@ class Restatements:
         return bool(((covered >= _COVERED) & ((share >= _OWN) | ((windows > _LINE) & (share >= _QUOTED)))).any())
 
 
-def _words(text: str) -> list[str]:
-    """Return the words of a text without its wrapping, invisible characters and numbers of lines."""
+def _plain(text: str) -> str:
+    """Return the words of a text between blanks and line ends, without wrapping, invisible characters and line numbers."""
     for _ in range(LAYERS):
         inner = unwrapped(text)
         if inner == text:
             break
         text = inner
-    return _LINE_NUMBER.sub("", text).translate(_ASCII if text.isascii() else _SPACED).split()
+    return _LINE_NUMBER.sub("", text).translate(_ASCII if text.isascii() else _SPACED)
 
 
 def _letters(words: list[str]) -> int:
@@ -177,7 +216,7 @@ class _Spaced(dict[int, str]):
         character = chr(code)
         if _is_unspaced(character) and character.isalnum():
             spaced = f" {character} "
-        elif character.isalnum():
+        elif character.isalnum() or character == "\n":
             spaced = character
         else:
             spaced = "" if unicodedata.category(character) in ("Cf", "Mn", "Me") else " "
@@ -186,4 +225,4 @@ class _Spaced(dict[int, str]):
 
 
 _SPACED = _Spaced()
-_ASCII = {code: chr(code) if chr(code).isalnum() else " " for code in range(128)}
+_ASCII = {code: chr(code) if chr(code).isalnum() or chr(code) == "\n" else " " for code in range(128)}
