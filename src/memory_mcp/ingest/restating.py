@@ -29,6 +29,8 @@ _KEPT, _BYTES = 64, 6
 _COVERED, _OWN = 0.6, 0.5
 #: Windows within one line that are kept at most, as a share of all others: fewer than a restatement holds.
 _OF_LINE = 2 / 3
+#: Windows besides its longest line from which on a text has several lines; "ok" below a line adds one or two.
+_SEVERAL = 5
 #: More windows than a line of 120 characters has; so many of them in common are a quotation also as this share of a text.
 _LINE, _QUOTED = 24, 0.2
 #: Letters and digits of a text that says something by itself; a character of a script without spaces counts as three.
@@ -57,7 +59,7 @@ class Sketch:
             return None
         is_kept = np.ones(len(hashes), dtype=np.bool_)
         names, counts = np.unique(lines, return_counts=True)
-        if len(names) > 1:
+        if len(hashes) - counts.max() >= _SEVERAL:
             for line, count in zip(names, counts, strict=True):
                 most = int((len(hashes) - count) * _OF_LINE)
                 is_kept[np.flatnonzero(lines == line)[most:]] = line < 0
