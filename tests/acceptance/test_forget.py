@@ -5,6 +5,7 @@ there is the one of words, which holds text: `test_field_forgotten.py` and `test
 """
 
 import json
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,8 @@ from bench.place import Place
 from memory_mcp import paths
 from memory_mcp.failpoints import FAILPOINTS
 from memory_mcp.ingest.respelling import key_of
-from memory_mcp.ingest.tombstones import MARK
+from memory_mcp.ingest.tombstones import MARK, Range, Tombstones, Wanted
+from memory_mcp.model.orders import CUT
 from tests.acceptance import leftovers
 from tests.daemon.inside import ALONE, WORDS, Beside, Inside, run_inside
 from tests.daemon.places import killed, node_of
@@ -151,6 +153,12 @@ def test_a_value_in_five_spellings_leaves_every_place(place: Place, filled: Plac
     tried = json.loads(place.ok("forget", "--value", "--json", stdin=VALUE))
     assert not tried["forgotten"]
     assert tried["counts"]["events with a value"] == 2 * len(SPELLINGS) + 1
+    assert not [kind for kind in tried["counts"] if "row" in kind]
+    # Each place with its words around it, and how ordinary the value is.
+    assert len(tried["events"]) == 2 * len(SPELLINGS) + 1
+    assert all(MARK in event["words"] and KEY not in key_of(event["words"]) for event in tried["events"])
+    assert tried["events"][0]["words"] == f"We decided to call berth 0 {MARK} and paint it."
+    assert tried["notices"] == ["The value occurs in 11 of 13 stored events (84.6%)."]
     after = holding(place)
     assert {name: after.get(name) for name in before if name.startswith(PLANTED)}.items() <= before.items()
     # The daemon may have moved what its log, an index or a briefing holds into another file of the same kind.
@@ -160,6 +168,13 @@ def test_a_value_in_five_spellings_leaves_every_place(place: Place, filled: Plac
     done = json.loads(installed.ok("forget", "--value", "--json", "--yes", stdin=SPELLINGS[1]))
     assert done["forgotten"]
     assert_gone(place, "right after")
+    # A text that was cut says so, wherever it is shown.
+    shown = place.ok("ask", "boat number 3 lies", "--all", "--json")
+    cut = next(result for result in json.loads(shown)["results"] if MARK in result["quote"])
+    assert cut["flag"] == CUT
+    expanded = place.ok("query", "expand-grip", cut["grip"])
+    assert CUT in expanded
+    assert "exactly these words" not in expanded
     # What is said again in any spelling comes in without it: `test_field_forgotten.py` has every other way back.
     place.ok("ingest", str(shutil.copy(history, tmp_path / "again.jsonl")))
     place.ok("ingest", "-", stdin=told(50, f"By another door: {SPELLINGS[3]}", "s9", "z1"))
@@ -184,6 +199,68 @@ def test_an_event_a_session_and_a_project_go_with_all_derived_of_them_and_a_sibl
     assert "meadow is watered" in events
     assert "every invariant holds" in place.ok("admin", "check")
     assert event not in place.ok("ask", "berth 0 painted", "--all")
+
+
+#: What is named, and an ordinary line that the event which goes has in common with others.
+ORDINARY = {
+    "event": "def load_configuration_from_file(path: str) -> Configuration:",
+    "grip": "所有测试都在服务器上每天晚上运行。",
+    "session": "Все проверки запускаются на сервере каждую ночь.",
+    "project": "All tests of the service run on the server once in the night, by themselves.",
+    "since": "raise ConfigurationError(f'{path} holds no section {section!r} of {application.name}')",
+}
+#: What only the event that goes says, in another order each time.
+OWN = "pump meadow ledger gasket rope lantern harbour signal quarry budget cursor fence copper violin ferry kettle heath".split()
+
+
+def test_forgetting_one_thing_changes_no_other_and_only_what_restates_it_is_refused(alone: Place, tmp_path: Path) -> None:
+    place = alone
+    own = {kind: " ".join(random.Random(kind).sample([*OWN, *OWN], 2 * len(OWN))) for kind in ORDINARY}
+    texts = {kind: f"We agreed in the {kind} talk: {own[kind]}.\n{line}" for kind, line in ORDINARY.items()}
+    lines = [told(1440 * n, text, f"goes-{n}").replace("boats", f"p{n}") for n, text in enumerate(texts.values())]
+    lines += [told(700 + n, f"I read it:\n{line}\nand it is fine.", f"stays-{n}") for n, line in enumerate(ORDINARY.values())]
+    file = tmp_path / "both.jsonl"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    place.ok("ingest", str(file))
+
+    def stored() -> dict[str, dict[str, object]]:
+        return {event["event_id"]: event for event in map(json.loads, place.ok("export").splitlines())}
+
+    for n, (kind, line) in enumerate(ORDINARY.items()):
+        before = stored()
+        [event_id] = [i for i, event in before.items() if event["text"] == texts[kind]]
+        found = json.loads(place.ok("ask", f"we agreed in the {kind} talk", "--all", "--json"))["results"]
+        grip = next(one["grip"] for one in found if own[kind][:20] in one["quote"])
+        names = {"event": (event_id,), "grip": ("--grip", grip), "session": ("--session", f"goes-{n}"), "project": ("--project", f"p{n}")}
+        at = DAY + 1440 * n * 60_000
+        named = names.get(kind) or ("--since", str(at), "--until", str(at + 1000))
+        preview = json.loads(place.ok("forget", *named, "--json"))
+        assert (preview["counts"]["events"], preview["counts"].get("events with a value", 0)) == (1, 0), kind
+        assert preview["events"][0]["words"].startswith(f"We agreed in the {kind} talk")
+        place.ok("forget", *named, "--yes")
+        left = {i: event for i, event in before.items() if i != event_id}
+        assert stored() == left, kind
+        later = [told(9000 + n, f"Why is this so:\n{line}\nI think it is {n}.", f"later-{n}").replace("boats", "other")]
+        later += [told(9100 + n, f"As was said: {texts[kind][9:]} Noted.", f"restated-{n}")]
+        place.ok("ingest", "-", stdin="\n".join(later))
+        place.ok("ingest", str(shutil.copy(file, tmp_path / f"again-{n}.jsonl")))
+        [new] = [event for i, event in stored().items() if i not in left]
+        assert new["text"] == f"Why is this so:\n{line}\nI think it is {n}.", kind
+
+
+def test_lines_that_an_earlier_version_forgot_are_ordinary_again_and_named_values_are_not(alone: Place) -> None:
+    place, line, name = alone, ORDINARY["event"], "the berth of Bluefin Harbour at the north end"
+    place.ok("ingest", "-", stdin=told(1, SIBLING, "s1"))
+    place.ok("forget", "--value", "--yes", stdin=name)
+    tombstones = Tombstones(place.directory)
+    tombstones.add(Wanted(ranges=[Range(0, 1, session="none")]))
+    tombstones.add(Wanted(values=[line]))
+    # As versions before wrote the event behind its lines.
+    with (place.directory / paths.TOMBSTONES).open("a", encoding="ascii") as file:
+        file.write(json.dumps({"event": ["0" * 32]}) + "\n")
+    assert tombstones.clean(line) != line
+    place.ok("ingest", "-", stdin=told(2, f"See {line} at {name}.", "s2"))
+    assert f"See {line} at {MARK}." in [json.loads(row)["text"] for row in place.ok("export").splitlines()]
 
 
 @pytest.mark.parametrize("point", sorted((p for p in FAILPOINTS if p.startswith("forget.")), key="forget.erased".__ne__))
@@ -223,7 +300,7 @@ def test_what_would_empty_the_memory_is_refused(alone: Place, tmp_path: Path) ->
     for value in ("code", "the code is", "ode i"):
         refused = place.run("forget", "--value", "--yes", stdin=value)
         assert refused.returncode != 0
-        assert "100% of everything that is stored" in refused.stderr
+        assert "occurs in 100% of stored events" in refused.stderr
         assert "forget the event, session or project" in refused.stderr
     for times in (("--since", "2000-01-01"), ("--until", "2100-01-01"), ("--since", "2000-01-01", "--until", "2100-01-01")):
         refused = place.run("forget", *times, "--yes")

@@ -1,5 +1,6 @@
 """Files beside the store, cleaned while hooks and the daemon work in the same folders."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from memory_mcp import machine
 from memory_mcp.forgetting.files import Files
 from memory_mcp.ingest.tombstones import Tombstones, Wanted
 from tests.files import read_files
+from tests.ingest.test_restating import sketches
 
 VALUE = "Project Bluefin-77"
 
@@ -35,3 +37,18 @@ def test_a_payload_that_moves_on_while_others_are_looked_through_is_removed(
     tombstones.add(Wanted(values=[VALUE]))
     assert Files(tmp_path, tombstones).sweep()["payloads"] == 1
     assert read_files(tmp_path / "spool") == {}
+
+
+def test_payloads_go_that_say_a_forgotten_text_again_also_cut_off_and_those_with_a_line_of_it_stay(tmp_path: Path) -> None:
+    text = 'We agreed on Monday that the pump is painted green,\nand that the "old" valve behind the ferry house stays shut.'
+    bad = tmp_path / "spool" / "bad"
+    bad.mkdir(parents=True)
+    (bad / "whole").write_text(
+        f'{{"v": 1}}\n{json.dumps({"session_id": "s1", "cwd": "/home/u", "prompt": text})}', encoding="utf-8"
+    )
+    (bad / "cut").write_text(f'{{"v": 1}}\n{json.dumps({"prompt": text})[:-12]}', encoding="utf-8")
+    (bad / "other").write_text(json.dumps({"prompt": f"Why is this so:\n{text.splitlines()[0]}\nNobody told the crew."}))
+    tombstones = Tombstones(tmp_path)
+    tombstones.add(Wanted(sketches=sketches(tombstones, text)))
+    assert Files(tmp_path, tombstones).sweep()["payloads"] == 2
+    assert [path.name for path in read_files(tmp_path / "spool")] == ["other"]

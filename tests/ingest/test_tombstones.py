@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import stat
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.gate import FORGOTTEN, Gate
+from memory_mcp.ingest.tombstone_file import find_line_values
 from memory_mcp.ingest.tombstones import MARK, Range, Tombstones, Wanted
 from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import event_id
@@ -152,6 +154,34 @@ def test_the_gate_lets_nothing_forgotten_in_and_sees_what_others_add(tmp_path: P
     assert gate.check(DRAFT, report) == FORGOTTEN
     assert gate.check(replace(DRAFT, source_id="u8", text=VALUE), report) == FORGOTTEN
     assert gate.words(f"a note on {VALUE}") == f"a note on {MARK}"
+
+
+#: The lines of a file, by letter: a short and a long value, an event as earlier versions and as this one wrote it, a time. How
+#: many values were named, and which are known for lines of events.
+LINES_OF_EVENTS = [
+    ("LLe", 0, [0, 1]),
+    ("sLe", 1, [1]),
+    ("sLeLLLe", 1, [1, 3, 4, 5]),
+    ("LtLe", 1, [2]),
+    # One of them was named, and nobody knows which.
+    ("LLe", 1, []),
+    ("LeLe", 1, []),
+    ("Le", 1, []),
+    # Named, and then an event was forgotten by this version.
+    ("Ln", 1, []),
+    ("LnLe", 1, [2]),
+]
+
+
+@pytest.mark.parametrize(("kinds", "named", "lines"), LINES_OF_EVENTS)
+def test_values_that_were_lines_of_events_are_told_from_those_that_were_named(kinds: str, named: int, lines: list[int]) -> None:
+    made = {"e": {"event": ["0"]}, "n": {"event": ["0"], "v": 2}, "t": {"scope": "0", "since": 0, "until": 1}}
+    rows = [
+        made.get(kind, {"value": f"{n}", "length": 40 if kind == "L" else 9, "tokens": 3, "gram": [12, n]})
+        for n, kind in enumerate(kinds)
+    ]
+    found = find_line_values([json.dumps(row) for row in rows], named)
+    assert [row[-1] for row in found] == [str(n) for n in lines]
 
 
 def test_a_torn_line_costs_nothing_but_itself(tmp_path: Path) -> None:

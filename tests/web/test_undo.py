@@ -72,7 +72,8 @@ def test_what_would_go_is_shown_first_and_nothing_is_changed(kept: Served) -> No
     tried = kept.ask(Forget(value=NAME))
     for kind, number in tried["counts"].items():
         assert f'<th scope="row">{html.escape(kind)}</th><td>{number:,}</td>' in page
-    assert all(one["event_id"] in page for one in tried["events"])
+    assert all(one["event_id"] in page and one["words"] in html.unescape(page) for one in tried["events"])
+    assert all(notice in page for notice in tried["notices"])
     assert "Nothing was changed yet" in page
     assert NAME not in page + place
     assert held(kept)

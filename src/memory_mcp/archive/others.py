@@ -17,6 +17,7 @@ from memory_mcp.errors import SourceUnreadable
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Carried, Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import event_id_from
+from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.storage.archive import SHARED, TableRows
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
@@ -28,8 +29,6 @@ RECORDS = frozenset(
 _DATABASE = "memory.duckdb"
 #: Marks in the place of a secret, and of what was forgotten.
 _TAKEN_OUT = re.compile(r"\[(?:REDACTED:[^\]\n]{1,100}|forgotten)\]")
-#: The mark in the place of what was forgotten.
-FORGOTTEN = "[forgotten]"
 #: Events of a session that are looked at together.
 _PART = 1000
 

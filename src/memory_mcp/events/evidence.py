@@ -7,6 +7,7 @@ from memory_mcp.errors import NotFound
 from memory_mcp.model.event import Event
 from memory_mcp.model.grip import Grip, Said, quote_hash, quote_of
 from memory_mcp.model.ids import EventId, GripId, event_key, parse_span_grip, span_grip_id
+from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.storage.base import Storage
 
 #: Neighbours read at most on each side.
@@ -15,7 +16,7 @@ MAX_NEIGHBOURS = 50
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """A quotation with the events around it; `verified`: the stored event still holds exactly these words."""
+    """A quotation with the events around it; `verified`: the stored event still holds exactly these words, as they were said."""
 
     grip_id: GripId
     quote: str
@@ -37,12 +38,12 @@ class Evidence:
     def expand(self, grip_id: str, before: int = 3, after: int = 3) -> Expanded:
         """Return the quotation with up to `before` and `after` shown neighbours, 50 at most on each side (0 where negative).
 
-        `verified` is False where the words have another hash now. Raises NotFound for an unknown grip or one whose
-        events are gone, InvalidQuery for text that is no grip id. Nothing is written.
+        `verified` is False where the words have another hash now, or something was forgotten in them. Raises NotFound
+        for an unknown grip or one whose events are gone, InvalidQuery for text that is no grip id. Nothing is written.
         """
         grip, events = self._find(grip_id)
         quote = quoted(grip, events)
-        verified = quote_hash(quote) == grip.quote_hash
+        verified = quote_hash(quote) == grip.quote_hash and FORGOTTEN not in quote
         earlier, _ = self._storage.events.around(events[0], min(max(before, 0), MAX_NEIGHBOURS), 0)
         _, later = self._storage.events.around(events[-1], 0, min(max(after, 0), MAX_NEIGHBOURS))
         around = tuple(earlier), tuple(events), tuple(later)

@@ -43,6 +43,21 @@ _LOOKS = 4
 _ASIDE = 2000
 #: How often a rebuild that is under way for another reason is asked for its end, and how long (seconds).
 _LOOK, _PATIENCE = 0.2, 600.0
+#: Acts that are counted at most.
+_ACTS = 1_000_000
+#: What is counted, in a reader's words; kinds that are not here are rows beside these, counted as one.
+_KINDS = {
+    **{kind: kind for kind in ("events", "events with a value", "duplicates", "texts by agents or models", "pins")},
+    **{kind: kind for kind in ("topic labels", "briefings", "logs and settings", "pauses", "backups", "shared files")},
+    **dict.fromkeys(("segments", "bullets", "term sets", "openings"), ""),
+    "backups to look through": "backups to look through",
+    "nodes": "titles, written again from what stays",
+    "grips": "quotations",
+    "superseded": "corrections",
+    "payloads": "recordings that wait",
+    "copies": "older copies of the memory",
+}
+_BESIDE = "notes beside them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +67,14 @@ class Outcome:
     counts: Mapping[str, int]
     #: (id, when it was said in UTC ms) of every event that went or changed, by time.
     samples: Sequence[tuple[str, int]] = field(default_factory=tuple)
+
+    def in_words(self) -> dict[str, int]:
+        """Return the counts by kind as a reader knows these; what only the program knows is left out or counted as one."""
+        counts: Counter[str] = Counter()
+        for kind, number in self.counts.items():
+            if name := _KINDS.get(kind, _BESIDE):
+                counts[name] += number
+        return dict(counts)
 
 
 class Forgetting:
@@ -138,7 +161,7 @@ class Forgetting:
         app.scheduler.hasten("render_briefings")
         told = _outcome(erased, swept)
         who, what = str(note.get("author", "")), str(note.get("subject", ""))
-        app.storage.audit.record(Act("forget", app.clock.now_ms(), who, what, counts=dict(told.counts)))
+        app.storage.audit.record(Act("forget", app.clock.now_ms(), who, what, counts=told.in_words()))
         app.storage.checkpoint()
         self._note.unlink(missing_ok=True)
         return told
@@ -187,9 +210,21 @@ class Forgetting:
 
 
 def resume(app: App) -> None:
-    """Finish what an earlier process was forgetting; does nothing without a note. Errors pass on, and the note stays."""
+    """Finish what an earlier process was forgetting, and take back the lines that earlier versions took for values.
+
+    Errors pass on, and the note stays.
+    """
+    lift_lines(app)
     if app.settings.storage.directory.joinpath(NOTE).exists():
         Forgetting(app).resume()
+
+
+def lift_lines(app: App) -> None:
+    """Take back values that earlier versions noted for mere lines of forgotten events, where these can be told apart."""
+    if not app.gate.tombstones.empty:
+        named = sum(act.what == "forget" and act.subject == "value" for act in app.storage.audit.all(_ACTS))
+        if count := app.gate.tombstones.lift_lines(named):
+            log.info("%d lines of forgotten events are no longer taken out of other texts", count)
 
 
 def _patiently(work: Any) -> None:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from memory_mcp import foreign_files, machine, paths, pauses
 from memory_mcp.ingest import handover
@@ -92,7 +93,7 @@ class Files:
         return changed
 
     def _tells(self, path: Path) -> bool:
-        """Return whether a payload, as it is or unescaped, holds what was forgotten or names a forgotten session.
+        """Return whether a payload, as it is or unescaped, holds what was forgotten, restates it, or names a forgotten session.
 
         False for a file that cannot be read.
         """
@@ -102,6 +103,8 @@ class Files:
             joined = _ESCAPED.sub(lambda match: str(json.loads(f'"\\{match[1]}"')), text).encode("utf-16-le", "surrogatepass")
             plain = joined.decode("utf-16-le", "replace")
             if self._tombstones.clean(text) != text or self._tombstones.clean(plain) != plain:
+                return True
+            if any(self._tombstones.restates(words) for words in _texts_of(text)):
                 return True
             named = {match[1] for match in _SESSION.finditer(text)}
             return any(self._tombstones.covers(EventDraft(s, Role.USER, EventType.USER_MESSAGE, "", None)) for s in named)
@@ -125,6 +128,21 @@ class Files:
         except OSError:
             return False
         return True
+
+
+def _texts_of(payload: str) -> Iterator[str]:
+    """Yield the texts in the lines of a payload, each as a message has it; of a line that was cut off what is in quotes."""
+    for line in payload.splitlines():
+        try:
+            values: list[Any] = [json.loads(line)]
+        except (ValueError, RecursionError):
+            values = re.split(r'(?<!\\)"', line)
+        while values:
+            value = values.pop()
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, dict | list):
+                values += value.values() if isinstance(value, dict) else value
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -123,7 +123,7 @@ class Gate:
         if full_size:
             metadata[SIZE_KEY] = str(full_size)
         clean = replace(draft, text=text, metadata=metadata, **names)
-        return FORGOTTEN if self.tombstones.covers(clean) else carried_on(given, clean)
+        return FORGOTTEN if self.tombstones.refuses(clean) else carried_on(given, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
         """Return a draft that passed before: itself if nothing was forgotten, else checked anew; None if it may not be stored."""

@@ -6,6 +6,7 @@ count. Other words for the same do.
 
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,6 +16,8 @@ _ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l"})
 _BLANK = frozenset("\u115f\u1160\u3164\uffa0")
 #: Letters that Unicode does not fold and names by the letter they are: small capitals, white on black, of flags.
 _NAMED = re.compile(r"(?:LATIN LETTER SMALL CAPITAL|NEGATIVE (?:SQUARED|CIRCLED) LATIN CAPITAL LETTER|SYMBOL LETTER) ([A-Z])$")
+#: Characters of a value that is known also as parts of two words, as in an identifier.
+JOINS_WORDS = 12
 #: Looks like a letter and is none.
 _SIGNS = {"|": "l"}
 
@@ -123,3 +126,31 @@ def runs(text: str) -> int:
     """Return the number of runs of letters and digits in the text as it is."""
     words = spelled(text).words
     return words[-1] + 1 if words else 0
+
+
+def replace_spans(
+    text: str, whole: Spelled, key_spans: Iterable[tuple[int, int, int]], mark: str, ends_at: Sequence[int] = ()
+) -> str:
+    """Return a text with spans of its key replaced by `mark`.
+
+    A span of under `JOINS_WORDS` characters that joins parts of words is left alone. `whole` is the text's key with its
+    places, `key_spans` start, end and words in the key; `ends_at`: where each character ends in the text, unless behind itself.
+    """
+    places, words = whole.places, whole.words
+    spans: list[tuple[int, int]] = []
+    for start, end, tokens in sorted(key_spans):
+        first, last = places[start], ends_at[end - 1] if ends_at else places[end - 1] + 1
+        begins = start == 0 or words[start - 1] != words[start]
+        ends = end == len(words) or words[end] != words[end - 1]
+        if end - start < JOINS_WORDS and words[end - 1] - words[start] + 1 != tokens and not (begins and ends):
+            continue
+        if spans and first < spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], last))
+        else:
+            spans.append((first, last))
+    out: list[str] = []
+    at = 0
+    for first, end in spans:
+        out += text[at:first], mark
+        at = end
+    return "".join([*out, text[at:]])

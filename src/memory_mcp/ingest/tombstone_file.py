@@ -1,15 +1,20 @@
 """Tombstones in files of a data directory: lines that are only added, and the key of their hashes beside them."""
 
+import json
 import os
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from memory_mcp import foreign_files, machine, paths
 from memory_mcp.errors import StorageError
 
 KEY_BYTES = 32
+#: Letters and digits from which on earlier versions noted a line of a forgotten event as a value.
+_LINE = 32
 
 
 class TombstoneFile:
@@ -80,3 +85,38 @@ def append(file: Path, lines: Sequence[str]) -> None:
     finally:
         os.close(descriptor)
     machine.sync_names(file.parent)
+
+
+def find_line_values(lines: Sequence[str], named: int) -> list[list[int | str]]:
+    """Return the values that earlier versions noted for lines of events: [gram, start, length, tokens, hash] each.
+
+    They are written right before the event. [] where the number of all other values is not that of those a person `named`:
+    one of these may be among them then; and of values that were taken back before.
+    """
+    parsed: list[dict[str, Any]] = []
+    for raw in lines:
+        with suppress(ValueError):
+            line = json.loads(raw)
+            parsed += [line] if isinstance(line, dict) else []
+    if any("lifted" in line for line in parsed):
+        return []
+    runs = [(kind, list(run)) for kind, run in groupby(parsed, _kind_of)]
+    others: list[dict[str, Any]] = []
+    of_lines: list[dict[str, Any]] = []
+    for (kind, run), (following, _) in zip(runs, [*runs[1:], ("", [])], strict=True):
+        if kind == "value":
+            # Shorter ones were named, and came before the event's.
+            last = max((at for at, line in enumerate(run) if line["length"] < _LINE), default=-1) + 1
+            at = last if following == "event" else len(run)
+            others += run[:at]
+            of_lines += run[at:]
+    if len(others) != named:
+        return []
+    still_named = {line["value"] for line in others}
+    return [[*ln["gram"], ln["length"], ln["tokens"], ln["value"]] for ln in of_lines if ln["value"] not in still_named]
+
+
+def _kind_of(line: dict[str, Any]) -> str:
+    """Return the kind of a line: "value", "event" as earlier versions wrote it, else ""."""
+    is_old = "event" in line and "v" not in line
+    return "event" if is_old else "value" if "value" in line and isinstance(line.get("length"), int) else ""

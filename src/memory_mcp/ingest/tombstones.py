@@ -24,9 +24,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.readings import LAYERS, coded, reading, unwrapped
-from memory_mcp.ingest.respelling import Spelled, key_of, runs, spelled
-from memory_mcp.ingest.tombstone_file import KEY_BYTES, TombstoneFile
+from memory_mcp.ingest.respelling import JOINS_WORDS, Spelled, key_of, replace_spans, runs, spelled
+from memory_mcp.ingest.restating import Restatements, Sketch, WindowHasher
+from memory_mcp.ingest.tombstone_file import KEY_BYTES, TombstoneFile, find_line_values
 from memory_mcp.model.event import Event, EventDraft
+from memory_mcp.model.sentinel import FORGOTTEN
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from memory_mcp.storage.records import TombstoneLog
 
 #: The text in place of a forgotten value.
-MARK = "[forgotten]"
+MARK = FORGOTTEN
 #: Letters and digits that a value needs at least: a shorter one occurs inside unrelated words.
 SHORTEST = 4
 #: As many characters of Chinese are a name.
@@ -42,14 +44,14 @@ _SHORTEST_HAN = 2
 #: A text of fewer letters and digits says nothing by itself, such as "yes, go on".
 _SAYS_SOMETHING = 24
 #: Windows of this many characters are looked for first; values that are shorter than the longer one have the shorter.
-_GRAMS = (12, SHORTEST, _SHORTEST_HAN)
+_GRAMS = (JOINS_WORDS, SHORTEST, _SHORTEST_HAN)
 #: Bits kept of a window's hash: enough to skip all but 1 of 1,000 places with 1,000 values, too few to reveal it.
 _BITS = 20
 #: Longest text whose result is cached (characters), and number of cached texts.
 _SHORT, _REMEMBERED = 200, 2000
 _HASH_BYTES = 16
 #: Fields of an event that are cleaned beside its text and metadata.
-_NAMES = ("session_id", "source_id", "agent", "project", "thread", "speaker")
+NAMES = ("session_id", "source_id", "agent", "project", "thread", "speaker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class Wanted:
     events: Sequence[Event] = ()
     ranges: Sequence[Range] = ()
     cuts: Sequence[Cut] = ()
+    #: Of texts whose restatements are refused from now on.
+    sketches: Sequence[Sketch] = ()
 
 
 @dataclass(slots=True)
@@ -97,6 +101,7 @@ class _Known:
     #: Hashes of sessions and projects, and what short texts are cleaned to: names and fields come again and again.
     scopes: dict[tuple[str | None, str | None], str] = field(default_factory=dict)
     short: dict[str, str] = field(default_factory=dict)
+    restatements: Restatements = field(default_factory=Restatements)
 
     @property
     def has_values(self) -> bool:
@@ -113,6 +118,7 @@ class Tombstones:
         self._key = b""
         self._stamp: object = None
         self._known = _Known()
+        self._hasher: WindowHasher | None = None
 
     @classmethod
     def tried(cls, wanted: Wanted) -> Self:
@@ -135,6 +141,33 @@ class Tombstones:
         self._reread()
         self._key = self._key or self._log.key()
         self._log.add([json.dumps(line) for line in self._lines(wanted)])
+
+    def lift_lines(self, named: int) -> int:
+        """Take back values that earlier versions noted for lines of events; return how many. `named`: by a person, ever."""
+        if self.empty or self._log is None:
+            return 0
+        lifted = find_line_values(self._log.lines(), named)
+        if lifted:
+            self._log.add([json.dumps({"lifted": lifted})])
+        return len(lifted)
+
+    def refuses(self, draft: EventDraft) -> bool:
+        """Return whether what arrives may not be stored: it was forgotten as a whole, or restates what was."""
+        return not self.empty and (self._covers(draft) or self.restates(draft.text))
+
+    def restates(self, text: str) -> bool:
+        """Return whether a text says again the greater part of a forgotten one."""
+        self._reread()
+        restatements = self._known.restatements
+        return bool(restatements) and restatements.matches(self.hasher().hashes(text))
+
+    def hasher(self) -> WindowHasher:
+        """Return what hashes windows of words under the key, which is made where there is none."""
+        if self._log is not None:
+            self._key = self._key or self._log.key()
+        if self._hasher is None or self._hasher.key != self._key:
+            self._hasher = WindowHasher(self._key)
+        return self._hasher
 
     def covers(self, what: EventDraft | Event) -> bool:
         """Return whether an event was forgotten as a whole: by its id, its source's id, its words in its session, or its time.
@@ -177,11 +210,12 @@ class Tombstones:
     def _cleaned(self, text: str) -> str:
         """Return a text without forgotten values, plain or encoded; base64 or hexadecimal that holds one goes whole."""
         if found := self._spans(key_of(text)):
-            text = _replaced(text, spelled(text), found)
+            text = replace_spans(text, spelled(text), found, MARK)
         text = self._unwrapped(text)
         for start, end, content in reversed(list(coded(text))):
             if found := self._spans(key_of(content)):
-                text = text if _replaced(content, spelled(content), found) == content else text[:start] + MARK + text[end:]
+                is_part = replace_spans(content, spelled(content), found, MARK) == content
+                text = text if is_part else text[:start] + MARK + text[end:]
         return text
 
     def _unwrapped(self, text: str) -> str:
@@ -196,7 +230,7 @@ class Tombstones:
                 told = spelled(inner.text)
                 places = Spelled(told.key, tuple(inner.begins[i] for i in told.places), told.words)
                 ends = tuple(inner.ends[i] for i in told.places)
-                rest = _replaced(text, places, found, ends)
+                rest = replace_spans(text, places, found, MARK, ends)
                 if rest != text:
                     return self._unwrapped(rest)
         return text
@@ -217,7 +251,7 @@ class Tombstones:
         if text != event.text and not key_of(text.replace(MARK, "")):
             return None
         metadata = {self._clean(k): self._clean(v) for k, v in event.metadata.items()}
-        names: dict[str, Any] = {name: self._clean(getattr(event, name)) for name in _NAMES}
+        names: dict[str, Any] = {name: self._clean(getattr(event, name)) for name in NAMES}
         told = replace(event, text=text, metadata=metadata, **names)
         return event if told == event else told
 
@@ -318,12 +352,15 @@ class Tombstones:
             start = int(self._grams(key[:gram], gram)[0])
             yield {"value": self._hash("value", key), "length": length, "tokens": runs(value), "gram": [gram, start]}
         for event in wanted.events:
-            yield {"event": self._marks(event)}
+            # Earlier versions wrote values, the lines of its text, before it.
+            yield {"event": self._marks(event), "v": 2}
         for cut in wanted.cuts:
             partly = self._source(cut.event) if cut.text == cut.event.text else ""
             yield {"cut": self._hash("cut", cut.text), "spans": cut.spans, "partly": partly}
         for span in wanted.ranges:
             yield {"scope": self._scope(span.session, span.project), "since": span.since, "until": span.until}
+        for sketch in wanted.sketches:
+            yield {"windows": sketch.encode()}
 
     def _reread(self) -> None:
         """Read the lines anew if they have changed since they were last read; those that cannot be understood are passed over."""
@@ -353,31 +390,10 @@ def _take(known: _Known, line: dict[str, Any]) -> None:
     elif "cut" in line:
         known.cuts[line["cut"]] = [(int(start), int(end)) for start, end in line["spans"]]
         known.partly.update({line["partly"]} - {""})
+    elif "windows" in line:
+        known.restatements.add(Sketch.decode(*line["windows"]))
+    elif "lifted" in line:
+        for gram, start, length, tokens, value in line["lifted"]:
+            known.values[gram].get(start, set()).discard((length, tokens, value))
     else:
         known.ranges.setdefault(line["scope"], []).append((int(line["since"]), int(line["until"])))
-
-
-def _replaced(text: str, whole: Spelled, found: Iterable[tuple[int, int, int]], ends_at: Sequence[int] = ()) -> str:
-    """Return a text with its forgotten values replaced by `MARK`.
-
-    A short one that joins parts of words is no mention of the value. `whole` is the text's key with its places, `found`
-    start, end and words in the key; `ends_at`: where each character ends in the text, unless behind itself.
-    """
-    places, words = whole.places, whole.words
-    spans: list[tuple[int, int]] = []
-    for start, end, tokens in sorted(found):
-        first, last = places[start], ends_at[end - 1] if ends_at else places[end - 1] + 1
-        begins = start == 0 or words[start - 1] != words[start]
-        ends = end == len(words) or words[end] != words[end - 1]
-        if end - start < _GRAMS[0] and words[end - 1] - words[start] + 1 != tokens and not (begins and ends):
-            continue
-        if spans and first < spans[-1][1]:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], last))
-        else:
-            spans.append((first, last))
-    out: list[str] = []
-    at = 0
-    for first, end in spans:
-        out += text[at:first], MARK
-        at = end
-    return "".join([*out, text[at:]])

@@ -9,6 +9,8 @@ of the mark.
 MARK = "recalled-by-memory-mcp"
 OPEN = f"<{MARK}>"
 CLOSE = f"</{MARK}>"
+#: What stands in a text in the place of a forgotten value.
+FORGOTTEN = "[forgotten]"
 #: Begins the prompts that a summarizer's command is given; a session that opens with it is our own, and is not recorded.
 SUMMARIZER = f"{MARK}:summarizer"
 

@@ -1,24 +1,30 @@
-"""Forgets events, sessions, projects, times, topics or values, or says what that would remove."""
+"""Forgets events, sessions, projects, times, topics or values, or says what that would remove.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+Invariants
+1. Only a value reaches into other texts. Whatever else is named removes its events and what was derived of them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.forgetting.act import Forgetting, Outcome
-from memory_mcp.ingest.respelling import key_of
-from memory_mcp.ingest.tombstones import Range, Tombstones, Wanted
+from memory_mcp.forgetting.survey import Survey, survey
+from memory_mcp.ingest.tombstones import MARK, NAMES, Range, Tombstones, Wanted
+from memory_mcp.model.event import Event
 from memory_mcp.model.ids import event_id_from, event_key, parse_topic_id
-from memory_mcp.requests.scope import Caller, known_project
+from memory_mcp.requests.response import Recalled
+from memory_mcp.requests.scope import Caller, known_project, visible_evidence
 from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import Scope
 
 #: Author of a forgetting that a person confirmed on a terminal.
 PERSON = "person"
-#: Ids that are shown of what goes.
-_SAMPLES = 5
-#: Letters and digits of a line of a forgotten message that is known again wherever it is said.
-_LINE = 32
+#: Events that are shown of what goes, and of those that lose a value.
+_SAMPLES, _PLACES = 5, 50
+#: Characters of an event's beginning, and on each side of a value; places of a value that are shown of one event.
+_BEGINNING, _SIDE, _EACH = 80, 40, 3
 #: A value is looked for in so many slices of the log, of so many events each, before it is taken out of everything.
 _SLICES, _SLICE = 20, 100
 #: A value in at least so many of these events, and more than this share of them, is a common word or a part of one.
@@ -30,6 +36,7 @@ _ONE = "Name one of: event, session, project, a time (since, until), topic, valu
 class Forget:
     """What is to be forgotten: exactly one kind is named, but a time may go with session or project; `by` is who asks."""
 
+    #: An event's id, or a grip of its words.
     event: str = ""
     session: str = ""
     project: str = ""
@@ -43,65 +50,134 @@ class Forget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """An event that goes or loses a value."""
+    """An event that goes or loses a value: how it begins, or the words around each place of the value."""
 
     event_id: str
     when: str
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forgotten:
-    """What went, or would go, by kind; no text."""
+class Forgotten(Recalled):
+    """What went, or would go, by kind; the words of events only where nothing was forgotten yet."""
 
     forgotten: bool
     counts: Mapping[str, int]
     events: Sequence[Sample]
+    #: How ordinary a value is, how many events are not listed, and what stays that says the same.
+    notices: Sequence[str] = ()
     note: str = ""
 
 
 def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
-    """Forget what is named, or with `dry_run` only look; return counts by kind and up to `_SAMPLES` events that go or change.
+    """Forget what is named, or with `dry_run` only look; return counts by kind and some of the events that go or change.
 
     Raises InvalidQuery when nothing or too much is named, a value is too short or too common, for a caller
     bound to one project, and for a tool (`by` is not `PERSON`) that is not allowed to forget; NotFound for an
     unknown event, session or topic.
     """
     caller.refuse_all(app, "forgetting")
-    wanted, subject = _wanted(app, request)
+    wanted, subject = _wanted(app, request, caller)
     if request.dry_run:
-        told = Forgetting(app).tried(wanted)
-        return _shape(app, told, False, "Nothing was changed. A person runs it: memory-mcp forget ... --yes")
+        return _preview(app, wanted, subject)
     if request.by != PERSON and not app.settings.server.forget_by_tool:
         hint = "A person confirms it on a terminal: memory-mcp forget ... --yes (or sets server.forget_by_tool = true)."
         raise InvalidQuery("a tool may only try out what forgetting would take", hint)
     if request.value:
-        # Looked at are events of the whole log: what stands in most of them would leave gaps in most.
-        tombstones, last = Tombstones.tried(wanted), app.storage.events.last_seq()
-        step = max(last // _SLICES, _SLICE)
-        texts = [e.event.text for start in range(0, last, step) for e in app.storage.events.after(start, _SLICE)]
-        held = sum(tombstones.clean(text) != text for text in texts)
-        if held >= _COMMON and held > _SHARE * len(texts):
-            hint = "Give more of what stands around it, or forget the event, session or project that told it."
-            share = f"{held / len(texts):.0%}"
-            raise InvalidQuery(f"the value stands in some {share} of everything that is stored", f"Nothing was forgotten. {hint}")
-    told = Forgetting(app).carry_out(wanted, request.by, subject)
+        _refuse_common(app, Tombstones.tried(wanted))
+    surveyed = survey(app.storage.events, wanted, app.gate.tombstones.hasher(), subject == "event")
+    outcome = Forgetting(app).carry_out(replace(wanted, sketches=surveyed.sketches), request.by, subject)
     note = "Backups outside the data directory and other machines keep what they have; restored here, it stays forgotten."
-    return _shape(app, told, True, note)
+    samples = [Sample(event_id=i, when=app.calendar.iso(ms)) for i, ms in outcome.samples[:_SAMPLES]]
+    return _shape(outcome, True, samples, note, _notices(outcome, samples, surveyed))
 
 
-def _shape(app: App, told: Outcome, done: bool, note: str) -> Forgotten:
-    """Return the response about an outcome, with at most `_SAMPLES` events; `done` is whether it was carried out."""
-    samples = [Sample(event_id=i, when=app.calendar.iso(ms)) for i, ms in told.samples[:_SAMPLES]]
-    said = note if told.counts else f"Nothing of it is stored. {note}"
-    return Forgotten(forgotten=done, counts=dict(told.counts), events=samples, note=said)
+def _preview(app: App, wanted: Wanted, subject: str) -> Forgotten:
+    """Return what would go, with the words of events and how ordinary a value is; nothing is written."""
+    tombstones = Tombstones.tried(wanted)
+    outcome = Forgetting(app).tried(wanted)
+    listed = outcome.samples[: _PLACES if wanted.values else _SAMPLES]
+    events = app.storage.events.get_many([event_id_from(event_key(event_id)) for event_id, _ in listed])
+    stored = [(event_id, ms, events.get(event_id_from(event_key(event_id)))) for event_id, ms in listed]
+    words = _words_around if wanted.values else _beginning
+    samples = [
+        Sample(event_id=event_id, when=app.calendar.iso(ms), words=words(event, tombstones.clean) if event else "")
+        for event_id, ms, event in stored
+    ]
+    surveyed = survey(app.storage.events, wanted, tombstones.hasher(), subject == "event")
+    notices = _notices(outcome, samples, surveyed)
+    if wanted.values and (total := app.storage.events.last_seq()):
+        count = len(outcome.samples)
+        notices.insert(0, f"The value occurs in {count:,} of {total:,} stored events ({count / total:.1%}).")
+    return _shape(outcome, False, samples, "Nothing was changed. A person runs it: memory-mcp forget ... --yes", notices)
 
 
-def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
+def _notices(outcome: Outcome, samples: Sequence[Sample], surveyed: Survey) -> list[str]:
+    """Return how many events are not listed, and which stay that say the greater part of one that goes."""
+    notices = []
+    if more := len(outcome.samples) - len(samples):
+        notices.append(f"{more:,} more events are not listed here.")
+    if count := len(surveyed.repeating):
+        ids = ", ".join(event_id for event_id, _ in surveyed.repeating[:_SAMPLES])
+        say = "other event says" if count == 1 else "other events say"
+        stay = "stays: forget it" if count == 1 else "stay: forget them"
+        notices.append(
+            f"{count:,} {say} much the same and {stay} as well, or a value in it ({ids}{', ...' * (count > _SAMPLES)})."
+        )
+    return notices
+
+
+def _refuse_common(app: App, tombstones: Tombstones) -> None:
+    """Raise InvalidQuery for a value that occurs in much of what is stored, by slices of the whole log."""
+    last = app.storage.events.last_seq()
+    step = max(last // _SLICES, _SLICE)
+    texts = [e.event.text for start in range(0, last, step) for e in app.storage.events.after(start, _SLICE)]
+    count = sum(tombstones.clean(text) != text for text in texts)
+    if count >= _COMMON and count > _SHARE * len(texts):
+        hint = "Give more of what stands around it, or forget the event, session or project that told it."
+        share = f"{count / len(texts):.0%}"
+        raise InvalidQuery(f"the value occurs in {share} of stored events", f"Nothing was forgotten. {hint}")
+
+
+def _beginning(event: Event, _: Callable[[str], str]) -> str:
+    """Return the beginning of an event's text, in one line."""
+    line = " ".join(event.text[: 4 * _BEGINNING].split())
+    return line if len(line) <= _BEGINNING else f"{line[:_BEGINNING]}..."
+
+
+def _words_around(event: Event, clean: Callable[[str], str]) -> str:
+    """Return the words around the first places of a value in an event, with the mark in its place, in one line."""
+    fields = {"": event.text, **{name: getattr(event, name) for name in NAMES}, **event.metadata}
+    places = [place for name, text in fields.items() for place in _places(name, text, clean)]
+    places += [f"metadata: {clean(name)}" for name in event.metadata if clean(name) != name]
+    return " | ".join([*places[:_EACH], *[f"and {len(places) - _EACH} more"] * (len(places) > _EACH)])
+
+
+def _places(name: str, text: str, clean: Callable[[str], str]) -> Iterator[str]:
+    """Yield the words around each place that `clean` takes out of a text, behind the name of the field."""
+    # Marks that are in it already are no places of this value.
+    for piece in text.split(MARK):
+        cleaned = clean(piece)
+        start = cleaned.find(MARK) if cleaned != piece else -1
+        while start >= 0:
+            end = start + len(MARK)
+            before, after = cleaned[max(start - _SIDE, 0) : start], cleaned[end : end + _SIDE]
+            words = f"{'...' * (start > _SIDE)}{before}{MARK}{after}{'...' * (end + _SIDE < len(cleaned))}"
+            yield " ".join(f"{clean(name)}: {words}".removeprefix(": ").split())
+            start = cleaned.find(MARK, end)
+
+
+def _shape(outcome: Outcome, done: bool, samples: Sequence[Sample], note: str, notices: Sequence[str]) -> Forgotten:
+    """Return the response about an outcome, in a reader's words; `done` is whether it was carried out."""
+    note = note if outcome.counts else f"Nothing of it is stored. {note}"
+    return Forgotten(forgotten=done, counts=outcome.in_words(), events=samples, notices=notices, note=note)
+
+
+def _wanted(app: App, request: Forget, caller: Caller) -> tuple[Wanted, str]:
     """Return what is to be forgotten, and what was named.
 
-    The second is "event", "topic", "value", or the names of what was given, such as "session since".
-    Raises InvalidQuery and NotFound as `forget` does. An event takes its duplicates with it, and its
-    lines of at least `_LINE` letters and digits are forgotten wherever they occur.
+    The second is "event", "topic", "value", or the names of what was given, such as "session since". An event takes
+    its duplicates with it. Raises InvalidQuery and NotFound as `forget` does.
     """
     alone = [name for name in ("event", "topic", "value") if getattr(request, name)]
     timed = [name for name in ("session", "project", "since", "until") if getattr(request, name)]
@@ -110,22 +186,27 @@ def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
     if request.value:
         return Wanted(values=[request.value]), "value"
     if request.event:
-        event = app.storage.events.find(event_id_from(event_key(request.event)))
-        if event is None:
-            raise NotFound(f"no such event: {request.event}", "query events and grips name events.")
-        pairs = app.storage.events.duplicates([event.event_id])
-        events = app.storage.events.get_many({event.event_id, *pairs, *pairs.values()})
-        # A line that says something is recognized wherever it is said again.
-        lines = [line.strip() for line in event.text.splitlines()]
-        return Wanted(values=[line for line in lines if len(key_of(line)) >= _LINE], events=list(events.values())), "event"
+        ids = [event.event_id for event in _named_events(app, request.event, caller)]
+        pairs = app.storage.events.duplicates(ids)
+        return Wanted(events=list(app.storage.events.get_many({*ids, *pairs, *pairs.values()}).values())), "event"
     if request.topic:
-        topic = parse_topic_id(request.topic)
-        known = next((one for one in app.storage.topics.all() if one.topic_id == topic), None)
-        if known is None:
+        topic_id = parse_topic_id(request.topic)
+        topic = next((topic for topic in app.storage.topics.all() if topic.topic_id == topic_id), None)
+        if topic is None:
             raise NotFound(f"no such topic: {request.topic}", "`memory-mcp topics top` shows them.")
-        segments = app.storage.events.in_segments(list(app.storage.toc.segments(known.members).values()))
-        return Wanted(events=[event for several in segments.values() for event in several]), "topic"
+        segments = app.storage.events.in_segments(list(app.storage.toc.segments(topic.members).values()))
+        return Wanted(events=[event for events in segments.values() for event in events]), "topic"
     return Wanted(ranges=_ranges(app, request)), " ".join(timed)
+
+
+def _named_events(app: App, name: str, caller: Caller) -> Sequence[Event]:
+    """Return the event of an id, or those that a grip quotes. Raises InvalidQuery for another text, NotFound if there is none."""
+    if name.startswith("grip:"):
+        return visible_evidence(app, caller, name).excerpt
+    event = app.storage.events.find(event_id_from(event_key(name)))
+    if event is None:
+        raise NotFound(f"no such event: {name}", "query events and grips name events.")
+    return [event]
 
 
 def _ranges(app: App, request: Forget) -> list[Range]:

@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.archive.others import FORGOTTEN, matches
+from memory_mcp.archive.others import matches
 from memory_mcp.errors import InvalidQuery, PermissionDenied, ResourceExhausted
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.model.event import Event, EventDraft, carried
 from memory_mcp.model.ids import EventId
+from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.sharing.position import Position, followed
 from memory_mcp.sharing.removing import Removal, add, cuts_of
 from memory_mcp.sharing.said import said_of, stamp_of, take

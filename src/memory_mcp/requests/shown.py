@@ -15,6 +15,7 @@ from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.fencing import fence, neutral_json
+from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.requests.events import GetEvents, get_events
 from memory_mcp.requests.expand import ExpandRequest, expand
 from memory_mcp.requests.limits import AROUND, NEIGHBOURS, SEARCHED, TOKENS, Detail, Range, choice
@@ -232,7 +233,8 @@ def _grip_lines(shown: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a quotation, whether it still holds, and of the events around it."""
     yield from (*_quoted(shown["grip"]["quote"]), "", f"[{shown['grip']['grip_id']}]")
     if not shown["verified"]:
-        yield "The stored event holds other words now."
+        is_cut = FORGOTTEN in shown["grip"]["quote"]
+        yield f"Something was forgotten at {FORGOTTEN}." if is_cut else "The stored event holds other words now."
     if shown.get("superseded_by"):
         yield f"It holds no more. {shown.get('why_superseded', '')} [{shown['superseded_by']}]"
     yield from ("", "## In its place", "")

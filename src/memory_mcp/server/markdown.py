@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_mcp.model.fencing import uncited
+from memory_mcp.model.sentinel import FORGOTTEN
 
 Shape = Mapping[str, Any]
 
@@ -112,7 +113,8 @@ def _topics(answer: Shape) -> Iterator[str]:
 def _transcript(answer: Shape) -> Iterator[str]:
     """Yield the lines of a citation: its words, whether they were verified, and the events around it in order."""
     grip = answer["grip"]
-    yield f"**{grip['grip_id']}** · {grip['when'].replace('T', ' ')} · {'verified' if answer['verified'] else 'NOT verified'}"
+    verdict = "verified" if answer["verified"] else "CUT" if FORGOTTEN in grip["quote"] else "NOT verified"
+    yield f"**{grip['grip_id']}** · {grip['when'].replace('T', ' ')} · {verdict}"
     yield from _quoted(grip["quote"], "> ")
     said = {"grip_id", "when", "quote"}
     yield from _fields({name: value for name, value in grip.items() if name not in said})

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.archive.others import FORGOTTEN
 from memory_mcp.errors import ResourceExhausted
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.event import Event, EventDraft
 from memory_mcp.model.ids import EventId
+from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.sharing.client import Client
 from memory_mcp.sharing.leaving import Leaving, rules_of
 from memory_mcp.sharing.place import OURS, Ledger, Progress, SharePlace, Sharing, mark_of

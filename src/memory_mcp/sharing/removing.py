@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memory_mcp.app import App
-from memory_mcp.archive.others import FORGOTTEN, forgotten_in
+from memory_mcp.archive.others import forgotten_in
 from memory_mcp.forgetting.act import Forgetting
 from memory_mcp.ingest.tombstones import Cut, Wanted
 from memory_mcp.model.event import Event, EventDraft
+from memory_mcp.model.sentinel import FORGOTTEN
 
 
 @dataclass(slots=True)

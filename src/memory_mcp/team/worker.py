@@ -15,7 +15,7 @@ from memory_mcp import metrics
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.derive.derivation import Place as Where
 from memory_mcp.errors import MemoryMcpError, NotFound
-from memory_mcp.forgetting.act import Forgetting
+from memory_mcp.forgetting.act import Forgetting, lift_lines
 from memory_mcp.jobs.schedule import Daily, next_due
 from memory_mcp.llm.settings import OFF
 from memory_mcp.storage.postgres.connection import EVENTS
@@ -96,11 +96,13 @@ class Workers:
     def plan(self, memory: Memory) -> None:
         """Put the upkeep of a memory that was opened into the table of work, unless it is there; a replica has none.
 
+        Values that earlier versions noted for mere lines of events are taken back first.
         Housekeeping is due at its hour of the settings; summaries, unless the provider is off, in an hour.
         """
         app, place = memory.app, memory.place
         if place.is_replica:
             return
+        lift_lines(app)
         self._work.due_once(place.tenant, place.space, HOUSEKEEPING, _until_night(memory))
         if app.settings.summarizer.provider != OFF:
             self._work.due_once(place.tenant, place.space, SUMMARIES, _HOUR)

@@ -20,6 +20,8 @@ from memory_mcp.cli import chart, render
 from memory_mcp.model.calendar import TocLevel, level_of, parents
 from memory_mcp.model.grip import JOINT
 from memory_mcp.model.ids import ROOT, NodeId, month_id
+from memory_mcp.model.orders import CUT
+from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.requests.plain import unknown_line
 
 #: Characters and lines of one entry, and characters of a quotation on a card.
@@ -203,7 +205,8 @@ def grip_page(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
     reader begins.
     """
     grip = data["grip"]
-    proved = "✓ these words are stored exactly so" if data["verified"] else "✗ NOT VERIFIED: the stored event differs"
+    differs = f"✗ {CUT}" if FORGOTTEN in grip["quote"] else "✗ NOT VERIFIED: the stored event differs"
+    proved = "✓ these words are stored exactly so" if data["verified"] else differs
     where = f" · {render.project_name(grip['project'])}" if grip.get("project") else ""
     when = render.minute(grip["when"])
     marks = ((f"{when}{where}", _MARKED), ("\n" + proved, "$success" if data["verified"] else "$error"))

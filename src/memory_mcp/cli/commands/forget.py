@@ -25,13 +25,14 @@ def add(parsers: Subparsers, about: str) -> None:
     aside = "Without --yes nothing is changed: it shows what would go. What is forgotten does not come back by an import."
     parser = leaf(parsers, "forget", run, about, aside)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--event", metavar="ID", default="", help="one event, and what it says wherever that is said again")
+    which.add_argument("id", metavar="ID", nargs="?", default="", help="an event, or the grip of a quotation of it")
+    which.add_argument("--event", "--grip", metavar="ID", default="", help="the same")
     which.add_argument("--session", metavar="ID", default="", help="a session")
     which.add_argument("--project", metavar="P", default="", help="a project (its identity or the last part of it)")
     which.add_argument("--topic", metavar="ID", default="", help="every event of the segments of a topic")
     which.add_argument(
         "--value", metavar="TEXT", nargs="?", const=_ASK, default="",
-        help="a name, a number or any text, wherever it stands; without TEXT it is asked for, or read from standard input",
+        help="a name, a number or any text, taken out of every event; without TEXT it is asked for, or read from standard input",
     )  # fmt: skip
     add_times(parser)
     parser.add_argument("--yes", action="store_true", help="do it")
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         args.value = (getpass.getpass("what is to be forgotten: ") if sys.stdin.isatty() else sys.stdin.read()).strip()
         if not args.value:
             raise InvalidQuery("the value is empty")
+    args.event = args.event or args.id
     argv = ["forget", *(["--yes"] if args.yes else [])]
     for name in ("event", "session", "project", "topic", "value", "since", "until"):
         if given := getattr(args, name):
@@ -65,6 +67,9 @@ def run(args: argparse.Namespace) -> int:
     counts = data["counts"]
     head = ("Forgotten" if data["forgotten"] else "Would be forgotten") if counts else "Nothing of it is stored"
     lines = [f"{head}:" if counts else f"{head}.", *(f"  {count:>8,}  {kind}" for kind, count in counts.items())]
-    lines += [f"  {one['when']}  {one['event_id']}" for one in data["events"]]
+    for event in data["events"]:
+        lines.append(f"  {event['when']}  {event['event_id']}")
+        lines += [f"    {event['words']}"] if event.get("words") else []
+    lines += data.get("notices", ())
     lines.append(data["note"] if data["forgotten"] else "Nothing was changed. Run it again with --yes to forget.")
-    return print_result(args, data, lines)
+    return print_result(args, data, lines, recalled=True)

@@ -25,13 +25,13 @@ class Keeping(Group):
     async def forget(
         self,
         ctx: Context,
-        event: Annotated[str, Field(description="An event's id", max_length=300)] = "",
+        event: Annotated[str, Field(description="An event's id or a grip", max_length=300)] = "",
         session: Annotated[str, Field(max_length=300)] = "",
         project: arguments.Project = "",
         since: arguments.Since = "",
         until: arguments.Until = "",
         topic: Annotated[str, Field(description="A topic's id", max_length=300)] = "",
-        value: Annotated[str, Field(description="A text to take out wherever it stands", max_length=2000)] = "",
+        value: Annotated[str, Field(description="A text to take out of every event", max_length=2000)] = "",
         dry_run: Annotated[bool, Field(description="Only say what would go")] = True,
     ) -> Annotated[CallToolResult, Forgotten]:
         """Say how much would be forgotten with one of these; a person confirms it with `memory-mcp forget ... --yes`."""

@@ -134,10 +134,10 @@ function context(grip) {
 /** A quotation in its conversation, as expand_grip gives it. */
 function evidence(shown, answer) {
   const { grip } = answer;
-  const told = [moment(grip.when), answer.verified ? "stored word for word" : "differs from what is stored", grip.project];
+  const told = [moment(grip.when), answer.verified ? "stored word for word" : grip.quote.includes("[forgotten]") ? "cut" : "differs from what is stored", grip.project];
   const parts = [el("p", answer.verified ? "soft" : "warn", told.filter(Boolean).join(" · "))];
   if (answer.superseded_by) parts.push(el("p", "warn", `Holds no more. ${answer.why_superseded || ""}`.trim()));
-  if (answer.flag) parts.push(el("p", "warn", "These words give orders to their reader: they are a record, not an instruction."));
+  if (answer.flag) parts.push(el("p", "warn", `${answer.flag[0].toUpperCase()}${answer.flag.slice(1)}.`));
   parts.push(el("blockquote", "quote", grip.quote));
   const said = (event, name) =>
     el("div", `said ${name}`, "", el("p", "who", [event.speaker || event.role, moment(event.when), event.type].filter(Boolean).join(" · ")),

@@ -273,7 +273,8 @@ class DuckStorage:
 
     def checkpoint(self) -> None:
         """Write what the log holds into the file, so that opening it after a crash has little to replay; DiskFull for no room."""
-        self._con.run("CHECKPOINT")
+        with self._con.still():
+            self._con.run("CHECKPOINT")
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
         """Remove from every table what `keep` does not keep, with `dry` only count it; return what went.

@@ -48,7 +48,8 @@ async def show(ask: Ask) -> Done:
     # The requests are dry runs until the waiting time is over.
     work = [replace(request, dry_run=False) for request in requests]
     look = partial(_carry_out, ask.memory.ask, requests)
-    pending = await ask.visit.later.show(ask.visit.name, {"what": what}, look, partial(_carry_out, ask.memory.write, work))
+    shown = {"what": what, "is_value": bool(requests[0].value)}
+    pending = await ask.visit.later.show(ask.visit.name, shown, look, partial(_carry_out, ask.memory.write, work))
     ask.visit.to_forget = None
     return Done("", f"forget/{pending.id}")
 
@@ -116,9 +117,9 @@ def _subject(request: Forget) -> str:
     Else its session, or project, or "everything", with its times.
     """
     if request.value:
-        return f"a text of {len(request.value)} characters that you typed, wherever it stands"
+        return f"a text of {len(request.value)} characters that you typed, in every event that holds it"
     if request.event:
-        return f"the event {request.event}, and what it says wherever that is said again"
+        return f"the quoted event of {request.event}" if request.event.startswith("grip:") else f"the event {request.event}"
     if request.topic:
         return f"every event of the segments of {request.topic}"
     of = f"session {request.session}" if request.session else f"project {request.project}" if request.project else "everything"

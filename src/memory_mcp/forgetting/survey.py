@@ -1,0 +1,83 @@
+"""Looks through the store before events are forgotten: which of their words are theirs alone, and who else says the same.
+
+Only a text most of which no other stored event holds is known again when it is restated: a prompt that a machine repeats, or a
+line of code that stands elsewhere, stays what everybody may say.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memory_mcp.ingest.restating import LETTERS, Restatements, Sketch, WindowHasher, Windows
+from memory_mcp.ingest.tombstones import Tombstones, Wanted
+from memory_mcp.model.event import Event, EventType
+from memory_mcp.storage.base import EventStore
+
+#: Events read at once.
+_READ = 1000
+#: Texts whose restatements are known again, at most: 10 MB of hashes.
+_MOST = 20_000
+#: Letters of such a text where it was not named itself: among all that a session holds are phrases that come again by themselves.
+_LETTERS = 2 * LETTERS
+_OF_TOOLS = frozenset({EventType.TOOL_CALL, EventType.TOOL_RESULT})
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What the store says of events that are to be forgotten."""
+
+    #: Of the texts that are theirs alone.
+    sketches: tuple[Sketch, ...] = ()
+    #: (id, UTC ms) of events that stay and say the greater part of one that goes.
+    repeating: tuple[tuple[str, int], ...] = ()
+
+
+def survey(log: EventStore, wanted: Wanted, hasher: WindowHasher, are_named: bool) -> Survey:
+    """Return which texts of wanted events are known again when restated, and which other events restate them.
+
+    `are_named`: a person named the events themselves, not a session or the like that holds them; of these, messages of some
+    length count alone. The store is read twice where whole ranges are wanted.
+    """
+    import numpy as np
+
+    tombstones = Tombstones.tried(wanted)
+    going = (event for event in _events(log) if tombstones.covers(event)) if wanted.ranges else iter(wanted.events)
+    texts = list(_windows_of(going, hasher, are_named))
+    if not texts:
+        return Survey()
+    pool = np.unique(np.concatenate([text.hashes for text in texts]))
+    is_common = np.zeros(len(pool), dtype=np.bool_)
+    restatements = Restatements()
+    for text in texts:
+        if sketch := Sketch.of(text, np.ones(len(text.hashes), dtype=np.bool_)):
+            restatements.add(sketch)
+    repeating: list[tuple[str, int]] = []
+    for event in _events(log):
+        hashes = hasher.hashes(event.text, letters=0)
+        places = np.searchsorted(pool, hashes).clip(max=len(pool) - 1)
+        places = places[pool[places] == hashes]
+        if len(places) and not tombstones.covers(event):
+            is_common[places] = True
+            repeating += [(event.event_id, event.timestamp)] if restatements.matches(hashes) else []
+    sketches = (Sketch.of(text, ~is_common[np.searchsorted(pool, text.hashes)]) for text in texts)
+    return Survey(tuple(sketch for sketch in sketches if sketch), tuple(repeating))
+
+
+def _windows_of(events: Iterator[Event], hasher: WindowHasher, are_named: bool) -> Iterator[Windows]:
+    """Yield the windows of the texts that are known again, at most `_MOST`."""
+    count = 0
+    for event in events:
+        if count == _MOST:
+            return
+        if are_named or event.type not in _OF_TOOLS:
+            windows = hasher.windows(event.text, LETTERS if are_named else _LETTERS)
+            if len(windows.hashes):
+                count += 1
+                yield windows
+
+
+def _events(log: EventStore) -> Iterator[Event]:
+    """Yield all stored events, in order of arrival."""
+    last = 0
+    while page := log.after(last, _READ):
+        last = page[-1].seq
+        yield from (stored.event for stored in page)

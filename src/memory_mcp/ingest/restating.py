@@ -1,0 +1,230 @@
+"""Recognizes a text that says again the greater part of a forgotten one, by keyed hashes of its windows of words.
+
+Invariants
+1. Of a forgotten text so many hashes and the number of its windows are kept; neither a word nor the hash of a single one.
+2. Case, white space, punctuation, look-alikes, invisible characters, numbers of lines, escapes and entities do not count.
+3. One line of several in common is no restatement: the greater part of both texts has to be the same, or so much of the forgotten
+   one as no line holds.
+"""
+
+import base64
+import hashlib
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from memory_mcp.ingest.readings import LAYERS, unwrapped
+from memory_mcp.ingest.respelling import key_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Words of a window; of scripts without spaces a character is a word.
+_WINDOW = 3
+#: Hashes kept of one text, and bytes of each.
+_KEPT, _BYTES = 64, 6
+#: Share of the forgotten text's windows that a restatement holds, and share of its own windows that these are.
+_COVERED, _OWN = 0.6, 0.5
+#: Windows within one line that are kept at most, as a share of all others: fewer than a restatement holds.
+_OF_LINE = 2 / 3
+#: Windows besides its longest line from which on a text has several lines; "ok" below a line adds one or two.
+_SEVERAL = 5
+#: More windows than a line of 120 characters has; so many of them in common are a quotation also as this share of a text.
+_LINE, _QUOTED = 24, 0.2
+#: Letters and digits of a text that says something by itself; a character of a script without spaces counts as three.
+LETTERS = 32
+#: Words whose hashes are cached.
+_REMEMBERED = 50_000
+#: Scripts that write no spaces between words: Thai and Lao, Burmese, Khmer, kana, ideographs.
+_UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"), ("\u3400", "\u9fff"))
+_LINE_NUMBER = re.compile(r"^[^\w\n]*\d{1,7}(?!\w)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """What is kept of one forgotten text: the number of its windows, and the smallest hashes of those that are its own."""
+
+    windows: int
+    hashes: "np.ndarray"
+
+    @classmethod
+    def of(cls, text: "Windows", is_own: "np.ndarray") -> "Sketch | None":
+        """Return the sketch of a text by those of its windows that no other text holds; None where these are less than half."""
+        import numpy as np
+
+        hashes, lines = text.hashes[is_own], text.lines[is_own]
+        if not len(hashes) or 2 * len(hashes) < len(is_own):
+            return None
+        is_kept = np.ones(len(hashes), dtype=np.bool_)
+        names, counts = np.unique(lines, return_counts=True)
+        if len(hashes) - counts.max() >= _SEVERAL:
+            for line, count in zip(names, counts, strict=True):
+                most = int((len(hashes) - count) * _OF_LINE)
+                is_kept[np.flatnonzero(lines == line)[most:]] = line < 0
+        return cls(len(is_own), hashes[is_kept][:_KEPT])
+
+    def encode(self) -> list[int | str]:
+        """Return it as it is on disk: the number of windows, and the hashes in base64."""
+        octets = self.hashes.astype(">u8").view("u1").reshape(-1, 8)[:, 8 - _BYTES :]
+        return [self.windows, base64.b64encode(octets.tobytes()).decode("ascii")]
+
+    @classmethod
+    def decode(cls, windows: int, packed: str) -> "Sketch":
+        """Return the sketch that `encode` wrote. Raises ValueError for another text."""
+        import numpy as np
+
+        raw = np.frombuffer(base64.b64decode(packed, validate=True), dtype="u1").reshape(-1, _BYTES)
+        octets = np.zeros((len(raw), 8), dtype="u1")
+        octets[:, 8 - _BYTES :] = raw
+        return cls(windows, octets.view(">u8").ravel().astype(np.uint64))
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """A text's windows: their hashes, ascending, `(n,) uint64`, and the line in which each is, -1 across lines, `(n,) int64`."""
+
+    hashes: "np.ndarray"
+    lines: "np.ndarray"
+
+
+class WindowHasher:
+    """Hashes the windows of words of texts under one key."""
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self._words: dict[str, int] = {}
+        raw = hashlib.blake2b(b"window", key=key, digest_size=16).digest()
+        self._bases = tuple(int.from_bytes(raw[at : at + 8], "big") | 1 for at in (0, 8))
+
+    def windows(self, text: str, letters: int = LETTERS) -> Windows:
+        """Return the windows of a text that is to be forgotten, each once; none of a text of fewer letters."""
+        import numpy as np
+
+        lines = [line for line in map(str.split, _plain(text).splitlines()) if line]
+        words = [word for line in lines for word in line]
+        if _letters(words) < letters:
+            words = []
+        hashes, first = np.unique(self._hashes(words), return_index=True)
+        numbers = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
+        last = np.minimum(first + _WINDOW - 1, max(len(numbers) - 1, 0))
+        return Windows(hashes, np.where(numbers[first] == numbers[last], numbers[first], -1) if len(hashes) else first)
+
+    def hashes(self, text: str, letters: int = LETTERS) -> "np.ndarray":
+        """Return the hashes of a text's windows, ascending, each once: `(n,) uint64`; none of a text of fewer letters."""
+        import numpy as np
+
+        words = _plain(text).split()
+        return np.unique(self._hashes([] if letters and _letters(words) < letters else words))
+
+    def _hashes(self, words: list[str]) -> "np.ndarray":
+        """Return the hash of each window, in order; one of all words if these are fewer than a window has."""
+        import numpy as np
+
+        codes = np.fromiter(map(self._word, words), dtype=np.uint64, count=len(words))
+        width = min(_WINDOW, len(codes))
+        count = len(codes) - width + 1
+        total = codes[:count].copy()
+        for step in range(1, width):
+            total = total * np.uint64(self._bases[step - 1]) + codes[step : step + count]
+        # Close sums lie far apart then, so that the smallest hashes are a fair sample.
+        total ^= total >> np.uint64(31)
+        total *= np.uint64(0x9E3779B97F4A7C15)
+        total ^= total >> np.uint64(29)
+        hashes: np.ndarray = total >> np.uint64(64 - 8 * _BYTES)
+        return hashes
+
+    def _word(self, word: str) -> int:
+        """Return the keyed hash of a word as it looks, cached."""
+        if (code := self._words.get(word)) is None:
+            if len(self._words) >= _REMEMBERED:
+                self._words.clear()
+            looks = key_of(word) or word
+            code = int.from_bytes(hashlib.blake2b(looks.encode("utf-8", "replace"), key=self.key, digest_size=8).digest(), "big")
+            self._words[word] = code
+        return code
+
+
+class Restatements:
+    """Recognizes restatements of many texts by their sketches. Any thread may ask; one adds, before."""
+
+    def __init__(self) -> None:
+        self._sketches: list[Sketch] = []
+
+    def __bool__(self) -> bool:
+        """Whether there is any sketch."""
+        return bool(self._sketches)
+
+    def add(self, sketch: Sketch) -> None:
+        """Recognize restatements of one more text."""
+        self._sketches.append(sketch)
+
+    @cached_property
+    def _index(self) -> "tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]":
+        """All hashes, ascending; of each the number of its text; of each text the number of windows and of hashes."""
+        import numpy as np
+
+        sizes = np.array([len(sketch.hashes) for sketch in self._sketches], dtype=np.int64)
+        hashes = np.concatenate([sketch.hashes for sketch in self._sketches])
+        order = np.argsort(hashes, kind="stable")
+        windows = np.array([sketch.windows for sketch in self._sketches], dtype=np.int64)
+        return hashes[order], np.repeat(np.arange(len(sizes)), sizes)[order], windows, sizes
+
+    def matches(self, hashes: "np.ndarray") -> bool:
+        """Return whether a text with these hashes of windows restates one of the texts."""
+        import numpy as np
+
+        if not len(hashes) or not self:
+            return False
+        all_hashes, texts, text_windows, sizes = self._index
+        first, last = (np.searchsorted(all_hashes, hashes, side) for side in ("left", "right"))
+        if not (last > first).any():
+            return False
+        positions = np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True) if b > a])
+        common = np.bincount(texts[positions], minlength=len(sizes))
+        covered = common / sizes
+        # Hashes are a sample of the windows: what holds of them, holds of all.
+        windows = covered * text_windows
+        share = windows / len(hashes)
+        return bool(((covered >= _COVERED) & ((share >= _OWN) | ((windows > _LINE) & (share >= _QUOTED)))).any())
+
+
+def _plain(text: str) -> str:
+    """Return the words of a text between blanks and line ends, without wrapping, invisible characters and line numbers."""
+    for _ in range(LAYERS):
+        inner = unwrapped(text)
+        if inner == text:
+            break
+        text = inner
+    return _LINE_NUMBER.sub("", text).translate(_ASCII if text.isascii() else _SPACED)
+
+
+def _letters(words: list[str]) -> int:
+    """Return the letters and digits of words; a character of a script without spaces counts as three."""
+    return sum(map(len, words)) + 2 * sum(len(word) == 1 and _is_unspaced(word) for word in words)
+
+
+def _is_unspaced(character: str) -> bool:
+    """Return whether a character is of a script that writes no spaces between words, each of which has few characters."""
+    return any(first <= character <= last for first, last in _UNSPACED)
+
+
+class _Spaced(dict[int, str]):
+    """For `str.translate`: spaces for what ends a word, nothing for what is invisible; computed on first use."""
+
+    def __missing__(self, code: int) -> str:
+        """Return what stands for a character not met before, and keep it."""
+        character = chr(code)
+        if _is_unspaced(character) and character.isalnum():
+            spaced = f" {character} "
+        elif character.isalnum() or character == "\n":
+            spaced = character
+        else:
+            spaced = "" if unicodedata.category(character) in ("Cf", "Mn", "Me") else " "
+        self[code] = spaced
+        return spaced
+
+
+_SPACED = _Spaced()
+_ASCII = {code: chr(code) if chr(code).isalnum() or chr(code) == "\n" else " " for code in range(128)}
