@@ -3,7 +3,7 @@
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.grouping import communities
+from memory_mcp.indexes.topics.communities import communities, even
 from memory_mcp.indexes.topics.profiles import TERMS, Profiles
 from memory_mcp.indexes.topics.rows import Rows
 
@@ -34,7 +34,7 @@ def areas_of(rows: Rows, count: int) -> Array:
         for other in others:
             if alike[topic, other] > 0:
                 links[topic][other] = links[other][topic] = float(alike[topic, other])
-    found = communities(links, _FINENESS, range(count))
+    found = communities(links, even(links, _FINENESS), range(count))
     sizes = np.bincount(found, weights=np.bincount(rows.topic[rows.topic >= 0], minlength=count))
     rank = np.empty(len(sizes), dtype=np.int32)
     rank[np.lexsort((np.arange(len(sizes)), -sizes))] = np.arange(len(sizes))
