@@ -15,6 +15,9 @@ from memory_mcp.indexes.files import Array
 
 #: The links of each node: by index of the other node, in both directions, with their strength.
 Links = list[dict[int, float]]
+#: Resolution of the communities that parts are joined from, and most of a part's links, by strength, that leave it: of the
+#: communities of coding sessions or of a person's records 7 to 47 % leave, of such corpora as wholes up to 6 %.
+_COARSE, _LEAVES = 4.0, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +44,6 @@ class Resolution:
         return replace(self, fineness=self.fineness / excess)
 
 
-def even(links: Links, fineness: float) -> list[float]:
-    """Return the scale of each node in a graph of one unit."""
-    return Resolution(np.zeros(len(links), dtype=np.int64), np.array([fineness])).scales(links)
-
-
 def communities(links: Links, scales: Sequence[float], order: Sequence[int]) -> Array:
     """Return the community of each node, `(nodes,)` int32, numbered from 0 without gaps, in no order.
 
@@ -60,6 +58,45 @@ def communities(links: Links, scales: Sequence[float], order: Sequence[int]) -> 
             return place
         place = member.astype(np.int32)[place]
         graph = graph.folded(member.tolist())
+
+
+def parts(links: Links) -> Array:
+    """Return the part of the memory that each segment belongs to, `(segments,)`, numbered from 0.
+
+    Parts are communities, joined to the neighbour with most links as long as more than a tenth of their links leave them: the
+    coding sessions of a memory and the records of a person are two parts, whatever the size of either.
+    """
+    whole = Resolution(np.zeros(len(links), dtype=np.int64), np.array([_COARSE]))
+    community = communities(links, whole.scales(links), range(len(links)))
+    between, volume = _between(links, community)
+    part = list(range(len(volume)))
+    leaving = [sum(strengths.values()) / size if size else 0.0 for strengths, size in zip(between, volume, strict=True)]
+    while max(leaving) > _LEAVES:
+        loose = leaving.index(max(leaving))
+        target = max(between[loose], key=lambda other: (between[loose][other], -other))
+        for other, strength in between[loose].items():
+            del between[other][loose]
+            if other != target:
+                between[target][other] = between[other][target] = between[target].get(other, 0.0) + strength
+        between[loose], leaving[loose] = {}, 0.0
+        volume[target] += volume[loose]
+        leaving[target] = sum(between[target].values()) / volume[target]
+        part = [target if root == loose else root for root in part]
+    return np.unique(np.array(part)[community], return_inverse=True)[1]
+
+
+def _between(links: Links, community: Array) -> tuple[Links, list[float]]:
+    """Return the links between communities, numbered from 0 without gaps, and the strength of all links of each."""
+    number = community.tolist()
+    between: Links = [{} for _ in range(max(number) + 1)]
+    volume = [0.0] * len(between)
+    for segment, strengths in enumerate(links):
+        here = number[segment]
+        for neighbour, strength in strengths.items():
+            volume[here] += strength
+            if (there := number[neighbour]) != here:
+                between[here][there] = between[here].get(there, 0.0) + strength
+    return between, volume
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.communities import Links, Resolution, communities, even
+from memory_mcp.indexes.topics.communities import Links, Resolution, communities, parts
 from memory_mcp.indexes.topics.profiles import TERMS, Profiles, Telling, common_of, less
 from memory_mcp.indexes.topics.rows import Rows
 
@@ -38,9 +38,6 @@ _LINKS = 1.5 * _NEIGHBOURS
 _RUNS, _SHARPNESS = 10, 3
 #: Rows of similarities computed at a time.
 _BLOCK = 256
-#: Resolution of the communities that parts are joined from, and most of a part's links, by strength, that leave it: of the
-#: communities of coding sessions or of a person's records 7 to 47 % leave, of such corpora as wholes up to 6 %.
-_COARSE, _LEAVES = 4.0, 0.1
 
 
 def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
@@ -91,44 +88,6 @@ def link_neighbours(links: Links, before: Sequence[int]) -> None:
     for n, other in enumerate(before):
         if other >= 0:
             links[n][other] = links[other][n] = links[n].get(other, 0.0) + more
-
-
-def parts(links: Links) -> Array:
-    """Return the part of the memory that each segment belongs to, `(segments,)`, numbered from 0.
-
-    Parts are communities, joined to the neighbour with most links as long as more than a tenth of their links leave them: the
-    coding sessions of a memory and the records of a person are two parts, whatever the size of either.
-    """
-    community = communities(links, even(links, _COARSE), range(len(links)))
-    between, volume = _between(links, community)
-    part = list(range(len(volume)))
-    leaving = [sum(strengths.values()) / size if size else 0.0 for strengths, size in zip(between, volume, strict=True)]
-    while max(leaving) > _LEAVES:
-        loose = leaving.index(max(leaving))
-        target = max(between[loose], key=lambda other: (between[loose][other], -other))
-        for other, strength in between[loose].items():
-            del between[other][loose]
-            if other != target:
-                between[target][other] = between[other][target] = between[target].get(other, 0.0) + strength
-        between[loose], leaving[loose] = {}, 0.0
-        volume[target] += volume[loose]
-        leaving[target] = sum(between[target].values()) / volume[target]
-        part = [target if root == loose else root for root in part]
-    return np.unique(np.array(part)[community], return_inverse=True)[1]
-
-
-def _between(links: Links, community: Array) -> tuple[Links, list[float]]:
-    """Return the links between communities, numbered from 0 without gaps, and the strength of all links of each."""
-    number = community.tolist()
-    between: Links = [{} for _ in range(max(number) + 1)]
-    volume = [0.0] * len(between)
-    for segment, strengths in enumerate(links):
-        here = number[segment]
-        for neighbour, strength in strengths.items():
-            volume[here] += strength
-            if (there := number[neighbour]) != here:
-                between[here][there] = between[here].get(there, 0.0) + strength
-    return between, volume
 
 
 def _resolution(links: Links, projects: Array) -> Resolution:

@@ -110,7 +110,7 @@ class Profiles:
         return np.minimum(found, 1.0)
 
     def nearest(self, rows: Rows) -> tuple[Array, Array]:
-        """Return the best topic of each segment and the fit, both `(rows,)`; -1 and 0 for a fit below `LEAST` or without terms."""
+        """Return the best topic of each segment and the fit, `(rows,)` both: -1 and 0 below `LEAST` or without terms."""
         topic, relevance = np.full(len(rows), -1, dtype=np.int32), np.zeros(len(rows), dtype=np.float32)
         for places in _blocks(rows) if self.count else ():
             fits = self.fits(rows.taken(places))
