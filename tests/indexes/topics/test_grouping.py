@@ -195,19 +195,23 @@ def test_topics_depend_little_on_the_order_of_segments(seed: int) -> None:
 
 
 def test_many_small_themes_become_no_more_topics_than_a_person_looks_at() -> None:
-    """150 of 4,000 segments, by the third root 95 of 1,000: here 200 themes of five segments, ten themes in a family.
-
-    The families have words in common with the next, so that all are one part of a memory.
-    """
-    named = [
-        frozenset(f"theme{n % 200}-{k}" for k in range(6))
-        | {f"family{family % 20}-{k}" for family in (n, n + 1) for k in range(3)}
-        for n in range(1000)
-    ]
+    """150 of 4,000 segments, by the third root 95 of 1,000: here 200 themes of five segments, with words of any theme beside."""
+    rng = np.random.default_rng(2)
+    named = [frozenset({f"theme{n % 200}"}) | {f"any{k}" for k in rng.choice(40, 6, replace=False)} for n in range(1000)]
     found = groups(None, named)
     assert 30 <= found.max() + 1 <= 100
     themes = [{n % 200 for n in np.flatnonzero(found == t)} for t in range(found.max() + 1)]
     assert sum(map(len, themes)) == 200, "no theme is split"
+
+
+def test_topics_of_a_corpus_are_as_fine_beside_any_number_of_others_and_of_a_project_beside_its_like() -> None:
+    """Alone 300 segments of one kind have some thirty topics; beside 2,700 of nine other kinds they had a third of them."""
+    alone = _noisy(3)
+    others = [frozenset(f"kind{kind} {term}" for term in terms) for kind in range(9) for terms in _noisy(10 + kind)]
+    found = groups(None, alone)
+    mixed = groups(None, [*alone, *others])[: len(alone)]
+    assert len(set(mixed.tolist())) == pytest.approx(found.max() + 1, rel=0.1)
+    assert measures(mixed, [str(t) for t in found.tolist()]).one[1] > 0.9
 
 
 def test_too_few_for_a_topic_go_where_they_fit() -> None:

@@ -107,9 +107,9 @@ class TopicGraph:
     def best(self, view: View, text: str, limit: int, subject: str = "") -> list[Topic]:
         """Return up to `limit` topics and areas: those that fit a text, then the most important others.
 
-        None if none fits, but the text is about a subject: `subject` are its words that do not ask for themes as such.
+        None if none fits, but the text is about a subject; see `fitting`.
         """
-        fitting = self.fitting(view, text, limit)[0] if text.strip() else []
+        fitting = self.fitting(view, text, limit, subject)[0] if text.strip() else []
         if not fitting and names_subject(subject):
             return []
         ids = {topic.topic_id for topic in fitting}
@@ -129,17 +129,17 @@ class TopicGraph:
         page = ranked[offset : offset + limit].tolist()
         return [self._topic(level, p, shares, view, float(importance[p])) for p in page], len(ranked)
 
-    def fitting(self, view: View, text: str, limit: int) -> tuple[list[Topic], int]:
+    def fitting(self, view: View, text: str, limit: int, subject: str = "") -> tuple[list[Topic], int]:
         """Return up to `limit` topics and areas that fit a text, alternating, starting with the best; and the number of all.
 
-        An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are left out.
+        `subject` are the words of the text that a topic must hold, those that ask for themes as such left out; "" for all. An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are left out.
         """
-        lists = [self._fitting(level, view, text) for level in (self.topics, self.areas)]
+        lists = [self._fitting(level, view, text, subject or text) for level in (self.topics, self.areas)]
         lists.sort(key=lambda found: -found[0][-1] if found else 0.0)
         mixed = [one for pair in zip_longest(*lists) for one in pair if one is not None]
         return [self._topic(*one) for one in mixed[:limit]], len(mixed)
 
-    def _fitting(self, level: Level, view: View, text: str) -> list[tuple[Level, int, Shares, View, float, float]]:
+    def _fitting(self, level: Level, view: View, text: str, subject: str) -> list[tuple[Level, int, Shares, View, float, float]]:
         """Return the arguments of `_topic`, the fit last, for topics of a level that fit a text, best first.
 
         Left out are old ones, those without a segment in the view, and areas of which the view has a single topic.
@@ -147,7 +147,7 @@ class TopicGraph:
         shares = level.seen(view)
         importance = level.importance(shares, view)
         fit = level.fit(shares, text, lambda place: name_terms(self._name(level, place, view.project)[0]))
-        there = level.fitting(shares, text, fit) & (shares.mentions > 0) & ~level.left_out(view)
+        there = level.fitting(shares, text, subject, fit) & (shares.mentions > 0) & ~level.left_out(view)
         if level is self.areas:  # an area of a single topic is listed as the topic
             seen = self.topics.seen(view).mentions > 0
             own = np.array(self.area_of, dtype=np.int64)[seen]

@@ -85,8 +85,8 @@ class TopicKeeper:
         #: Position up to which changes are placed, and the segments changed since the grouping.
         self._position = Position()
         self._changed: set[NodeId] = set()
-        #: The version and position at which segments behind were counted, and their numbers (see `_behind`).
-        self._counted = (-1, -1), (0, 0)
+        #: Version, position and generation at which segments behind were counted, and their numbers (see `_behind`).
+        self._counted = (-1, -1, -1), (0, 0)
         self._looked = 0.0
         self._child: Child | None = None
         #: The thread of the last grouping that was begun in the background.
@@ -233,10 +233,11 @@ class TopicKeeper:
 
         Those that wait are read up to a tenth of the segments, and again when the store has changed.
         """
-        at = self._storage.toc.version(), self._position.outbox
+        version, placed = self._storage.toc.version(), self._position.outbox
+        at = version, placed, self._manifest.number if self._manifest else 0
         if at != self._counted[0]:
             segments = self._segments()
-            waiting = self._waiting(int(BEHIND * segments))[0] if at[0] != at[1] else []
+            waiting = self._waiting(int(BEHIND * segments))[0] if version != placed else []
             behind = len(self._changed.union(waiting))
             self._counted = at, (behind, segments) if behind else (0, 0)
         return self._counted[1]

@@ -25,10 +25,11 @@ _BEST = 3
 _BY_WORDS, _BY_MEANING, _BY_SHARE, _ENOUGH = 0.4, 0.4, 0.2, 0.5
 _BY_NAME, _CALLED_BY = 0.25, 4
 #: Least fit of a topic to a text, and least share of the text's words, by weight, that the topic holds, those that no segment
-#: holds included, or else similarity of its best segments. Of 20 questions about nothing in the memory 0.25 to 0.7 have a topic
-#: that fits by the fit alone (the more segments, the more have three that seem near), 0.05 to 0.3 by all of this; of dialogues'
-#: own questions 1.0 and .95, of commits' .95 and .8.
+#: holds included, or else similarity of its best segments. Of 20 questions about nothing in the memory a quarter (500 segments)
+#: to .7 (12,000) fit a topic without this, .05 to .35 with it; of questions about it .95 to 1.0 and .9 to 1.0.
 _FITS, _COVERS, _NEAR = 0.2, 0.25, 0.5
+#: Least share that a topic holds of a text of which segments hold so much: it may name several topics.
+_OF_MANY, _KNOWN = 0.12, 0.9
 #: Least weight of the words that name what a question is about: "wingman" does, "our work so far" does not.
 _SUBJECT = 1.1
 
@@ -146,12 +147,13 @@ class Level:
         found: Array = np.clip(total + _BY_NAME * np.array(named), 0.0, 1.0)
         return found
 
-    def fitting(self, shares: Shares, text: str, fit: Array) -> Array:
-        """Return which topics fit a text, `(topics,)` bool; `fit` is that of each."""
-        asked, _, near = self._read(shares, text)
+    def fitting(self, shares: Shares, text: str, subject: str, fit: Array) -> Array:
+        """Return which topics fit a text, `(topics,)` bool; `subject` are its words that count, `fit` is that of each topic."""
+        asked = Asked.of(shares.rows, terms_of(subject), spaced_terms_of(subject))
         covered = asked.by_topic(shares.rows.topic, shares.mentions, _ENOUGH) * asked.known
-        nearest = _of_best(shares, near)
-        enough: Array = (fit >= _FITS) & ((covered >= _COVERS) | (nearest >= _NEAR))
+        nearest = _of_best(shares, self._read(shares, text)[2])
+        least = _OF_MANY if asked.known >= _KNOWN else _COVERS
+        enough: Array = (fit >= _FITS) & ((covered >= least) | (nearest >= _NEAR))
         return enough
 
     def fits(self, shares: Shares, text: str) -> Array:
@@ -165,7 +167,7 @@ class Level:
         """
         latest = self._latest.get("read")
         if latest is None or latest[0] is not shares or latest[1] != text:
-            held = Asked.of(shares.rows, terms_of(text), spaced_terms_of(text))
+            held = Asked.of(shares.rows, terms_of(text))
             vector = self.embed(text) if shares.rows.vectors.shape[1] else None
             near = np.zeros(len(shares.rows)) if vector is None else shares.near(vector)
             fits = _BY_WORDS * held.by_row() + _BY_MEANING * near

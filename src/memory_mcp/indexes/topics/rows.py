@@ -97,7 +97,7 @@ class Asked:
     missing: float = 0.0
 
     @classmethod
-    def of(cls, rows: Rows, wanted: Mapping[int, float], spaced: Mapping[int, float]) -> "Asked":
+    def of(cls, rows: Rows, wanted: Mapping[int, float], spaced: Mapping[int, float] | None = None) -> "Asked":
         """Find the rows that hold each word (by hash), and multiply its weight by its rarity.
 
         Of words in no row only those in `spaced` count, as missing.
@@ -106,7 +106,9 @@ class Asked:
         found = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in wanted.items()]
         worth = ((places, weight * float(np.log1p(len(rows) / len(places)))) for places, weight in found if len(places))
         absent = sum(
-            spaced.get(hashed, 0.0) for (hashed, _), (places, _) in zip(wanted.items(), found, strict=True) if not len(places)
+            (spaced or {}).get(hashed, 0.0)
+            for (hashed, _), (places, _) in zip(wanted.items(), found, strict=True)
+            if not len(places)
         )
         return cls(tuple(worth), len(rows), absent * float(np.log1p(len(rows))))
 
