@@ -34,7 +34,12 @@ class Document:
     gist: str
 
     def terms(self) -> set[int]:
-        """Return the terms of title, bullets and keywords as 32-bit hashes, without words of little weight (see `terms_of`)."""
+        """Return the terms of title, bullets and keywords as 32-bit hashes, without words of little weight (see `terms_of`).
+
+        None without bullets and keywords: such a title counts the segment's events.
+        """
+        if not self.bullets and not self.keywords:
+            return set()
         return set(terms_of("\n".join((self.title, *self.bullets, *self.keywords))))
 
 

@@ -132,7 +132,8 @@ class TopicGraph:
     def fitting(self, view: View, text: str, limit: int, subject: str = "") -> tuple[list[Topic], int]:
         """Return up to `limit` topics and areas that fit a text, alternating, starting with the best; and the number of all.
 
-        `subject` are the words of the text that a topic must hold, those that ask for themes as such left out; "" for all. An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are left out.
+        An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are left out. `subject`
+        are the words of the text that a topic must hold, without those that ask for themes as such; "" for all.
         """
         lists = [self._fitting(level, view, text, subject or text) for level in (self.topics, self.areas)]
         lists.sort(key=lambda found: -found[0][-1] if found else 0.0)
