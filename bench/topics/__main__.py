@@ -4,6 +4,7 @@
                            [--systems NAME ...] [--stores DIR]
     python -m bench.topics left --data DIR ...    where segments go that grouping has not seen: one in ten is left out
     python -m bench.topics size --data DIR [--segments 10000] ...    time and memory of many segments
+    python -m bench.topics mixed --data DIR ...    corpora alone, and all in one memory of 10,000 and 20,000 segments
     python -m bench.topics explore --data DIR [--half ...]    questions that explore, with topics and without
     python -m bench.topics --data DIR --sheet 40 [--seed 0]    labels of topics for a reader to mark
 
@@ -22,9 +23,13 @@ from bench.topics import labels
 from bench.topics.explore import explored
 from bench.topics.many import many
 from bench.topics.measures import Measures, measures
+from bench.topics.mixed import families, mixed
 from bench.topics.placing import placing
 from bench.topics.references import CORPORA, Reference, references
 from bench.topics.systems import SYSTEMS, Absent, Grouped, grouped, told_how_many
+
+#: Segments of mixed memories.
+_MIXED = (10_000, 20_000)
 
 
 def judged(reference: Reference, wanted: Sequence[str]) -> list[Grouped]:
@@ -65,7 +70,7 @@ def arguments_of(given: Sequence[str]) -> argparse.Namespace:
         prog="python -m bench.topics", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "what", nargs="?", choices=("groups", "left", "size", "explore"), default="groups", help=argparse.SUPPRESS
+        "what", nargs="?", choices=("groups", "left", "size", "mixed", "explore"), default="groups", help=argparse.SUPPRESS
     )
     parser.add_argument("--data", type=Path, required=True, help="folder that holds qmsum/ and commits/")
     parser.add_argument("--history", type=Path, help="a clone of github.com/entireio/cli, which knows its pull requests")
@@ -91,6 +96,9 @@ def main(given: Sequence[str]) -> int:
         if arguments.sheet:
             judges = {reference.name: [reference.half(arguments.half)] for reference in found}
             print(labels.sheet(judges | labels.stores(arguments.data, folder), arguments.sheet, arguments.seed))
+            return 0
+        if arguments.what == "mixed":
+            print(mixed(families(arguments.data, folder, found), _MIXED))
             return 0
     if not found:
         print(f"skipped: no {', '.join(arguments.corpora)} in {arguments.data}")

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from memory_mcp.indexes.topics.communities import Resolution
     from memory_mcp.indexes.topics.rows import Rows
 
 Places = NDArray[np.int32]
@@ -162,12 +163,13 @@ def _leiden(material: Material) -> Places:
 
     from memory_mcp.indexes.topics import grouping
 
-    links, _, fineness = _once(material)
+    links, _, resolution = _once(material)
     edges = [(n, other) for n, own in enumerate(links) for other in own if other > n]
     igraph.set_random_number_generator(random.Random(0))
     graph = igraph.Graph(n=len(links), edges=edges)
     strengths = [links[a][b] for a, b in edges]
-    found = graph.community_leiden("modularity", weights=strengths, resolution=fineness, n_iterations=-1)
+    degrees = [sum(own.values()) * scale for own, scale in zip(links, resolution.scales(links), strict=True)]
+    found = graph.community_leiden("CPM", weights=strengths, node_weights=degrees, resolution=1.0, n_iterations=-1)
     return grouping._numbered(np.array(found.membership, dtype=np.int32))
 
 
@@ -176,13 +178,13 @@ def _louvain(material: Material) -> Places:
     return _once(material)[1]
 
 
-def _once(material: Material) -> tuple[list[dict[int, float]], Places, float]:
+def _once(material: Material) -> tuple[list[dict[int, float]], Places, "Resolution"]:
     from memory_mcp.indexes.topics import grouping
 
-    links = grouping._links(material.rows())
+    rows = material.rows()
+    links = grouping._links(rows)
     grouping.link_neighbours(links, material.before)
-    count = len(links)
-    return links, *grouping._bounded(links, min(grouping._FINENESS * count ** (1 / 3), count / grouping._LINKS))
+    return links, *grouping._bounded(links, grouping._resolution(links, rows.project))
 
 
 def _ours_embedded(material: Material) -> Places:

@@ -15,7 +15,7 @@ from memory_mcp.app import App
 from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, TopicsSettings, VectorSettings
-from memory_mcp.layers.base import Query
+from memory_mcp.layers.base import NO_TOPIC, Query
 from memory_mcp.requests.themes import Theme
 from memory_mcp.storage.settings import StorageSettings
 from tests.acceptance.test_policy_table import tokens
@@ -198,6 +198,16 @@ def test_what_a_role_or_a_speaker_said_is_told_by_no_theme(door: Door) -> None:
     assert found["explanation"]["fallback_occurred"]
 
 
+def test_a_question_about_nothing_that_the_memory_holds_is_told_no_theme_and_that_none_fits(door: Door) -> None:
+    for query in ("What topics came up about photosynthesis in orchids?", "recurring themes around the blast furnace chemistry"):
+        found = door.ok("intelligent_search", query=query)
+        assert "themes" not in found
+        assert NO_TOPIC in found["explanation"]["notices"]
+        topics = door.ok("topics_by_query", query=query)
+        assert topics["topics"] == []
+        assert topics["notices"][0].startswith(NO_TOPIC)
+
+
 def test_pages_behind_the_first_repeat_no_theme(door: Door) -> None:
     query = "What are the recurring themes around the login form?"
     first = door.ok("intelligent_search", query=query, limit=2)
@@ -224,12 +234,12 @@ def test_a_memory_too_small_for_topics_is_of_tier_two_and_says_how_small(tmp_pat
 
 
 def rest(found: dict[str, Any], mode: str) -> dict[str, Any]:
-    """An answer without what topics may change: the tier, who answered, why topics were passed over, and the themes."""
+    """An answer without what topics may change: tier, who answered, why topics were passed over, that none fits, and themes."""
     why = dict(found["explanation"])
     why["skipped"] = [s for s in why.get("skipped", []) if s["layer"] != "topics"]
     why["tried"] = [{**t, "ms": 0} for t in why.get("tried", []) if t["layer"] != "topics"]
     unnamed = (n.replace("topics, ", "").replace(", topics", "") for n in why.get("notices", []))
-    why["notices"] = [n.replace("used topics;", "used TOC navigation;") for n in unnamed]
+    why["notices"] = [n.replace("used topics;", "used TOC navigation;") for n in unnamed if n != NO_TOPIC]
     why["method_used"] = why["method_used"].removeprefix("topics+") if found["results"] else ""
     # Side by side it depends on the moment how far a path came that was not needed any more, and so who is named.
     if mode != "sequential":

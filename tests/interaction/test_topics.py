@@ -144,7 +144,7 @@ def test_where_nothing_fits_the_answer_says_how_much_there_is_and_what_finds_the
     assert (found["topics"], found["total"]) == ([], 0)
     [notice] = found["notices"]
     held = Door(app, "auto").ok("get_topic_graph_status")["topic_count"]
-    assert notice.startswith(f"none of the {held} topics in all projects fits; intelligent_search finds")
+    assert notice.startswith(f"no topic fits among the {held} in all projects; intelligent_search finds")
 
 
 @requirement("policy:status-topics")

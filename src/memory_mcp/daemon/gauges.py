@@ -57,7 +57,7 @@ def _indexes(app: App) -> dict[str, dict[str, float]]:
 def _topics(app: App) -> dict[str, dict[str, float]]:
     """Return the gauges of the topic graph by name and label ("topic", "segment", or "" for none).
 
-    How far it is behind is there only while it is healthy, the seconds that a rebuild took only after one.
+    How far it is behind is there only while there is a graph, the seconds that a rebuild took only after one.
     """
     layer = app.topics()
     status = layer.detail()
@@ -65,7 +65,7 @@ def _topics(app: App) -> dict[str, dict[str, float]]:
         "topics_index_doc_count": {"topic": status.topic_count, "segment": status.segments},
         "topics_index_size_bytes": {"": status.size_bytes},
     }
-    if status.healthy:
+    if status.generation:
         told["topics_index_behind"] = {"": status.behind}
     if status.last_rebuild_secs is not None:
         told["topics_rebuild_duration_seconds"] = {"": status.last_rebuild_secs}

@@ -189,6 +189,10 @@ class Step:
     decision: str
 
 
+#: What is reported where there are topics and none is about the query.
+NO_TOPIC = "no topic fits"
+
+
 @dataclass(frozen=True, slots=True)
 class Theme:
     """A topic in an answer: label, time range, and a statement that shows it."""

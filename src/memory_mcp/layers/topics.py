@@ -12,13 +12,14 @@ from memory_mcp.clock import Clock
 from memory_mcp.errors import IndexNotReady, IndexUnreadable
 from memory_mcp.indexes.shown import Shown
 from memory_mcp.indexes.topics.base import Link, Topic, TopicsStatus, View
-from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query, Theme
+from memory_mcp.layers.base import CONTRACTS, NO_TOPIC, LayerAnswer, LayerName, LayerStatus, Query, Theme
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.teleport import Switch, best_tool
 from memory_mcp.metrics import span
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.model.topic import TopicLabel
+from memory_mcp.question.phrases import particular
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.tree import Tree
 
@@ -127,7 +128,7 @@ class TopicsLayer:
         return self.keeper.rebuild()
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return at most ten themes and no hits, at the cost of one call and the nodes read.
+        """Return at most ten themes and no hits, at the cost of one call and the nodes read; a notice if no topic fits.
 
         Nothing for a query by role or speaker, which topics do not know, or without a call left. Raises
         LayerUnavailable when the layer is off, IndexNotReady when the graph cannot be read.
@@ -137,12 +138,13 @@ class TopicsLayer:
             return LayerAnswer((), window=query.window)
         with span("topics_search"), metrics.timed("topics_search_latency_seconds"):
             view = replace(self.view(query.project), agent=query.agent, window=query.window)
-            topics = graph.best(view, query.text, _THEMES)
+            topics = graph.best(view, query.text, _THEMES, particular(query.text))
             links = [graph.links(t.topic_id, view, _EXAMPLES, text=query.text)[0] for t in topics]
             there = sorted({link.node_id for own in links for link in own})
             nodes = self.nodes(there[: budget.visit_named(there)])
             themes = [_theme(topic, link, nodes, query.text) for topic, link in zip(topics, links, strict=True)]
-        return LayerAnswer((), window=query.window, themes=tuple(themes))
+        nothing = (NO_TOPIC,) if query.text and not topics and graph.top(view, 1)[1] else ()
+        return LayerAnswer((), window=query.window, themes=tuple(themes), notices=nothing)
 
     def nodes(self, ids: Sequence[NodeId]) -> dict[NodeId, TocNode]:
         """Return segments by id, with their bullets, from the index's copies or the store; unknown ones are left out."""

@@ -79,7 +79,7 @@ class IndexDetail:
     pruned: Annotated[Mapping[str, int], "Documents left out by age, by level"] = field(default_factory=dict)
     documents: Mapping[str, int] = field(default_factory=dict)
     #: None where the index is not open.
-    behind: Annotated[int | None, "Changes not taken in yet"] = None
+    behind: Annotated[int | None, "Segments since topics were looked for"] = None
     building: Annotated[int | None, "Documents of a build under way"] = None
     generation: int | None = None
     parts: int | None = None
@@ -121,7 +121,7 @@ class TopicGraphStatus:
     segments: Annotated[int, "That are about a topic or looked at"] = 0
     unassigned: Annotated[int, "Segments that are about none"] = 0
     #: This and the next are None where the graph is not open.
-    behind: Annotated[int | None, "Changes not taken in yet"] = None
+    behind: Annotated[int | None, "Segments since topics were looked for"] = None
     by_meaning: Annotated[bool | None, "By vectors too; else by shared words alone"] = None
     pruned: Annotated[int, "Topics left out after long silence"] = 0
     size_bytes: int = 0
@@ -198,8 +198,8 @@ def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> Topi
     return copied(
         TopicGraphStatus,
         found,
-        behind=found.behind if found.healthy else None,
-        by_meaning=found.by_meaning if found.healthy else None,
+        behind=found.behind if found.generation else None,
+        by_meaning=found.by_meaning if found.generation else None,
         last_commit_at=app.calendar.iso(found.last_commit_ms) if found.last_commit_ms else "",
         error=found.last_error,
     )

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import Hit
+from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.layers.budget import SINCE
 from memory_mcp.model.ids import GripId, NodeId, find_period, parse_span_grip
 from memory_mcp.model.tokens import room_in, tokens_in
@@ -25,6 +25,7 @@ from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.results import QUOTED, Brief, FullResult, Quote, Result, Style, full_result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.themes import Theme, fit_themes
+from memory_mcp.requests.topic_shapes import renewal
 
 #: Tokens of a lean response of up to `SEARCHED.default` results where the caller names no budget, and up to which quotations
 #: grow: what is left after them is for lines of what else was found.
@@ -291,6 +292,8 @@ class _Shaping:
         notices = list(why.notices)
         if found.confidence is Confidence.NONE and any_shown:
             notices.append(_NEAREST)
+        if any(skipped.layer == LayerName.TOPICS for skipped in why.skipped):
+            notices += renewal(self._app)
         if "timeout_ms" in why.bounds_hit:
             notices.append(_PARTIAL)
         teleport = self._app.settings.teleport

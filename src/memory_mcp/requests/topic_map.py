@@ -10,7 +10,7 @@ from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.limits import Range
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
-from memory_mcp.requests.topic_shapes import WEEKS, TopicInfo, info_of, next_cursor
+from memory_mcp.requests.topic_shapes import WEEKS, TopicInfo, info_of, next_cursor, renewal
 
 if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
     from memory_mcp.indexes.topics.graph import TopicGraph
@@ -81,7 +81,7 @@ def get_topic_map(app: App, request: GetTopicMap, caller: Caller) -> TopicMap:
         total=total,
         next_cursor=next_cursor(offset + len(topics), total if topics else 0, question),
         scope=scoped.words,
-        notices=scoped.notices(app, found=bool(total)),
+        notices=[*scoped.notices(app, found=bool(total)), *renewal(app)],
     )
 
 

@@ -191,6 +191,12 @@ def related_of(one: Related) -> RelatedTopic:
     return copied(RelatedTopic, one, strength=round(one.strength, 2))
 
 
+def renewal(app: App) -> list[str]:
+    """Return a notice that topics are being renewed; none if they are not."""
+    status = app.topics().detail()
+    return [f"topics are {status.message}"] if status.is_renewed else []
+
+
 def next_cursor(end: int, total: int, question: tuple[str, ...]) -> str:
     """Return a cursor for the page that begins at `end`; "" where nothing is left."""
     return offset_cursor(end, *question) if end < total else ""

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
+from memory_mcp.layers.base import NO_TOPIC
+from memory_mcp.question.phrases import particular
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.limits import RESULTS, TOKENS, Range, words
 from memory_mcp.requests.plain import fits_in, fullest
@@ -19,6 +21,7 @@ from memory_mcp.requests.topic_shapes import (
     info_of,
     next_cursor,
     related_of,
+    renewal,
 )
 
 #: Topics for a query.
@@ -89,7 +92,7 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
     tokens = TOKENS.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
     graph, view = app.topics().graph(), app.topics().view(scoped.project)
-    topics, total = graph.fitting(view, query, limit)
+    topics, total = graph.fitting(view, query, limit, particular(query))
     segments, (nodes, others, _) = Segments(app, scoped, query), _STEPS[0]
     found = []
     for topic in topics:
@@ -100,8 +103,8 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
     notices = scoped.notices(app, found=True) if total else _nothing(app, scoped)
     if not total and (held := graph.top(view, 1, areas=False)[1]):
         rest = "intelligent_search finds what was said only once or twice"
-        notices = [f"none of the {held:,} topics in {scoped.words} fits; {rest}"]
-    bare = FoundTopics(topics=(), total=total, scope=scoped.words, notices=notices)
+        notices = [f"{NO_TOPIC} among the {held:,} in {scoped.words}; {rest}"]
+    bare = FoundTopics(topics=(), total=total, scope=scoped.words, notices=[*notices, *renewal(app)])
     usual = min(_PER_TOPIC * max(limit, _FEW), app.settings.retrieval.bounds.max_token_budget)
     return _within(bare, found, tokens or usual, app.settings.retrieval.token_factor)
 
@@ -127,7 +130,7 @@ def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
         total=total,
         next_cursor=next_cursor(offset + len(kept), total if kept else 0, question),
         scope=scoped.words,
-        notices=scoped.notices(app, found=True) if total else _nothing(app, scoped),
+        notices=[*(scoped.notices(app, found=True) if total else _nothing(app, scoped)), *renewal(app)],
     )
 
 

@@ -74,9 +74,14 @@ def test_terms_alone_are_enough() -> None:
 
 def test_meanings_alone_are_enough() -> None:
     vectors, named, told = _store()
-    found = groups(vectors, [frozenset() for _ in named])
+    found = groups(vectors, _own_words(len(named)))
     assert not _mixed(found, told)
     assert (found >= 0).mean() > 0.9
+
+
+def _own_words(count: int) -> list[frozenset[str]]:
+    """A word for each segment that no other has."""
+    return [frozenset({f"own{n}"}) for n in range(count)]
 
 
 def test_the_same_segments_give_the_same_topics_however_they_are_written() -> None:
@@ -113,13 +118,26 @@ def test_fewer_than_a_topic_needs_are_none(count: int) -> None:
     assert groups(None, [frozenset({"same", "terms"})] * count).tolist() == [-1] * count
 
 
-def test_a_segment_that_names_nothing_follows_the_one_before_it() -> None:
+@pytest.mark.parametrize("with_vectors", [True, False])
+def test_segments_without_words_have_no_topic_and_change_none_whatever_they_stand_beside(with_vectors: bool) -> None:
+    """All of them have one meaning, that of "1 message", and follow each other in a session: they melt nothing together."""
+    vectors, named, told = _store()
+    garden, count = told.index("garden"), len(named)
+    before = [-1] * count + [garden, *range(count, count + 299)]
+    empty = np.tile(vectors[garden], (300, 1)) if with_vectors else None
+    given = np.concatenate([vectors, empty]) if empty is not None else None
+    found = groups(given, [*named, *[frozenset[str]()] * 300], before)
+    assert (found[count:] == -1).all()
+    assert found[:count].tolist() == groups(vectors if with_vectors else None, named).tolist()
+    profiles = profiles_of(vectors, named, found[:count])
+    assert nearest(profiles, vectors[garden], frozenset()) is None, "nor is one placed later"
+
+
+def test_a_word_follows_the_words_before_a_segment_without_any() -> None:
     _, named, told = _store()
-    named = [*named, frozenset()]
-    garden = told.index("garden")
-    assert groups(None, named)[-1] == -1
-    found = groups(None, named, [-1] * (len(named) - 1) + [garden])
-    assert found[-1] == found[garden] >= 0
+    garden, count = told.index("garden"), len(named)
+    found = groups(None, [*named, frozenset(), frozenset({"alone"})], [-1] * count + [garden, count])
+    assert found[-2:].tolist() == [-1, found[garden]]
 
 
 @pytest.mark.parametrize("with_vectors", [True, False])
@@ -177,12 +195,23 @@ def test_topics_depend_little_on_the_order_of_segments(seed: int) -> None:
 
 
 def test_many_small_themes_become_no_more_topics_than_a_person_looks_at() -> None:
-    """150 of 4,000 segments, by the third root 95 of 1,000: here 200 themes of five segments, ten themes in a family."""
-    named = [frozenset(f"theme{n % 200}-{k}" for k in range(6)) | {f"family{n % 20}-{k}" for k in range(3)} for n in range(1000)]
+    """150 of 4,000 segments, by the third root 95 of 1,000: here 200 themes of five segments, with words of any theme beside."""
+    rng = np.random.default_rng(2)
+    named = [frozenset({f"theme{n % 200}"}) | {f"any{k}" for k in rng.choice(40, 6, replace=False)} for n in range(1000)]
     found = groups(None, named)
-    assert 30 <= found.max() + 1 <= 100
+    assert 30 <= found.max() + 1 <= 110
     themes = [{n % 200 for n in np.flatnonzero(found == t)} for t in range(found.max() + 1)]
     assert sum(map(len, themes)) == 200, "no theme is split"
+
+
+def test_topics_of_a_corpus_are_as_fine_beside_any_number_of_others_and_of_a_project_beside_its_like() -> None:
+    """Alone 300 segments of one kind have some thirty topics; beside 2,700 of nine other kinds they had a third of them."""
+    alone = _noisy(3)
+    others = [frozenset(f"kind{kind} {term}" for term in terms) for kind in range(9) for terms in _noisy(10 + kind)]
+    found = groups(None, alone)
+    mixed = groups(None, [*alone, *others])[: len(alone)]
+    assert len(set(mixed.tolist())) == pytest.approx(found.max() + 1, rel=0.1)
+    assert measures(mixed, [str(t) for t in found.tolist()]).one[1] > 0.9
 
 
 def test_too_few_for_a_topic_go_where_they_fit() -> None:
@@ -198,7 +227,7 @@ def test_what_all_meanings_have_in_common_tells_nothing() -> None:
     vectors, named, _ = _store()
     leaning = vectors + 3 * np.ones(32, dtype=np.float32) / 32**0.5
     leaning /= np.linalg.norm(leaning, axis=1, keepdims=True)
-    nothing = [frozenset[str]() for _ in named]
+    nothing = _own_words(len(named))
     profiles = profiles_of(leaning, nothing, groups(leaning, nothing))
     assert profiles.fits(_rows(leaning[:1], [()])).max() > 0.15
     assert profiles.fits(_rows(leaning.mean(axis=0)[None, :], [()])).max() < 0.1

@@ -271,13 +271,13 @@ def themes_of(app: App, graph: TopicGraph) -> set[frozenset[str]]:
 def test_a_segment_that_comes_is_found_by_the_next_question_without_a_grouping(memory: App, keeper: TopicKeeper) -> None:
     before = keeper.status()
     said(memory, themed(3, start=72))
-    assert keeper.status().behind > 0
+    assert keeper.status().behind == 3
     graph = keeper.graph()
     assert set().union(*links(graph).values()) == set(memory.storage.toc.ids_at(TocLevel.SEGMENT))
     assert len(graph.rows) == 75
     assert themes_of(memory, graph) == {frozenset({theme}) for theme in THEMES}
     after = keeper.status()
-    assert (after.behind, after.segments, after.generation) == (0, 75, before.generation)
+    assert (after.healthy, after.behind, after.segments, after.generation) == (True, 3, 75, before.generation)
     assert Here.begun == 0
 
 
@@ -342,14 +342,21 @@ def test_the_same_store_gives_the_same_groups_ids_and_names(directory: Path, tmp
     other.close()
 
 
-def test_few_changes_are_no_reason_to_group_anew_and_ten_are(memory: App, keeper: TopicKeeper) -> None:
-    said(memory, themed(9, start=72))
+def test_few_changes_are_no_reason_to_group_anew_and_a_tenth_is_which_is_told_until_then(
+    memory: App, keeper: TopicKeeper
+) -> None:
+    said(memory, themed(7, start=72))
     assert not grouped_by_job(memory)
     keeper.graph()
     assert not grouped_by_job(memory), "placed or not, they are as many"
-    said(memory, themed(1, start=81))
+    assert keeper.status().healthy
+    said(memory, themed(1, start=79))
+    keeper.graph()
+    status = keeper.status()
+    assert (status.healthy, status.is_renewed, status.behind) == (False, True, 8)
+    assert status.message == "being renewed: at least 8 of 80 segments came since topics were looked for"
     assert grouped_by_job(memory)
-    assert (keeper.status().segments, keeper.status().generation) == (82, 2)
+    assert (keeper.status().healthy, keeper.status().segments, keeper.status().generation) == (True, 80, 2)
 
 
 def test_so_many_changes_that_they_are_grouped_in_a_moment_are_not_placed_while_somebody_waits(
@@ -361,8 +368,8 @@ def test_so_many_changes_that_they_are_grouped_in_a_moment_are_not_placed_while_
     outbox = memory.storage.outbox
     with patch.object(outbox, "after", wraps=outbox.after) as read:
         assert len(keeper.graph().rows) == 72
-        assert keeper.status().behind > 0
     assert read.call_count == 1
+    assert keeper.status().behind == 6
 
 
 # identity
@@ -514,8 +521,8 @@ def test_a_grouping_that_fails_is_told_counted_and_tried_again_in_a_minute(
         broken.setattr(Here, "ask", lambda *_: (_ for _ in ()).throw(MemoryError("the child ran out of memory")))
         assert grouped_by_job(memory)
         assert keeper.status().last_error == "the child ran out of memory"
-        assert keeper.status().healthy, "what there was goes on"
-        assert ids(keeper.graph()) == before
+        assert keeper.status().is_renewed
+        assert ids(keeper.graph()) == before, "what there was goes on"
         assert not grouped_by_job(memory), "it waits"
     assert "could not be found" in caplog.text
     time_passes.advance(60.1)

@@ -208,14 +208,14 @@ def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
     yield f"topics: {state(data['enabled'], data['healthy'], '' if data['healthy'] else data.get('message', ''))}"
     by = "meaning and shared words" if data.get("by_meaning") else "shared words alone"
     facts = {
-        "topics": f"{data['topic_count']:,} in {render.plural(data.get('segments', 0), 'segment')}" if data["healthy"] else "",
+        "topics": f"{data['topic_count']:,} in {render.plural(data.get('segments', 0), 'segment')}" if "behind" in data else "",
         "in none": render.plural(data["unassigned"], "segment") if data.get("unassigned") else "",
         "grouped by": by if "by_meaning" in data else "",
         "size": render.size(data["size_bytes"]) if data.get("size_bytes") else "",
         "generation": f"{data['generation']:,}" if data.get("generation") else "",
         "last commit": render.second(data.get("last_commit_at", "")),
         "left out": f"{render.plural(data['pruned'], 'topic')} of long ago" if data.get("pruned") else "",
-        "behind": render.plural(data["behind"], "change") if data.get("behind") else "",
+        "behind": render.plural(data["behind"], "segment") if data.get("behind") else "",
         "last error": data.get("error", ""),
     }
     yield from (f"  {name + ':':<13} {value}" for name, value in facts.items() if value)

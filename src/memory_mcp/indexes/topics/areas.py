@@ -1,17 +1,18 @@
-"""Group topics into areas, a dozen or so, for overviews. Pure."""
+"""Group topics into areas for overviews, a dozen or so of each 200 topics. Pure."""
 
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.grouping import communities
+from memory_mcp.indexes.topics.communities import Resolution, communities
 from memory_mcp.indexes.topics.profiles import TERMS, Profiles
 from memory_mcp.indexes.topics.rows import Rows
 
 #: Topics that each topic is linked to, besides those that are linked to it.
 _NEIGHBOURS = 8
 #: Resolution of modularity: 8 to 16 areas of 50 to 200 topics. Ten areas name 76 % of what a reader named in coding sessions
-#: and 45 % in phone records, ten topics 40 and 17 %.
-_FINENESS = 3.0
+#: and 45 % in phone records, ten topics 40 and 17 %. It grows with the topics from 200 on, so that the areas of one part of the
+#: memory do not melt because others are added.
+_FINENESS, _TOPICS = 3.0, 200
 
 
 def areas_of(rows: Rows, count: int) -> Array:
@@ -34,7 +35,8 @@ def areas_of(rows: Rows, count: int) -> Array:
         for other in others:
             if alike[topic, other] > 0:
                 links[topic][other] = links[other][topic] = float(alike[topic, other])
-    found = communities(links, _FINENESS, range(count))
+    resolution = Resolution(np.zeros(count, dtype=np.int64), np.array([_FINENESS * max(1.0, count / _TOPICS)]))
+    found = communities(links, resolution.scales(links), range(count))
     sizes = np.bincount(found, weights=np.bincount(rows.topic[rows.topic >= 0], minlength=count))
     rank = np.empty(len(sizes), dtype=np.int32)
     rank[np.lexsort((np.arange(len(sizes)), -sizes))] = np.arange(len(sizes))

@@ -119,8 +119,10 @@ class TopicsStatus:
     #: Number of grouped segments, and of those without a topic.
     segments: int = 0
     unassigned: int = 0
-    #: Changes that are not placed yet.
+    #: Segments that came or changed since topics were looked for.
     behind: int = 0
+    #: Whether these are so many that topics are looked for again before the graph counts as healthy.
+    is_renewed: bool = False
     #: Whether vectors were compared, or terms alone.
     by_meaning: bool = False
     size_bytes: int = 0

@@ -9,6 +9,7 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.summarize.titles import SEPARATOR
 from memory_mcp.summarize.vocabulary import words
+from memory_mcp.text import cjk_runs
 
 #: Weight up to which words do not count.
 _QUIET = 0.15
@@ -33,7 +34,12 @@ class Document:
     gist: str
 
     def terms(self) -> set[int]:
-        """Return the terms of title, bullets and keywords as 32-bit hashes, without words of little weight (see `terms_of`)."""
+        """Return the terms of title, bullets and keywords as 32-bit hashes, without words of little weight (see `terms_of`).
+
+        None without bullets and keywords: such a title counts the segment's events.
+        """
+        if not self.bullets and not self.keywords:
+            return set()
         return set(terms_of("\n".join((self.title, *self.bullets, *self.keywords))))
 
 
@@ -45,6 +51,15 @@ def hashed(key: str) -> int:
 def terms_of(text: str) -> dict[int, float]:
     """Return the terms of a text as 32-bit hashes, with their weights; words without a key or of weight .15 or less left out."""
     return {hashed(w.key): w.weight for w in words(text) if w.key and w.weight > _QUIET}
+
+
+def spaced_terms_of(text: str) -> dict[int, float]:
+    """Return the terms of a text as `terms_of` does, without those in scripts that put no spaces between words.
+
+    What is cut out of a run of such a script may be missing from a memory that holds the word in it.
+    """
+    counted = (w for w in words(text) if w.key and w.weight > _QUIET)
+    return {hashed(w.key): w.weight for w in counted if not cjk_runs(w.key)}
 
 
 def document_of(node: TocNode, segment: Segment) -> Document:

@@ -14,10 +14,10 @@ import numpy as np
 from memory_mcp.errors import NotFound
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
-from memory_mcp.indexes.topics.base import Link, Name, Names, Related, RelationKind, Topic, View
+from memory_mcp.indexes.topics.base import Link, Name, Names, Related, RelationKind, Topic, TopicsStatus, View
 from memory_mcp.indexes.topics.identity import resolved
 from memory_mcp.indexes.topics.labels import Place, folded, in_force
-from memory_mcp.indexes.topics.level import DAY_MS, Embed, Level, name_terms
+from memory_mcp.indexes.topics.level import DAY_MS, Embed, Level, name_terms, names_subject
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.rows import Rows, by_area
 from memory_mcp.indexes.topics.shares import Shares
@@ -30,8 +30,8 @@ from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
 _LEAST = {RelationKind.SIMILAR: 0.5, RelationKind.CO_OCCURRING: 0.2}
 #: Most topics listed with an area.
 _PARTS = 8
-#: Least fit of a topic to a text: words that no topic has reach .15, those of a topic .4 and more.
-_FITS = 0.2
+#: Share of the segments from which a graph that lacks them is not healthy.
+BEHIND = 0.1
 #: The first day of 1970 as a proleptic ordinal; the first of all days was a Monday.
 _EPOCH = 719_163
 
@@ -72,7 +72,7 @@ class TopicGraph:
     @cached_property
     def areas(self) -> Level:
         """The level of areas: the segments with their areas as topics, and the names of areas; computed once."""
-        rows, names = by_area(self.rows, self.area_of), self.names[len(self.area_of) :]
+        rows, names = by_area(self.topics.everything.rows, self.area_of), self.names[len(self.area_of) :]
         return Level(rows, self.tables, names, self.pins, self.settings, self.embed)
 
     @property
@@ -82,16 +82,38 @@ class TopicGraph:
 
     @property
     def count(self) -> int:
-        """Number of topics, areas excluded, that are not left out because they are old."""
-        return len(self.area_of) - self.pruned
+        """Number of topics, areas excluded, that have keywords and are not left out because they are old."""
+        return int(np.count_nonzero(self.topics.everything.mentions)) - self.pruned
 
-    def best(self, view: View, text: str, limit: int) -> list[Topic]:
-        """Return up to `limit` topics and areas: those that fit a text, if it names a topic, then the most important others."""
-        fits = bool(text.strip()) and self.topics.is_named(self.topics.seen(view), text)
-        found = self.fitting(view, text, limit)[0] if fits else []
-        known = {topic.topic_id for topic in found}
-        rest = self.top(view, limit)[0] if len(found) < limit else []
-        return [*found, *(topic for topic in rest if topic.topic_id not in known)][:limit]
+    def status(self, behind: int, segments: int) -> TopicsStatus:
+        """Return the state of this graph if `behind` of so many segments of the store came or changed since the grouping."""
+        by_meaning = self.rows.vectors.shape[1] > 0
+        message = "" if by_meaning else "grouped by terms alone: the vector index is off"
+        if is_renewed := behind > 0 and behind >= BEHIND * segments:
+            message = f"being renewed: at least {behind:,} of {segments:,} segments came since topics were looked for"
+        return TopicsStatus(
+            enabled=True,
+            healthy=not is_renewed,
+            topic_count=self.count,
+            segments=len(self.rows),
+            unassigned=int(np.count_nonzero(self.rows.topic < 0)),
+            behind=behind,
+            is_renewed=is_renewed,
+            by_meaning=by_meaning,
+            pruned=self.pruned,
+            message=message,
+        )
+
+    def best(self, view: View, text: str, limit: int, subject: str = "") -> list[Topic]:
+        """Return up to `limit` topics and areas: those that fit a text, then the most important others.
+
+        None if none fits, but the text is about a subject; see `fitting`.
+        """
+        fitting = self.fitting(view, text, limit, subject)[0] if text.strip() else []
+        if not fitting and names_subject(subject):
+            return []
+        ids = {topic.topic_id for topic in fitting}
+        return [*fitting, *(topic for topic in self.top(view, limit)[0] if topic.topic_id not in ids)][:limit]
 
     def top(self, view: View, limit: int, offset: int = 0, areas: bool = True) -> tuple[list[Topic], int]:
         """Return a page of areas (or topics), pinned ones first, then by importance; and the number of all.
@@ -107,25 +129,26 @@ class TopicGraph:
         page = ranked[offset : offset + limit].tolist()
         return [self._topic(level, p, shares, view, float(importance[p])) for p in page], len(ranked)
 
-    def fitting(self, view: View, text: str, limit: int) -> tuple[list[Topic], int]:
+    def fitting(self, view: View, text: str, limit: int, subject: str = "") -> tuple[list[Topic], int]:
         """Return up to `limit` topics and areas that fit a text, alternating, starting with the best; and the number of all.
 
-        An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are left out.
+        An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are left out. `subject`
+        are the words of the text that a topic must hold, without those that ask for themes as such; "" for all.
         """
-        lists = [self._fitting(level, view, text) for level in (self.topics, self.areas)]
+        lists = [self._fitting(level, view, text, subject or text) for level in (self.topics, self.areas)]
         lists.sort(key=lambda found: -found[0][-1] if found else 0.0)
         mixed = [one for pair in zip_longest(*lists) for one in pair if one is not None]
         return [self._topic(*one) for one in mixed[:limit]], len(mixed)
 
-    def _fitting(self, level: Level, view: View, text: str) -> list[tuple[Level, int, Shares, View, float, float]]:
-        """Return the arguments of `_topic`, the fit last, for topics of a level that fit a text by `_FITS` at least, best first.
+    def _fitting(self, level: Level, view: View, text: str, subject: str) -> list[tuple[Level, int, Shares, View, float, float]]:
+        """Return the arguments of `_topic`, the fit last, for topics of a level that fit a text, best first.
 
         Left out are old ones, those without a segment in the view, and areas of which the view has a single topic.
         """
         shares = level.seen(view)
         importance = level.importance(shares, view)
         fit = level.fit(shares, text, lambda place: name_terms(self._name(level, place, view.project)[0]))
-        there = (fit >= _FITS) & (shares.mentions > 0) & ~level.left_out(view)
+        there = level.fitting(shares, text, subject, fit) & (shares.mentions > 0) & ~level.left_out(view)
         if level is self.areas:  # an area of a single topic is listed as the topic
             seen = self.topics.seen(view).mentions > 0
             own = np.array(self.area_of, dtype=np.int64)[seen]
@@ -249,7 +272,8 @@ class TopicGraph:
         small, large = self.topics.seen(view).mentions, self.areas.seen(view).mentions
         if level is self.topics:
             area = self.area_of[place]
-            family = [self._related(self.areas, area, RelationKind.PARENT, small[place] / large[area], view)]
+            share = small[place] / max(large[area], 1)
+            family = [self._related(self.areas, area, RelationKind.PARENT, share, view)] if large[area] else []
         else:
             inside = self._inside(place, small)
             family = [self._related(self.topics, p, RelationKind.CHILD, small[p] / large[place], view) for p in inside]

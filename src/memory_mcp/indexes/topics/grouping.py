@@ -1,23 +1,24 @@
 """Group segments into topics. Pure; runs in a child process with numpy only.
 
 Each segment is linked to those most similar by vectors and by common rare terms, and to the one before it in its session. The
-communities of that graph (Louvain's method) are the topics. They depend on the start: they are computed from several starts,
-and links weigh by the agreement of these. Remaining segments go to the nearest topic (see `profiles`).
+communities of that graph (Louvain's method) are the topics, as fine as the number of segments of the project and the part of
+the memory that a segment belongs to asks for (see `parts`), whatever else the memory holds. They depend on the start: they are
+computed from several starts, and links weigh by the agreement of these. Remaining segments go to the nearest topic (see
+`profiles`).
 
 Invariants
 1. The same segments in the same order give the same topics, in every process.
-2. A topic has at least `LEAST_SEGMENTS` segments.
+2. A topic has at least `LEAST_SEGMENTS` segments, each of which has terms.
 3. Memory is linear in the number of segments: similarities are computed a block of rows at a time.
 """
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.topics.communities import Links, Resolution, communities, parts
 from memory_mcp.indexes.topics.profiles import TERMS, Profiles, Telling, common_of, less
 from memory_mcp.indexes.topics.rows import Rows
 
@@ -38,30 +39,46 @@ _RUNS, _SHARPNESS = 10, 3
 #: Rows of similarities computed at a time.
 _BLOCK = 256
 
-Links = list[dict[int, float]]
-
 
 def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
     """Return the topic of each segment, `(segments,)` int32: 0 is the largest, -1 none.
 
-    With fewer than `LEAST_SEGMENTS` segments none has one. `rows` without dimensions are grouped by terms alone; their topics
-    are ignored. `before` is the index of the segment before each in its session, -1 for none.
+    Segments without terms have none, and with fewer than `LEAST_SEGMENTS` others no segment has one. `rows` without dimensions
+    are grouped by terms alone; their topics are ignored. `before` is the index of the segment before each in its session, -1
+    for none.
     """
-    count = len(rows)
-    if count < LEAST_SEGMENTS:
-        return np.full(count, -1, dtype=np.int32)
+    topics = np.full(len(rows), -1, dtype=np.int32)
+    worded = np.flatnonzero(np.diff(rows.ptr))
+    if len(worded) >= LEAST_SEGMENTS:
+        topics[worded] = _topics(rows.taken(worded), None if before is None else _previous(worded.tolist(), before))
+    return topics
+
+
+def _previous(worded: Sequence[int], before: Sequence[int]) -> list[int]:
+    """Return the index among some segments of the one of them before each in its session; -1 for none."""
+    index = {segment: n for n, segment in enumerate(worded)}
+    previous = []
+    for segment in worded:
+        earlier = before[segment]
+        while earlier >= 0 and earlier not in index:
+            earlier = before[earlier]
+        previous.append(index.get(earlier, -1))
+    return previous
+
+
+def _topics(rows: Rows, before: Sequence[int] | None) -> Array:
+    """Return the topic of each segment as `groups` does; each has terms, and there are enough."""
     links = _links(rows)
     if before is not None:
         link_neighbours(links, before)
-    _, fineness = _bounded(links, min(_FINENESS * count ** (1 / 3), count / _LINKS))
-    found, _ = _bounded(_agreed(links, fineness), fineness)
-    left = np.flatnonzero(found < 0)
-    if len(left) and len(left) < count:
-        profiles = Profiles.of(rows.with_topics(found, rows.relevance), int(found.max()) + 1)
-        settled = found.copy()
-        settled[left], _ = profiles.nearest(rows.taken(left))
-        found = _numbered(settled)
-    return found
+    _, resolution = _bounded(links, _resolution(links, rows.project))
+    topics, _ = _bounded(_agreed(links, resolution), resolution)
+    single = np.flatnonzero(topics < 0)
+    if len(single) and len(single) < len(rows):
+        profiles = Profiles.of(rows.with_topics(topics, rows.relevance), int(topics.max()) + 1)
+        topics[single], _ = profiles.nearest(rows.taken(single))
+        topics = _numbered(topics)
+    return topics
 
 
 def link_neighbours(links: Links, before: Sequence[int]) -> None:
@@ -73,31 +90,40 @@ def link_neighbours(links: Links, before: Sequence[int]) -> None:
             links[n][other] = links[other][n] = links[n].get(other, 0.0) + more
 
 
-def _bounded(links: Links, fineness: float) -> tuple[Array, float]:
+def _resolution(links: Links, projects: Array) -> Resolution:
+    """Return the resolution of the segments of each project within each part, by their number."""
+    _, unit, sizes = np.unique(np.stack([parts(links), projects]), axis=1, return_inverse=True, return_counts=True)
+    return Resolution(unit.reshape(-1), np.minimum(_FINENESS * sizes ** (1 / 3), sizes / _LINKS))
+
+
+def _bounded(links: Links, resolution: Resolution) -> tuple[Array, Resolution]:
     """Return the community of each segment, numbered by size, and the resolution used, lowered at most 7 times.
 
-    It is lowered while there are more topics than `_MOST` third roots of the segments. -1 is for communities of fewer
-    than `LEAST_SEGMENTS`.
+    It is lowered where there are more topics than `_MOST` third roots of the segments of a unit, which has a share of each
+    topic. -1 is for communities of fewer than `LEAST_SEGMENTS`.
     """
-    most = _MOST * len(links) ** (1 / 3)
+    most = _MOST * np.bincount(resolution.unit) ** (1 / 3)
     for _ in range(_TRIES):
-        found = _numbered(communities(links, fineness, range(len(links))))
-        count = int(found.max()) + 1
-        if count <= most:
+        topics = _numbered(communities(links, resolution.scales(links), range(len(links))))
+        inside = topics >= 0
+        share = 1 / np.bincount(topics[inside])[topics[inside]]
+        excess = np.bincount(resolution.unit[inside], weights=share, minlength=len(most)) / most
+        if (excess <= 1).all():
             break
-        fineness *= most / count
-    return found, fineness
+        resolution = resolution.lowered(np.maximum(excess, 1))
+    return topics, resolution
 
 
-def _agreed(links: Links, fineness: float) -> Links:
+def _agreed(links: Links, resolution: Resolution) -> Links:
     """Return links weighed by the agreement of communities from ten starts; links that none agrees on are dropped."""
     # RandomState gives the same numbers in every version of numpy.
     orders = [np.random.RandomState(run).permutation(len(links)).tolist() for run in range(_RUNS)]
-    found = np.stack([communities(links, fineness, order) for order in orders], axis=1)
+    scales = resolution.scales(links)
+    runs = np.stack([communities(links, scales, order) for order in orders], axis=1)
     weighed: Links = []
     for n, own in enumerate(links):
         others = list(own)
-        agreed = (found[others] == found[n]).mean(axis=1) ** _SHARPNESS if others else ()
+        agreed = (runs[others] == runs[n]).mean(axis=1) ** _SHARPNESS if others else ()
         weighed.append({o: own[o] * share for o, share in zip(others, np.asarray(agreed).tolist(), strict=True) if share})
     return weighed
 
@@ -152,81 +178,3 @@ def _similarities(rows: Rows) -> Iterator[tuple[int, Array]]:
             alike += (1 - TERMS) * np.maximum(apart[start:stop] @ apart.T, 0)
         alike[np.arange(stop - start), np.arange(start, stop)] = 0
         yield start, alike
-
-
-def communities(links: Links, fineness: float, order: Sequence[int]) -> Array:
-    """Return the community of each node, `(nodes,)` int32, by Louvain's method, numbered in no order.
-
-    Nodes move where modularity gains most, then communities are merged into nodes, until nothing changes. The
-    higher `fineness`, the more communities. `order` is the order in which nodes are visited first.
-    """
-    graph, place = _Graph(links, [0.0] * len(links)), np.arange(len(links), dtype=np.int32)
-    while True:
-        _, member = np.unique(graph.moved(fineness, order), return_inverse=True)
-        order = range(member.max() + 1)
-        if len(graph.links) == len(order):
-            return place
-        place = member.astype(np.int32)[place]
-        graph = graph.folded(member.tolist())
-
-
-@dataclass(frozen=True, slots=True)
-class _Graph:
-    """Nodes with their links, and the weight of links inside each (both directions)."""
-
-    links: Links
-    inside: list[float]
-
-    def moved(self, fineness: float, order: Sequence[int]) -> list[int]:
-        """Return the community of each node, named by a node, after moving nodes until none gains; `order` is the first round."""
-        degree = [sum(own.values()) + loop for own, loop in zip(self.links, self.inside, strict=True)]
-        scale = fineness / (sum(degree) or 1.0)
-        member, total = list(range(len(degree))), list(degree)
-        queue, waiting = deque(order), [True] * len(member)
-        while queue:
-            n = queue.popleft()
-            waiting[n] = False
-            total[member[n]] -= degree[n]
-            best = _best(self.links[n], member, total, member[n], scale * degree[n])
-            total[best] += degree[n]
-            if best != member[n]:
-                member[n] = best
-                for other in self.links[n]:
-                    if member[other] != best and not waiting[other]:
-                        waiting[other] = True
-                        queue.append(other)
-        return member
-
-    def folded(self, member: Sequence[int]) -> "_Graph":
-        """Return the graph whose nodes are the communities; `member` is that of each node, numbered from 0 without gaps."""
-        count = max(member) + 1
-        links: Links = [{} for _ in range(count)]
-        inside = [0.0] * count
-        for n, own in enumerate(self.links):
-            here = member[n]
-            inside[here] += self.inside[n]
-            for other, strength in own.items():
-                there = member[other]
-                if there == here:
-                    inside[here] += strength
-                else:
-                    links[here][there] = links[here].get(there, 0.0) + strength
-        return _Graph(links, inside)
-
-
-def _best(links: Mapping[int, float], member: Sequence[int], total: Sequence[float], now: int, price: float) -> int:
-    """Return the community that a node gains most by, of its own and its neighbours'; its own if none is better.
-
-    The node is not in `total`, the degree of each community; `now` is its own, `price` what each unit of degree costs.
-    """
-    to: dict[int, float] = {now: 0.0}
-    for other, strength in links.items():
-        there = member[other]
-        to[there] = to.get(there, 0.0) + strength
-    best, most = now, to[now] - price * total[now]
-    for there, strength in to.items():
-        gain = strength - price * total[there]
-        # Rounding must not move a node between equal communities forever.
-        if gain > most + 1e-9:
-            best, most = there, gain
-    return best

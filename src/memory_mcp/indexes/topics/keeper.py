@@ -32,7 +32,7 @@ from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.base import TopicsStatus
 from memory_mcp.indexes.topics.documents import Document, document_of
 from memory_mcp.indexes.topics.frames import Finish, Hello, Made
-from memory_mcp.indexes.topics.graph import TopicGraph
+from memory_mcp.indexes.topics.graph import BEHIND, TopicGraph
 from memory_mcp.indexes.topics.placing import placed
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.stored import FORMAT, read
@@ -47,8 +47,8 @@ from memory_mcp.storage.base import Storage
 log = logging.getLogger(__name__)
 
 #: Version of the grouping: a change groups every memory anew.
-VERSION = 1
-#: Least number and share of new and changed segments for a new grouping.
+VERSION = 2
+#: Least number and share of new and changed segments for a new grouping, which `BEHIND` of them are in any case.
 _CHANGED, _SHARE = 10, 0.02
 #: Most changes placed during a request; more are left to the next grouping.
 _PLACED = 512
@@ -85,6 +85,8 @@ class TopicKeeper:
         #: Position up to which changes are placed, and the segments changed since the grouping.
         self._position = Position()
         self._changed: set[NodeId] = set()
+        #: Version, position and generation at which segments behind were counted, and their numbers (see `_behind`).
+        self._counted = (-1, -1, -1), (0, 0)
         self._looked = 0.0
         self._child: Child | None = None
         #: The thread of the last grouping that was begun in the background.
@@ -113,20 +115,12 @@ class TopicKeeper:
             if graph is None or manifest is None:
                 status = TopicsStatus(True, healthy=False, message=self._why_none())
             else:
-                by_meaning = graph.rows.vectors.shape[1] > 0
-                status = TopicsStatus(
-                    enabled=True,
-                    healthy=True,
-                    topic_count=graph.count,
-                    segments=len(graph.rows),
-                    unassigned=int(np.count_nonzero(graph.rows.topic < 0)),
-                    behind=max(self._storage.toc.version() - self._position.outbox, 0),
-                    by_meaning=by_meaning,
+                behind, segments = self._behind()
+                status = replace(
+                    graph.status(behind, segments),
                     size_bytes=sum(f.size for p in manifest.parts for f in p.files.values()),
                     generation=manifest.number,
                     last_commit_ms=manifest.committed_ms,
-                    pruned=graph.pruned,
-                    message="" if by_meaning else "grouped by terms alone: the vector index is off",
                 )
             return replace(status, last_error=self.last_error, last_rebuild_secs=self.last_rebuild_secs)
 
@@ -234,6 +228,20 @@ class TopicKeeper:
             position, more = due.position, due.more
         return list(found), position
 
+    def _behind(self) -> tuple[int, int]:
+        """Return how many of how many segments changed since the grouping, placed or not; (0, 0) for none.
+
+        Those that wait are read up to a tenth of the segments, and again when the store has changed.
+        """
+        version, placed = self._storage.toc.version(), self._position.outbox
+        at = version, placed, self._manifest.number if self._manifest else 0
+        if at != self._counted[0]:
+            segments = self._segments()
+            waiting = self._waiting(int(BEHIND * segments))[0] if version != placed else []
+            behind = len(self._changed.union(waiting))
+            self._counted = at, (behind, segments) if behind else (0, 0)
+        return self._counted[1]
+
     def _place(self) -> None:
         """Place changed segments and move on, unless over 512 changed: these wait for a grouping. Nothing without a graph."""
         if self._graph is None or self._storage.toc.version() == self._position.outbox:
@@ -273,7 +281,7 @@ class TopicKeeper:
                 self._position = manifest.position
             if self._storage.toc.version() == self._position.outbox and not self._changed:
                 return False
-            enough = max(_CHANGED, _SHARE * there)
+            enough = max(min(_CHANGED, BEHIND * there), _SHARE * there)
             waiting, _ = self._waiting(int(enough) + len(self._changed))
             return len(self._changed.union(waiting)) >= enough
 

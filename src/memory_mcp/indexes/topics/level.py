@@ -10,7 +10,7 @@ import numpy as np
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.base import Name, Names, State, View
-from memory_mcp.indexes.topics.documents import terms_of
+from memory_mcp.indexes.topics.documents import spaced_terms_of, terms_of
 from memory_mcp.indexes.topics.rows import Asked, Rows
 from memory_mcp.indexes.topics.shares import Shares
 from memory_mcp.indexes.topics.tables import Tables
@@ -24,8 +24,14 @@ _BEST = 3
 #: and first keywords. Chosen on the tuning half of `bench.topics`; no number changes it much.
 _BY_WORDS, _BY_MEANING, _BY_SHARE, _ENOUGH = 0.4, 0.4, 0.2, 0.5
 _BY_NAME, _CALLED_BY = 0.25, 4
-#: Least share of a text's words, by weight, that a topic must hold for the text to name it.
-_NAMES = 0.15
+#: Least fit of a topic to a text, and least share of the text's words, by weight, that the topic holds, those that no segment
+#: holds included, or else similarity of its best segments. Of 20 questions about nothing in the memory a quarter (500 segments)
+#: to .7 (12,000) fit a topic without this, .05 to .35 with it; of questions about it .95 to 1.0 and .9 to 1.0.
+_FITS, _COVERS, _NEAR = 0.2, 0.25, 0.5
+#: Least share that a topic holds of a text of which segments hold so much: it may name several topics.
+_OF_MANY, _KNOWN = 0.12, 0.9
+#: Least weight of the words that name what a question is about: "wingman" does, "our work so far" does not.
+_SUBJECT = 1.1
 
 #: Returns the unit vector of a text, `(dimensions,)` float32; None without an embedder.
 Embed = Callable[[str], Array | None]
@@ -57,19 +63,29 @@ class Level:
 
     @cached_property
     def everything(self) -> Shares:
-        """The segments that have a topic, of all projects; computed once."""
-        placed = self.rows.topic >= 0
-        return Shares(self.rows if placed.all() else self.rows.taken(np.flatnonzero(placed)), len(self.names))
+        """The segments that have a topic with keywords, of all projects; computed once."""
+        return self._with_keywords(self.rows, None)
 
     def of_project(self, project: str | None) -> Shares:
-        """Return the segments of a project that have a topic, cached; of all for None, none of an unknown project."""
+        """Return the segments of a project that have a topic with keywords there, cached; of all for None.
+
+        None of an unknown project.
+        """
         if project is None:
             return self.everything
         if project not in self._of_project:
-            rows = self.everything.rows
             number = self.tables.projects.index(project) if project in self.tables.projects else -1
-            self._of_project[project] = Shares(rows.taken(np.flatnonzero(rows.project == number)), len(self.names))
+            rows = self.rows.taken(np.flatnonzero(self.rows.project == number))
+            self._of_project[project] = self._with_keywords(rows, project)
         return self._of_project[project]
+
+    def _with_keywords(self, rows: Rows, project: str | None) -> Shares:
+        """Return the rows that have a topic whose name in a scope has keywords: without any it says nothing and is not shown."""
+        scopes = (names.by_scope.get(project) for names in self.names)
+        # One more for rows without a topic, whose index is -1.
+        named = np.array([*(bool(name and name.keywords) for name in scopes), False])
+        shown = named[rows.topic]
+        return Shares(rows if shown.all() else rows.taken(np.flatnonzero(shown)), len(self.names))
 
     def seen(self, view: View) -> Shares:
         """Return the segments in a view that have a topic; those that cross an edge of its window are included."""
@@ -120,11 +136,8 @@ class Level:
         by its name. A topic with fewer segments is not favoured.
         """
         asked = terms_of(text)
-        held, best = self._read(shares, text)
-        order = np.lexsort((-best, shares.rows.topic))
-        topic = shares.rows.topic[order]
-        first = np.arange(len(topic)) - np.searchsorted(topic, np.arange(shares.topics))[topic] < _BEST
-        total = np.bincount(topic[first], weights=best[order][first], minlength=shares.topics) / _BEST
+        held, best, _ = self._read(shares, text)
+        total = _of_best(shares, best)
         total += _BY_SHARE * held.by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
         whole = sum(asked.values())
         named = [0.0] * shares.topics
@@ -134,28 +147,32 @@ class Level:
         found: Array = np.clip(total + _BY_NAME * np.array(named), 0.0, 1.0)
         return found
 
-    def is_named(self, shares: Shares, text: str) -> bool:
-        """Return whether a text names a topic: some topic holds at least `_NAMES` of its words, by weight and rarity.
-
-        Words that are in no segment do not count, and those in all of them little.
-        """
-        held = self._read(shares, text)[0].by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
-        return bool(held.max(initial=0.0) >= _NAMES)
+    def fitting(self, shares: Shares, text: str, subject: str, fit: Array) -> Array:
+        """Return which topics fit a text, `(topics,)` bool; `subject` are its words that count, `fit` is that of each topic."""
+        asked = Asked.of(shares.rows, terms_of(subject), spaced_terms_of(subject))
+        covered = asked.by_topic(shares.rows.topic, shares.mentions, _ENOUGH) * asked.known
+        nearest = _of_best(shares, self._read(shares, text)[2])
+        least = _OF_MANY if asked.known >= _KNOWN else _COVERS
+        enough: Array = (fit >= _FITS) & ((covered >= least) | (nearest >= _NEAR))
+        return enough
 
     def fits(self, shares: Shares, text: str) -> Array:
         """Return the fit of each segment to a text, `(rows,)`, 0..1, by words and vectors; by words alone without vectors."""
         return self._read(shares, text)[1]
 
-    def _read(self, shares: Shares, text: str) -> tuple[Asked, Array]:
-        """Return which segments hold the words of a text, and the fit of each, `(rows,)`; the last text's are cached."""
+    def _read(self, shares: Shares, text: str) -> tuple[Asked, Array, Array]:
+        """Return which segments hold the words of a text, the fit of each, and its similarity; the last text's are cached.
+
+        Both are `(rows,)`, 0..1; the similarity is 0 without vectors.
+        """
         latest = self._latest.get("read")
         if latest is None or latest[0] is not shares or latest[1] != text:
             held = Asked.of(shares.rows, terms_of(text))
             vector = self.embed(text) if shares.rows.vectors.shape[1] else None
             near = np.zeros(len(shares.rows)) if vector is None else shares.near(vector)
             fits = _BY_WORDS * held.by_row() + _BY_MEANING * near
-            latest = self._latest["read"] = shares, text, (held, fits)
-        found: tuple[Asked, Array] = latest[2]
+            latest = self._latest["read"] = shares, text, (held, fits, near)
+        found: tuple[Asked, Array, Array] = latest[2]
         return found
 
     def state(self, place: int, view: View) -> tuple[State, int]:
@@ -177,6 +194,20 @@ class Level:
             return State.ACTIVE, int(start[0])
         resumed = int(start[1:][quiet[-1]])
         return (State.REVIVED if view.now_ms - resumed <= dormant else State.ACTIVE), resumed
+
+
+def _of_best(shares: Shares, worth: Array) -> Array:
+    """Return the mean of the worth, `(rows,)`, of the three segments of each topic that have most; missing ones count 0."""
+    order = np.lexsort((-worth, shares.rows.topic))
+    topic = shares.rows.topic[order]
+    first = np.arange(len(topic)) - np.searchsorted(topic, np.arange(shares.topics))[topic] < _BEST
+    mean: Array = np.bincount(topic[first], weights=worth[order][first], minlength=shares.topics) / _BEST
+    return mean
+
+
+def names_subject(text: str) -> bool:
+    """Return whether the words of a text that name something weigh enough for it to be about that alone."""
+    return sum(spaced_terms_of(text).values()) >= _SUBJECT
 
 
 # Cached because every query needs them, and placing segments keeps names.

@@ -110,13 +110,13 @@ class Profiles:
         return np.minimum(found, 1.0)
 
     def nearest(self, rows: Rows) -> tuple[Array, Array]:
-        """Return the best topic of each segment, -1 for a fit below `LEAST`, and the fit (0 for none), both `(rows,)`."""
+        """Return the best topic of each segment and the fit, `(rows,)` both: -1 and 0 below `LEAST` or without terms."""
         topic, relevance = np.full(len(rows), -1, dtype=np.int32), np.zeros(len(rows), dtype=np.float32)
         for places in _blocks(rows) if self.count else ():
             fits = self.fits(rows.taken(places))
             best = fits.argmax(axis=1)
             fit = fits[np.arange(len(places)), best]
-            good = fit >= LEAST
+            good = (fit >= LEAST) & (np.diff(rows.ptr)[places] > 0)
             topic[places], relevance[places] = np.where(good, best, -1), np.where(good, np.minimum(fit, 1.0), 0.0)
         return topic, relevance
 

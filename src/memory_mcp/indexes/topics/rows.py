@@ -93,14 +93,30 @@ class Asked:
     #: For each word: the rows that hold it, and its weight.
     held: tuple[tuple[Array, float], ...]
     rows: int
+    #: Weight of the words that no row holds, by the rarity of those that one holds.
+    missing: float = 0.0
 
     @classmethod
-    def of(cls, rows: Rows, wanted: Mapping[int, float]) -> "Asked":
-        """Find the rows that hold each word (by hash), and multiply its weight by its rarity; words in no row are dropped."""
+    def of(cls, rows: Rows, wanted: Mapping[int, float], spaced: Mapping[int, float] | None = None) -> "Asked":
+        """Find the rows that hold each word (by hash), and multiply its weight by its rarity.
+
+        Of words in no row only those in `spaced` count, as missing.
+        """
         row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
         found = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in wanted.items()]
         worth = ((places, weight * float(np.log1p(len(rows) / len(places)))) for places, weight in found if len(places))
-        return cls(tuple(worth), len(rows))
+        absent = sum(
+            (spaced or {}).get(hashed, 0.0)
+            for (hashed, _), (places, _) in zip(wanted.items(), found, strict=True)
+            if not len(places)
+        )
+        return cls(tuple(worth), len(rows), absent * float(np.log1p(len(rows))))
+
+    @property
+    def known(self) -> float:
+        """The share of the words, by weight, that some row holds, 0..1."""
+        total = sum(weight for _, weight in self.held)
+        return total / (total + self.missing) if total else 0.0
 
     def by_row(self) -> Array:
         """Return the share of the found words, by weight, that each row holds, `(rows,)`, 0..1; zeros without any."""
