@@ -8,7 +8,8 @@ from operator import itemgetter
 from typing import TypeVar
 
 from memory_mcp.summarize.kinds import Cue, cues_of, is_errand
-from memory_mcp.summarize.sentences import Shape, is_dense
+from memory_mcp.summarize.lines import is_dense
+from memory_mcp.summarize.sentences import Shape, is_bracketed
 from memory_mcp.summarize.stretch import NAMES, Sentence, Stretch, Voice
 from memory_mcp.summarize.vocabulary import Word, is_vague
 
@@ -138,12 +139,17 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
     taken: set[str] = set()
     for _, _, s in islice(ranked, 4 * limit):
         keys = s.keys
-        if 2 * len(keys & taken) <= len(keys):
+        if 2 * len(keys & taken) <= len(keys) and not _is_listing(s):
             chosen.append(s)
             taken |= keys
             if len(chosen) == limit:
                 break
     return chosen
+
+
+def _is_listing(s: Sentence) -> bool:
+    """Return whether all words of a sentence that count are files or identifiers, as in a list of paths."""
+    return all(word.code for word in s.words if word.key)
 
 
 def _eagerness(s: Sentence, asked: set[str]) -> float:
@@ -169,7 +175,7 @@ def _manner(s: Sentence, dialogue: bool) -> float:
     held = s.words
     if len({word for word in held if word.weight > 0.15}) < 2:
         score -= 4.0
-    if text[s.start] in "[/@" or is_dense(text[s.start : s.end]):
+    if text[s.start] in "/@" or is_bracketed(text, s.start, s.end) or is_dense(text[s.start : s.end]):
         score -= 2.0
     if s.shape is _LEAD:
         score -= 1.5
@@ -191,7 +197,7 @@ def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
         return 0.0
     # Facts about the speaker count only in dialogues of people.
     cues = s.cues = cues_of(s.text, s.cues if dialogue else s.cues & ~Cue.FACT)
-    score = _praise(s, s.information - (0.6 if s.event.text[s.start] == "[" else 0.0), cues, dialogue, last)
+    score = _praise(s, s.information - (0.6 if is_bracketed(s.event.text, s.start, s.end) else 0.0), cues, dialogue, last)
     if dialogue:
         return score - (1.0 if cues & Cue.QUESTION else 0.0) - (0.7 if cues & Cue.ADDRESS else 0.0)
     return score - 0.6 if _LEANING.match(s.text) else score

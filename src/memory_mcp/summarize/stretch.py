@@ -10,7 +10,7 @@ from operator import attrgetter
 from memory_mcp.model.event import Event, EventType, Role, is_recap
 from memory_mcp.summarize.kinds import MAY_BE_CHATTER, MAY_NOTIFY, OPENERS, is_chatter
 from memory_mcp.summarize.recap import statements_of
-from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, spans, without_marks
+from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, is_bracketed, spans, without_marks
 from memory_mcp.summarize.vocabulary import Word, cjk_runs, has_cjk, learn, tokens_of, words
 
 #: Most sentences that are read: a stretch has 4,000 tokens unless one message is longer.
@@ -190,7 +190,7 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
         held = list(map(learn, tokens))
         may_be = OPENERS[tokens[0]] if tokens else MAY_BE_CHATTER
         chatter = bool(may_be & _ANYWHERE or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
-        aside = chatter or (len(tokens) <= MAX_ASIDE and not cjk) or text[start] == "["
+        aside = chatter or (len(tokens) <= MAX_ASIDE and not cjk) or is_bracketed(text, start, end)
         tally.setdefault(worth * _CHATTER_COUNTS if aside else worth, []).extend(held)
         sentences.append(Sentence(event, start, end, shape, voice, held, message, place, chatter))
 
