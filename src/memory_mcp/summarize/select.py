@@ -1,7 +1,7 @@
 """Select the sentences of a stretch for its bullets and its title."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from itertools import islice, takewhile
 from operator import itemgetter
@@ -126,12 +126,12 @@ def _best_first(
 
 def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
     """Return at most `limit` sentences that say what the stretch is about, best first, each at least half in words of its own."""
-    dialogue = stretch.is_dialogue
+    dialogue, records = stretch.is_dialogue, stretch.records
     asked = {key for s in stretch.sentences if s.voice is _USER for key in s.keys} if stretch.named else set()
     eager = [
-        (s.information + (_eagerness(s, asked) if (s.voice is not _AGENT or asked) and not dialogue else 0.0), at, s)
+        (s.information + (_eagerness(s, asked, records) if (s.voice is not _AGENT or asked) and not dialogue else 0.0), at, s)
         for at, s in enumerate(stretch.sentences)
-        if not s.chatter and s.information > 0 and s.event.metadata.get("record") != "pull request"
+        if not s.chatter and s.information > 0 and (not records or records.get(s.event.event_id) != "pull request")
     ]
     eager.sort(key=itemgetter(0), reverse=True)
     ranked = _best_first(eager[:CLOSELY], lambda s, bound: bound + _manner(s, dialogue))
@@ -152,14 +152,14 @@ def _is_listing(s: Sentence) -> bool:
     return all(word.code for word in s.words if word.key)
 
 
-def _eagerness(s: Sentence, asked: set[str]) -> float:
+def _eagerness(s: Sentence, asked: set[str], records: Mapping[str, str]) -> float:
     """Return the score for the sentence's place and speaker.
 
     Highest for a user's first request and a session's name, negative for a tool's words. A name counts only if it shares
     a word with what was `asked` here: the client may have filed it elsewhere.
     """
     if s.voice is _AGENT:
-        return 4.0 if s.event.metadata.get("record") in NAMES and not asked.isdisjoint(s.keys) else 0.0
+        return 4.0 if records.get(s.event.event_id) in NAMES and not asked.isdisjoint(s.keys) else 0.0
     if s.voice is _USER:
         score = 2.0 / (1 + s.message) + 1.0 / (1 + s.place) + 0.5
         if is_vague(s.words):

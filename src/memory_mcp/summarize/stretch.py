@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import attrgetter
 
-from memory_mcp.model.event import Event, EventType, Role, is_recap
+from memory_mcp.model.event import LEAF, RECORD, Event, EventType, Role, is_recap, mark_of
 from memory_mcp.summarize.kinds import MAY_BE_CHATTER, MAY_NOTIFY, OPENERS, is_chatter
 from memory_mcp.summarize.recap import statements_of
 from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, is_bracketed, spans, without_marks
@@ -101,6 +101,8 @@ class Stretch:
     named: bool = False
     #: Calls that ran a command, by tool use id.
     commands: dict[str, Event] = field(default_factory=dict)
+    #: What clients recorded besides messages: the kind of record by event.
+    records: dict[str, str] = field(default_factory=dict)
     messages: dict[Voice, int] = field(default_factory=dict)
     #: The last call of each planning tool, and each call that plans one task.
     plans: dict[str, Event] = field(default_factory=dict)
@@ -127,22 +129,25 @@ def read(events: Sequence[Event]) -> Stretch:
     """
     events = sorted(events, key=_ORDER)
     stretch = Stretch(speakers=list(dict.fromkeys(" ".join(e.speaker.split()) for e in events if e.speaker.strip())))
-    spoken = any(e.text and not is_recap(e) and "record" not in e.metadata for e in events)
+    records = stretch.records = {e.event_id: record for e in events if e.metadata and (record := mark_of(e, RECORD))}
+    recaps = {e.event_id for e in events if e.metadata and is_recap(e)}
+    spoken = any(e.text and e.event_id not in recaps and e.event_id not in records for e in events)
     present = {e.source_id.partition("#")[0] for e in events}
     for event in events:
         # Clients file a session's summary with the next session: it belongs to the message it names.
-        if event.metadata.get("leaf", "") and event.metadata["leaf"] not in present:
+        record = records.get(event.event_id, "")
+        if record and (leaf := mark_of(event, LEAF)) and leaf not in present:
             continue
-        if (spoken and is_recap(event)) or event.metadata.get("record", "thinking") not in _TELLING:
+        if (spoken and event.event_id in recaps) or (record and record not in _TELLING):
             continue
-        stretch.named |= event.metadata.get("record") in NAMES
-        voice = _voice(event)
+        stretch.named |= record in NAMES
+        voice = _voice(event, record)
         if event.type is EventType.TOOL_CALL:
             _read_call(event, stretch)
         elif event.text and len(stretch.sentences) < MAX_SENTENCES:
             message = stretch.messages.get(voice, 0)
             stretch.messages[voice] = message + 1
-            _read_spans(event, voice, message, _spans(event, voice), stretch)
+            _read_spans(event, voice, message, _spans(event, voice, event.event_id in recaps), stretch)
     for event in stretch.plans.values():
         _read_spans(event, _AGENT, stretch.messages.get(_AGENT, 0), _planned(event.text), stretch)
     _weigh(stretch)
@@ -159,21 +164,21 @@ def _planned(text: str) -> list[Span]:
     return [Span(s.start + start, s.end + start, Shape.ITEM) for s in spans(text[start:].split("\n", 1)[0])[:_PLAN_HEAD]]
 
 
-def _spans(event: Event, voice: Voice) -> list[Span]:
+def _spans(event: Event, voice: Voice, is_told_again: bool) -> list[Span]:
     """Return the spans of an event that are read: of a tool only errors, of a recap its statements."""
     if voice is _TOOL:
         return error_spans(event.text)
-    if is_recap(event):
+    if is_told_again:
         return [Span(s.start, s.end, Shape.ITEM) for s in statements_of(event.text)]
     return spans(event.text)
 
 
-def _voice(event: Event) -> Voice:
+def _voice(event: Event, record: str) -> Voice:
     """Return whose words an event holds: notes count as a user's, a client's records as the agent's."""
     if event.role is Role.TOOL or event.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT):
         return _TOOL
     # Notes count as a user's words, a client's records do not.
-    if event.role is Role.USER or (event.type is EventType.NOTE and "record" not in event.metadata):
+    if event.role is Role.USER or (event.type is EventType.NOTE and not record):
         return _USER
     return _AGENT
 
