@@ -21,7 +21,7 @@ from memory_mcp.summarize.recap import Part
 from memory_mcp.summarize.rollup import roll_up
 from memory_mcp.summarize.select import MAX_BULLETS, bullets_of, distinct, headlines_of
 from memory_mcp.summarize.sentences import clean, shorten
-from memory_mcp.summarize.stretch import Sentence, Stretch, Voice, read
+from memory_mcp.summarize.stretch import Sentence, Stretch, Voice, openings_of, read
 from memory_mcp.summarize.titles import ASKED, HEADLINE, MAX_TITLE, headline, join
 from memory_mcp.summarize.vocabulary import is_vague, keys_of
 
@@ -40,17 +40,20 @@ class ExtractiveSummarizer:
 
     name = "extractive"
 
-    def summarize(self, events: Sequence[Event], recap: Event | None = None) -> Summary:
+    def summarize(self, events: Sequence[Event], recap: Event | None = None, repeated: frozenset[int] = frozenset()) -> Summary:
         """Return title, summary, at most 8 bullets and at most 12 keywords of a stretch, whatever the order of `events`.
 
         The title has at most 120 characters, a bullet 200; the summary, the first two statements of the recap or headlines,
-        300. Without `recap` the first recap among the events is used.
+        300. Without `recap` the first recap among the events is used. `repeated` sentences are chatter.
         """
         events = sorted(events, key=lambda e: e.order)
-        stretch = read(events)
+        whole = stretch = read(events)
+        openings = openings_of(stretch)
+        if not repeated.isdisjoint(openings):
+            stretch = read(events, repeated)
         recap = recap or next(filter(is_recap, events), None)
         told = recalled(stretch, recap, own=recap in events) if recap is not None else []
-        terms = keywords(stretch)
+        terms = keywords(stretch) or keywords(whole)
         heads = headlines_of(stretch)
         deeds = deeds_of(events)
         outcome = None if stretch.is_dialogue else outcome_of(stretch, events, deeds)
@@ -63,6 +66,7 @@ class ExtractiveSummarizer:
             summary=shorten(summary or plain, MAX_SUMMARY),
             bullets=_bullets(stretch, events, told, [*deeds[-MAX_DEEDS:-1], outcome] if outcome else []),
             keywords=terms,
+            openings=openings,
         )
 
     def roll_up(self, children: Sequence[TocNode], limit: int = 10) -> RollUp:

@@ -2,9 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
+from itertools import islice
 from operator import attrgetter
 
 from memory_mcp.model.event import LEAF, RECORD, Event, EventType, Role, is_recap, mark_of
@@ -12,9 +14,12 @@ from memory_mcp.summarize.kinds import MAY_BE_CHATTER, MAY_NOTIFY, OPENERS, is_c
 from memory_mcp.summarize.recap import statements_of
 from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, is_bracketed, spans, without_marks
 from memory_mcp.summarize.vocabulary import Word, cjk_runs, has_cjk, learn, tokens_of, words
+from memory_mcp.text import term_hash
 
 #: Most sentences that are read: a stretch has 4,000 tokens unless one message is longer.
 MAX_SENTENCES = 1_500
+#: Sentences of a stretch that are counted for the whole store.
+MAX_OPENINGS = 16
 #: Kinds of client records with content; others are notices (compaction, limits).
 _TELLING = frozenset({"thinking", "summary", "title", "plan", "pull request"})
 #: Kinds of records that name the session.
@@ -40,9 +45,12 @@ _TOOL, _AGENT, _USER = Voice
 _COUNTS = {Voice.TOOL: 0.3, Voice.AGENT: 1.0, Voice.USER: 2.0}
 #: Factor on the weight in narration and greetings.
 _CHATTER_COUNTS = 0.3
+#: The same in sentences that many stretches have.
+_REPEATED_COUNTS = 0.0
 #: Most words of an exclamation: its words count as chatter's do, like those in brackets.
 MAX_ASIDE = 3
 _ANYWHERE = MAY_BE_CHATTER | MAY_NOTIFY
+_LETTERS = re.compile(r"[^\W\d_]+")
 _KEY = attrgetter("key")
 _ORDER = attrgetter("timestamp", "event_id")
 _FILE = re.compile(r"(?:[\w.@\-+]*[/\\])*[\w\-+@.]*\w\.[A-Za-z]\w{0,7}(?![\w/(])")
@@ -87,7 +95,7 @@ class Sentence:
         return " ".join(self.event.speaker.split())
 
 
-@dataclass(slots=True)
+@dataclass
 class Stretch:
     """The material of a summary."""
 
@@ -96,6 +104,8 @@ class Stretch:
     tally: dict[float, list[Word]] = field(default_factory=dict)
     #: Names of people who speak.
     speakers: list[str] = field(default_factory=list)
+    #: Hashes of sentences that other stretches have too (see `sentence_hash`).
+    repeated: frozenset[int] = frozenset()
     tools: dict[str, int] = field(default_factory=dict)
     #: Whether a record of the stretch names the session.
     named: bool = False
@@ -115,20 +125,27 @@ class Stretch:
     #: Importance of each key in this stretch.
     salience: dict[str, float] = field(default_factory=dict)
 
+    @cached_property
+    def short_names(self) -> frozenset[str]:
+        """The speakers' names in lower case, and their short forms of 3 letters or more."""
+        names = [name for speaker in self.speakers for name in speaker.casefold().split()]
+        return frozenset(name[:end] for name in names for end in {*range(3, len(name)), len(name)})
+
     @property
     def is_dialogue(self) -> bool:
         """Whether named people talk with each other, rather than a user with an agent."""
         return bool(self.speakers)
 
 
-def read(events: Sequence[Event]) -> Stretch:
+def read(events: Sequence[Event], repeated: frozenset[int] = frozenset()) -> Stretch:
     """Return the material of a summary, in the order of the events' times.
 
     Left out are recaps (unless nothing else is said), a client's notices, and a session's summary that belongs to another
-    message; at most 1,500 sentences are read.
+    message; at most 1,500 sentences are read. Sentences with a hash among `repeated` are chatter.
     """
     events = sorted(events, key=_ORDER)
-    stretch = Stretch(speakers=list(dict.fromkeys(" ".join(e.speaker.split()) for e in events if e.speaker.strip())))
+    speakers = list(dict.fromkeys(" ".join(e.speaker.split()) for e in events if e.speaker.strip()))
+    stretch = Stretch(speakers=speakers, repeated=repeated)
     records = stretch.records = {e.event_id: record for e in events if e.metadata and (record := mark_of(e, RECORD))}
     recaps = {e.event_id for e in events if e.metadata and is_recap(e)}
     spoken = any(e.text and e.event_id not in recaps and e.event_id not in records for e in events)
@@ -187,6 +204,7 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
     """Add an event's sentences to the stretch, and count their words by voice; chatter, exclamations and asides count less."""
     narrates = voice is _AGENT and not event.speaker
     text, worth, tally, sentences = without_marks(event.text), _COUNTS[voice], stretch.tally, stretch.sentences
+    repeated = stretch.repeated
     cjk = has_cjk(text if len(text) <= HEAD + TAIL else text[:HEAD] + text[-TAIL:])
     for place, (start, end, shape) in enumerate(found):
         tokens = tokens_of(text[start:end])
@@ -195,9 +213,27 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
         held = list(map(learn, tokens))
         may_be = OPENERS[tokens[0]] if tokens else MAY_BE_CHATTER
         chatter = bool(may_be & _ANYWHERE or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
+        is_repeated = bool(repeated) and sentence_hash(text[start:end], stretch.short_names) in repeated
+        chatter = chatter or is_repeated
         aside = chatter or (len(tokens) <= MAX_ASIDE and not cjk) or is_bracketed(text, start, end)
-        tally.setdefault(worth * _CHATTER_COUNTS if aside else worth, []).extend(held)
+        factor = _REPEATED_COUNTS if is_repeated else _CHATTER_COUNTS if aside else 1.0
+        tally.setdefault(worth * factor, []).extend(held)
         sentences.append(Sentence(event, start, end, shape, voice, held, message, place, chatter))
+
+
+def openings_of(stretch: Stretch) -> tuple[int, ...]:
+    """Return the hashes of the first 16 sentences that may name the stretch: a person's, and the first of each reply.
+
+    They are not fewer when the stretch grows.
+    """
+    first = (s for s in stretch.sentences if s.voice is _USER or s.event.speaker or (s.voice is _AGENT and s.place == 0))
+    names = stretch.short_names
+    return tuple(dict.fromkeys(sentence_hash(s.event.text[s.start : s.end], names) for s in islice(first, MAX_OPENINGS)))
+
+
+def sentence_hash(text: str, names: Container[str]) -> int:
+    """Return the hash by which a sentence is counted: of its words in lower case, without `names`, digits and punctuation."""
+    return term_hash("\0" + " ".join([word for word in _LETTERS.findall(text.casefold()) if word not in names]))
 
 
 def _read_call(event: Event, stretch: Stretch) -> None:
