@@ -62,7 +62,7 @@ class ExtractiveSummarizer:
         said = said[:2]
         summary = " ".join(shorten(text, MAX_SUMMARY // len(said) - 1) for text in said)
         return Summary(
-            title=shorten(join(_title(heads, told, outcome) or plain, terms), MAX_TITLE),
+            title=shorten(join(_title(stretch, heads, told, outcome) or plain, terms), MAX_TITLE),
             summary=shorten(summary or plain, MAX_SUMMARY),
             bullets=_bullets(stretch, events, told, [*deeds[-MAX_DEEDS:-1], outcome] if outcome else []),
             keywords=terms,
@@ -74,16 +74,17 @@ class ExtractiveSummarizer:
         return roll_up(children, limit)
 
 
-def _title(heads: Sequence[Sentence], told: Sequence[Recalled], outcome: Outcome | None) -> str:
+def _title(stretch: Stretch, heads: Sequence[Sentence], told: Sequence[Recalled], outcome: Outcome | None) -> str:
     """Return the request and its outcome as a title; one of them where the other is missing or says the same; "" for neither.
 
     A recap's statement replaces a vague request or one that no user made.
     """
     # An outcome that names nothing ("all tests pass") does not shorten the request.
     width = ASKED if outcome and outcome.telling else HEADLINE
-    asked = _named(heads[0].speaker, headline(heads[0].text, width), 20) if heads else ""
+    head = _whole(stretch, heads, width)
+    asked = _named(head.speaker, headline(head.text, width), 20) if head else ""
     done = next((t.statement.text for t in told if t.statement.part is not Part.OPEN), "")
-    if done and (not heads or heads[0].voice is not Voice.USER or is_vague(heads[0].words)):
+    if done and (not head or head.voice is not Voice.USER or is_vague(head.words)):
         asked = headline(done, width)
     if outcome is None or not asked:
         return asked or (outcome.short if outcome else "")
@@ -93,6 +94,15 @@ def _title(heads: Sequence[Sentence], told: Sequence[Recalled], outcome: Outcome
         return asked if len(other) < len(one) else _capital(outcome.short)
     title = f"{asked}{'' if asked.endswith(('?', '？')) else ':'} {outcome.short}"
     return title if len(title) <= MAX_TITLE else asked
+
+
+def _whole(stretch: Stretch, heads: Sequence[Sentence], width: int) -> Sentence | None:
+    """Return the first of the best sentences that is a request or is not cut within a statement, else the first request."""
+    for head in heads:
+        if (head.voice is Voice.USER and not head.speaker) or not headline(head.text, width).endswith("…"):
+            return head
+    asked = (s for s in stretch.sentences if s.voice is Voice.USER and not s.speaker and not s.chatter and s.information > 0)
+    return next(asked, heads[0]) if heads else None
 
 
 def _capital(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -49,6 +49,8 @@ _CHATTER_COUNTS = 0.3
 _REPEATED_COUNTS = 0.0
 #: Most words of an exclamation: its words count as chatter's do, like those in brackets.
 MAX_ASIDE = 3
+#: Most words of a sentence that opens a message by addressing somebody.
+MAX_ADDRESS = 5
 _ANYWHERE = MAY_BE_CHATTER | MAY_NOTIFY
 _LETTERS = re.compile(r"[^\W\d_]+")
 _KEY = attrgetter("key")
@@ -204,7 +206,7 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
     """Add an event's sentences to the stretch, and count their words by voice; chatter, exclamations and asides count less."""
     narrates = voice is _AGENT and not event.speaker
     text, worth, tally, sentences = without_marks(event.text), _COUNTS[voice], stretch.tally, stretch.sentences
-    repeated = stretch.repeated
+    repeated, names = stretch.repeated, stretch.short_names
     cjk = has_cjk(text if len(text) <= HEAD + TAIL else text[:HEAD] + text[-TAIL:])
     for place, (start, end, shape) in enumerate(found):
         tokens = tokens_of(text[start:end])
@@ -214,11 +216,21 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
         may_be = OPENERS[tokens[0]] if tokens else MAY_BE_CHATTER
         chatter = bool(may_be & _ANYWHERE or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
         is_repeated = bool(repeated) and sentence_hash(text[start:end], stretch.short_names) in repeated
-        chatter = chatter or is_repeated
+        # A few words with the name of somebody who takes part are how one begins to speak to them, in any language.
+        is_address = (
+            bool(names) and place == 0 and len(found) > 1 and len(tokens) <= MAX_ADDRESS and not names.isdisjoint(_folded(tokens))
+        )
+        chatter = chatter or is_repeated or is_address
         aside = chatter or (len(tokens) <= MAX_ASIDE and not cjk) or is_bracketed(text, start, end)
         factor = _REPEATED_COUNTS if is_repeated else _CHATTER_COUNTS if aside else 1.0
         tally.setdefault(worth * factor, []).extend(held)
         sentences.append(Sentence(event, start, end, shape, voice, held, message, place, chatter))
+
+
+def _folded(tokens: Sequence[str]) -> Iterator[str]:
+    """Yield tokens in lower case without the punctuation at their ends."""
+    for token in tokens:
+        yield token.casefold().rstrip(".-/:@+\\#")
 
 
 def openings_of(stretch: Stretch) -> tuple[int, ...]:
@@ -251,6 +263,27 @@ def _read_call(event: Event, stretch: Stretch) -> None:
         stretch.tally.setdefault(_COUNTS[_TOOL], []).extend(words(path))
 
 
+#: Share of words that the background table does not know, from which the language is another: of English 0.01, of others 0.4.
+_FOREIGN = 0.2
+#: Share of all occurrences from which a word is one of its language's commonest; characters of short words and shorter ones.
+_OFTEN, _SHORT, _SHORTER = 0.012, 5, 3
+
+
+def _quieten(counts: Mapping[str, float], shown: Mapping[str, Word], salience: dict[str, float]) -> None:
+    """Lower the salience of the commonest words of a language that the background table does not know: short or frequent ones.
+
+    In every language these are the ones that say least.
+    """
+    whole = sum(counts.values()) or 1.0
+    for key, count in counts.items():
+        word = shown[key]
+        if word.code or word.shown.isupper():
+            continue
+        length = len(word.shown)
+        factor = 0.05 if length <= _SHORTER else 0.4 if length < _SHORT else 1.0
+        salience[key] *= factor * (0.3 if count >= 4 and count > _OFTEN * whole and not word.capital else 1.0)
+
+
 #: Exponent of the number of occurrences (chosen on the tuning half of bench/titles.py).
 REPETITION = 0.7
 
@@ -258,12 +291,16 @@ REPETITION = 0.7
 def _weigh(stretch: Stretch) -> None:
     """Set counts, salience and cues of the stretch's words, and each sentence's information; speakers' names weigh 0."""
     counts, shown, cued = stretch.counts, stretch.shown, stretch.cued
+    unknown = total = 0
     for worth, held in stretch.tally.items():
         for word, times in Counter(held).items():
             if word.cues:
                 cued.add(word)
+            total += times
             if not (key := word.key):
                 continue
+            if word.weight == 1.0:
+                unknown += times
             if key not in counts:
                 counts[key] = times * worth
                 shown[key] = word
@@ -272,6 +309,8 @@ def _weigh(stretch: Stretch) -> None:
             if shown[key].capital and not word.capital:
                 shown[key] = word
     salience = stretch.salience = {key: shown[key].rarity * count**REPETITION for key, count in counts.items()}
+    if unknown > _FOREIGN * total:
+        _quieten(counts, shown, salience)
     full = {word.key for name in stretch.speakers for word in words(name) if word.key}
     for key in counts if full else ():
         # A speaker's name, or its short form of 3 letters or more.
