@@ -9,6 +9,7 @@ alone. Sessions of `transcripts` are imported by the installed command, with the
 """
 
 import argparse
+import datetime as dt
 import json
 import tempfile
 from collections import Counter
@@ -18,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.place import Place
-from bench.quality.corpora import LABELS, Half
+from bench.quality.corpora import LABELS, Half, recap_of
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.model.event import RECAP
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
@@ -114,7 +114,7 @@ def lines_of(units: Path, chosen: set[str]) -> Iterator[str]:
             continue
         role, _, kind = unit["role"].partition("/")
         made = {"session_id": unit["session"], "id": unit["id"], "timestamp": unit["ts"], "role": role, "text": unit["text"]}
-        recap = {"role": "system", "type": "note", "metadata": {RECAP: "true"}} if kind == "compact-summary" else {}
+        recap = recap_of(dt.datetime.fromisoformat(unit["ts"]), unit["id"]) if kind == "compact-summary" else {}
         yield json.dumps({**made, "project": f"{_ALONE}{unit['session']}", **recap}) + "\n"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from bench.locomo import half, load
 from memory_mcp.model.event import RECAP
+from memory_mcp.model.ids import event_id
 
 LABELS = Path(__file__).parents[1] / "labels"
 LANGUAGES = ("de", "fr", "es", "ja")
@@ -18,6 +19,8 @@ LIFEBENCH = ("en", "zh")
 #: Every corpus by its name in the tables.
 CORPORA = ("locomo", "commits", "messages", "answers", "beam", *(f"lifebench-{name}" for name in LIFEBENCH), *LANGUAGES)
 _ROLES = ("user", "assistant", "tool", "system")
+#: Source of a recap: the client whose transcripts the sessions are.
+_CLIENT = "claude-code"
 _DAY = dt.timedelta(days=1)
 
 
@@ -39,6 +42,12 @@ class Kind(StrEnum):
     #: In other words, asked of its store, and of a copy in which the question itself was recorded.
     PARAPHRASED = "paraphrased"
     ASKED_BEFORE = "asked before"
+
+
+def recap_of(at: dt.datetime, message_id: str) -> dict[str, Any]:
+    """What makes an event in the form of an export a client's recap: marks of ours are taken from exports alone."""
+    identifier = event_id(round(at.timestamp() * 1000), _CLIENT, message_id)
+    return {"role": "system", "type": "note", "metadata": {RECAP: "true"}, "event_id": identifier, "source": _CLIENT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,7 @@ class Message:
             "text": self.text,
         }
         if self.recap:
-            made |= {"role": "system", "type": "note", "metadata": {RECAP: "true"}}
+            made |= recap_of(self.at, self.id)
         return made | ({"speaker": self.speaker} if self.speaker else {})
 
 

@@ -224,6 +224,34 @@ def test_the_project_of_the_working_directory_bounds_a_search(
     assert len(ask("search", "alarm", "--all", "--json").data["results"]) == 2
 
 
+def test_neither_a_tag_nor_metadata_of_its_own_hides_a_message(told: Told) -> None:
+    """Keys of ours that users' data hold are theirs: with our prefix they are renamed, without it they mean nothing to us."""
+    own = {f"{start}{key}": value for start in ("", "memory-mcp:") for key, value in _OWN_KEYS.items()}
+    ask = told(
+        [
+            said("a", AT, "user", "[JIRA-12] The login page shows a blank screen after the session expires"),
+            {**said("b", AT, "user", "The photo importer drops the orientation of portrait pictures"), "metadata": own},
+        ]
+    )
+    titles = ask("timeline").out
+    assert "login page" in titles
+    assert "photo importer" in titles
+    (event,) = ask("query", "events", "--session", "b", "--detail", "full", "--json").data["events"]
+    assert set(event["metadata"]) == {key if key in _OWN_KEYS and key != "shared_by" else f"~{key}" for key in own}
+
+
+#: What the program itself may write beside an event's words.
+_OWN_KEYS = {
+    "record": "notice",
+    "compact_summary": "true",
+    "leaf": "m9",
+    "shared_by": "zoe",
+    "pids": "1",
+    "kind": "decision",
+    "time": "noon",
+}
+
+
 def test_a_stdout_that_is_not_utf8_is_written_to(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))

@@ -13,6 +13,7 @@ from bench.place import Place
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId, GripId
 from memory_mcp.storage.duckdb import blocks, open_storage
+from memory_mcp.storage.duckdb.doubtful import SALVAGED
 from tests.daemon.inside import BARE, WORDS, Beside, Inside
 from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_loss import write
@@ -119,7 +120,7 @@ def test_a_damaged_column_costs_no_more_than_what_nothing_else_tells(tmp_path: P
     # An event is lost only where nothing tells any more which it was.
     assert len(after) == len(before) or column in ("session_id", "event_id")
     for event_id, now in after.items():
-        was, lost = before[event_id], now.metadata.get("salvaged", "").split()
+        was, lost = before[event_id], now.metadata.get(SALVAGED, "").split()
         assert (now.text, now.session_id, now.timestamp) == (was.text, was.session_id, was.timestamp)
         # What is not right is left open, and says so.
         assert now.agent == ("" if "agent" in lost else was.agent)

@@ -9,7 +9,9 @@ from memory_mcp.app import App, Callbacks
 from memory_mcp.config import Settings
 from memory_mcp.derive import derivation as module
 from memory_mcp.derive.derivation import Depth, Place
+from memory_mcp.derive.rebuild_toc import RebuildToc
 from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
@@ -124,3 +126,34 @@ def test_a_run_ends_while_somebody_goes_on_writing(
     assert app.derivation.reached() >= before
     app.derivation.run(Depth.ALL, place)
     assert findings(app) == []
+
+
+#: A prompt of a machine and a greeting, which name none of the days on which they are said.
+EVERY_DAY = ("Run the nightly check of the backups and report what failed", "Guten Morgen, hier ist der tägliche Bericht")
+THINGS = ("harbour crane", "tide table", "violin lesson", "garage roof", "solar panel", "dentist bill")
+
+
+def said_on(day: int, thing: str) -> EventDraft:
+    """The message of one session of a day: two sentences of every day, and one of its own."""
+    return draft(
+        f"{EVERY_DAY[0]}. {EVERY_DAY[1]} {day}. The {thing} is broken again.", at=f"2026-02-{day:02} 09:00", session=f"day {day}"
+    )
+
+
+def test_what_many_days_say_names_none_of_them() -> None:
+    """Neither those before it was common, nor later ones; in any order, and when the tree is derived again."""
+    days = [said_on(number, thing) for number, thing in enumerate(THINGS, 2)]
+    titles = []
+    for order in (days, days[::-1], [*days[3:], *days[:3]]):
+        own = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), FakeClock(), in_memory=True)
+        for start in range(0, len(order), 2):
+            own.write(order[start : start + 2], "test")
+            own.derivation.run()
+        titles.append({n.node_id: (n.title, n.summary, n.keywords) for n in own.storage.toc.all_nodes()})
+        assert RebuildToc(own.storage, own.calendar, own.summarizer, own.settings.toc).run().nodes_changed == 0
+        assert findings(own) == []
+        own.close()
+    assert titles[0] == titles[1] == titles[2]
+    assert not [title for title, *_ in titles[0].values() if "nightly" in title or "Guten" in title or "backups" in title]
+    named = [title for node_id, (title, *_) in titles[0].items() if node_id.startswith("toc:day:")]
+    assert all(any(thing in title for title in named) for thing in THINGS)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.events.log import FUTURE_SLACK_MS, EventLog, fill_times
-from memory_mcp.model.event import FILE_TIME, Event, EventDraft, Role, Trust
+from memory_mcp.model.event import FILE_TIME, INFERRED, SOURCE_TIME, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Request, Scope
@@ -95,12 +95,12 @@ def test_a_missing_time_is_that_of_the_neighbour_and_said_so(log: EventLog) -> N
     at = ms("2026-01-12 09:00")
     events = log.as_events([draft("a", at=None), draft("b", at=at), draft("c", at=None)], "jsonl")
     assert [e.timestamp for e in events] == [at - 1, at, at + 1]
-    assert [dict(e.metadata) for e in events] == [{"time": "inferred"}, {}, {"time": "inferred"}]
+    assert [dict(e.metadata) for e in events] == [{INFERRED: "inferred"}, {}, {INFERRED: "inferred"}]
 
 
 def test_without_any_time_the_receive_time_is_used(log: EventLog) -> None:
     (one,) = log.as_events([draft("a", at=None)], "tool")
-    assert (one.timestamp, dict(one.metadata)) == (NOON, {"time": "inferred"})
+    assert (one.timestamp, dict(one.metadata)) == (NOON, {INFERRED: "inferred"})
 
 
 @pytest.mark.parametrize("odd", [0, -1, -(2**62), NOON + FUTURE_SLACK_MS + 1, 2**62])
@@ -108,7 +108,7 @@ def test_a_time_before_1970_or_in_the_future_is_replaced_and_kept_in_metadata(lo
     at = ms("2026-01-12 09:00")
     log.append([draft("a", at=at), draft("b", at=odd)], "jsonl")
     b = next(e for e in stored(storage) if e.text == "b")
-    assert (b.timestamp, dict(b.metadata)) == (at + 1, {"time": "inferred", "source_time_ms": str(odd)})
+    assert (b.timestamp, dict(b.metadata)) == (at + 1, {INFERRED: "inferred", SOURCE_TIME: str(odd)})
     assert log.append([draft("a", at=at), draft("b", at=odd)], "jsonl").new == ()
     # Read again beside another neighbour, as when a file is read on from its middle, it is still the same.
     assert log.append([draft("c", at=at + 60_000), draft("b", at=odd)], "jsonl").known == (b.event_id,)

@@ -16,7 +16,7 @@ from memory_mcp.ingest.base import BEGINNING, Growth, Importer
 from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.model.event import RECORD, EventDraft, EventType, Role
 from tests.ingest.suite import goose_session, ids, outcome, pi_line, plain, read, texts
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -71,7 +71,7 @@ def test_thinking_is_kept_on_request_and_moves_no_id_and_no_time(case: str) -> N
     for file in files_of(case):
         without = read(importer_of(case), file)[0]
         kept = read(importer_of(case, include_thinking=True), file)[0]
-        others = [d for step in kept for d in step.drafts if d.metadata.get("record") != "thinking"]
+        others = [d for step in kept for d in step.drafts if d.metadata.get(RECORD) != "thinking"]
         assert others == [d for step in without for d in step.drafts]
 
 

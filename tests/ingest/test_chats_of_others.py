@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memory_mcp.ingest.base import BEGINNING, ImportReport
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.model.event import EventDraft
+from memory_mcp.model.event import RECORD, EventDraft
 from tests.examples import examples
 from tests.ingest.suite import outcome, peak, plain, read
 from tests.ingest.suite_sessions import chatgpt_conversation, claude_ai_conversation
@@ -105,7 +105,7 @@ def test_thinking_is_kept_on_request_and_moves_no_id_and_no_time(name: str, file
     without, with_it = (outcome_of(name, place, IngestSettings(include_thinking=keep)) for keep in (False, True))
     added = [event for event in with_it["events"] if event not in without["events"]]
     assert [event for event in with_it["events"] if event not in added] == without["events"]
-    assert all(event["metadata"]["record"] == "thinking" for event in added)
+    assert all(event["metadata"][RECORD] == "thinking" for event in added)
     # In transcripts of Cursor only a mark stands for what was thought.
     thoughts = sum(without[key].get("thinking", 0) for key in ("skipped", "left_out"))
     assert len(added) == (0 if place.suffix == ".jsonl" else thoughts)

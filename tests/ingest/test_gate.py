@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.gate import Gate, shorten
+from memory_mcp.ingest.gate import SIZE_KEY, Gate, shorten
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence
@@ -113,7 +113,7 @@ def test_three_megabytes_keep_head_and_tail_and_tell_their_size() -> None:
     assert found.text.endswith("é TAIL")
     assert "bytes left out" in found.text
     assert len(found.text.encode()) < 1024 * 1024 + 100
-    assert found.metadata == {"full_size_bytes": "3000010"}
+    assert found.metadata == {SIZE_KEY: "3000010"}
 
 
 def test_a_tool_result_has_its_own_bound_and_a_message_does_not() -> None:

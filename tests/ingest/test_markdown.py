@@ -12,7 +12,7 @@ from memory_mcp.ingest.markdown.note import MAX_SECTION, front_matter, sections,
 from memory_mcp.ingest.markdown.reader import MarkdownImporter
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.model.event import FILE_TIME, EventDraft, EventType
+from memory_mcp.model.event import FILE_TIME, INFERRED, EventDraft, EventType
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from tests.examples import examples
@@ -105,7 +105,7 @@ def test_a_file_s_own_time_is_the_last_resort_and_said(tmp_path: Path, pipeline:
     pipeline.run(importer(), tmp_path)
     events = storage.events.window(Scope())
     assert [(e.text, e.timestamp) for e in events] == [("# One\nfirst", 1_700_000_000_000), ("# Two\nsecond", 1_700_000_000_001)]
-    assert all((e.metadata["time"], e.metadata[FILE_TIME]) == ("inferred", "1700000000000") for e in events)
+    assert all((e.metadata[INFERRED], e.metadata[FILE_TIME]) == ("inferred", "1700000000000") for e in events)
     dated = note(tmp_path / "b.md", "---\ncreated: 2026-03-02 09:00\n---\nwords\n")
     assert FILE_TIME not in drafts(dated)[0].metadata
 

@@ -21,7 +21,7 @@ from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.jsonl import JsonlImporter
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
+from memory_mcp.model.event import INFERRED, Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.fencing import fence
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
@@ -131,7 +131,7 @@ def test_a_missing_time_is_taken_from_a_neighbour_of_the_same_file(
     found = {event.text: event for event in stored(storage)}
     assert found["Cart"].timestamp == found["words of 2"].timestamp + 1
     assert found["Coupons"].timestamp == found["later"].timestamp - 1 > found["Cart"].timestamp
-    assert found["Cart"].metadata["time"] == "inferred"
+    assert found["Cart"].metadata[INFERRED] == "inferred"
     (tmp_path / "c.jsonl").write_bytes((tmp_path / "b.jsonl").read_bytes())
     assert pipeline.run(CLAUDE, tmp_path).new == 0
 

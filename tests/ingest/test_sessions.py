@@ -18,7 +18,7 @@ from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.llm.prompt import Prompt
-from memory_mcp.model.event import RECAP, EventDraft, EventType, Role
+from memory_mcp.model.event import RECAP, RECORD, EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence
 from tests.ingest.suite import LINES, at, codex_line, gemini_line, opencode_session, outcome, read, texts, write
 
@@ -72,7 +72,7 @@ def test_a_resumed_read_gives_the_same_drafts_from_every_offset(name: str, sampl
 def test_thinking_is_kept_on_request_and_changes_nothing_else(name: str) -> None:
     without = [draft for other, sample in samples() if other == name for draft in drafts_of(name, sample)]
     with_it = [draft for other, sample in samples() if other == name for draft in drafts_of(name, sample, thinking=True)]
-    thoughts = [draft for draft in with_it if draft.metadata.get("record") == "thinking"]
+    thoughts = [draft for draft in with_it if draft.metadata.get(RECORD) == "thinking"]
     assert thoughts
     assert [draft for draft in with_it if draft not in thoughts] == without
 
@@ -287,7 +287,7 @@ def test_a_damaged_database_is_a_file_that_cannot_be_read(tmp_path: Path) -> Non
 
 def test_recaps_are_marked_so_that_they_are_not_told_as_what_happened() -> None:
     for name, sample in samples():
-        notes = [d for d in drafts_of(name, sample) if d.metadata.get("record") == "compacted"]
+        notes = [d for d in drafts_of(name, sample) if d.metadata.get(RECORD) == "compacted"]
         assert all(d.metadata[RECAP] == "true" and d.role is Role.SYSTEM for d in notes)
     recapped = {name for name, s in samples() if any(d.metadata.get(RECAP) for d in drafts_of(name, s))}
     assert recapped == set(NAMES) - {"copilot-chat"}

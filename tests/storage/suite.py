@@ -17,7 +17,7 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.change import Change, ChangeKind
-from memory_mcp.model.event import Event, Role
+from memory_mcp.model.event import VARIANT_OF, Event, Role
 from memory_mcp.model.ids import GripId, NodeId, event_key, segment_id, topic_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.superseded import Superseded
@@ -116,7 +116,7 @@ def test_the_same_id_with_other_words_is_kept_beside_it_and_known_and_ids_come_i
     (variant,) = store.events.append([other]).new
     assert variant != one.event_id
     stored = store.events.find(variant)
-    assert stored == replace(other, event_id=variant, metadata={"variant_of": one.event_id})
+    assert stored == replace(other, event_id=variant, metadata={VARIANT_OF: one.event_id})
     assert store.events.find(one.event_id) == one
     again = store.events.append([other, third, one])
     assert again.known == (variant, one.event_id)

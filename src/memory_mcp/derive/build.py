@@ -42,6 +42,8 @@ class Work:
     before: TocNode | None = None
     #: The recap that covers it, which may be in a later segment of its stream.
     recap: Event | None = None
+    #: Hashes of openings that it shares with many other segments.
+    repeated: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Derived:
     node: TocNode
     grips: tuple[Grip, ...]
     hashes: bytes
+    #: Hashes of its first sentences. They are among its terms, so that they are counted for the whole store.
+    openings: tuple[int, ...] = ()
 
 
 def derive(batch: Sequence[Work], calendar: Calendar, summarizer: Summarizer) -> list[Derived]:
@@ -67,7 +71,7 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
     """
     segment, events = work.segment, work.events
     grips = grips_of(events, segment.key)
-    summary = summarizer.summarize(without_questions(events), work.recap)
+    summary = summarizer.summarize(without_questions(events), work.recap, work.repeated)
     by_id = {e.event_id: e for e in events}
     elsewhere = [work.recap] if work.recap and work.recap.event_id not in by_id else []
     bullets = tuple(_bullet(b, by_id, grips, segment, elsewhere) for b in summary.bullets)
@@ -90,7 +94,7 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
         projects=(segment.project,) if segment.project else (),
     )
     node = keep_refinement(node, work.before, partial(source_of_events, events))
-    return Derived(segment, node, tuple(grips), hashes_of(events))
+    return Derived(segment, node, tuple(grips), hashes_of(events, summary.openings), summary.openings)
 
 
 def segment_title(calendar: Calendar, start_ms: int, gist: str) -> str:
@@ -176,9 +180,9 @@ def grips_of(events: Sequence[Event], segment: int) -> list[Grip]:
     return grips
 
 
-def hashes_of(events: Sequence[Event]) -> bytes:
-    """Return the term hashes of the events (words, speakers, names in metadata): `(n,) uint32` sorted, as bytes."""
-    found = hashes_in(*map(searchable, events))
+def hashes_of(events: Sequence[Event], openings: Sequence[int] = ()) -> bytes:
+    """Return the hashes of the events' terms (words, speakers, names in metadata) and of `openings`: uint32 sorted, as bytes."""
+    found = hashes_in(*map(searchable, events)).union(openings)
     return np.sort(np.fromiter(found, dtype="<u4", count=len(found))).tobytes()
 
 

@@ -3,17 +3,18 @@
 Between a kill and the next start the checkpoint says where to go on; a step done twice changes nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from memory_mcp import metrics
 from memory_mcp.derive.build import Derived, Work, derive
+from memory_mcp.derive.repeated import common_among, holders_of, with_repeated
 from memory_mcp.derive.segments import SegmentSettings, assign, recap_of, size_of
-from memory_mcp.derive.terms import Filed, TermBook, refit_all
+from memory_mcp.derive.terms import Added, Filed, TermBook, refit_all
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Event, is_recap
-from memory_mcp.model.ids import EventId
+from memory_mcp.model.ids import EventId, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
@@ -105,11 +106,25 @@ class CloseSegments:
 
     def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
         """Derive and publish one batch in one transaction; return whether a segment changed. An error drops cached terms."""
-        batch = self._placed(events)
-        derived = derive_batch(self._work(batch, derived_to))
+        work = self._work(self._placed(events), derived_to)
+        derived = derive_batch(work)
         failpoint("derive.computed")
+        openings = {opening for d in derived for opening in d.openings}
         try:
-            self._publish(derived, derived_to)
+            before = self._terms.count(openings)
+            added = self._terms.add(
+                [Filed(d.node.node_id, d.segment.day, d.segment.project, d.hashes, d.node.version == 1) for d in derived]
+            )
+            was_common, common = common_among(before), common_among(self._terms.count(openings))
+            again = with_repeated(work, derived, common)
+            if crossed := common - was_common:
+                others = self._stored_work(crossed, {d.segment.key for d in derived})
+                beside = derive_batch(others)
+                common = common_among(self._terms.count(opening for d in beside for opening in d.openings))
+                again += with_repeated(others, beside, common)
+            if again:
+                derived = list(({d.segment.key: d for d in derived} | {d.segment.key: d for d in derive_batch(again)}).values())
+            self._publish(derived, added, derived_to)
         except BaseException:
             self._terms.forget()
             raise
@@ -179,14 +194,24 @@ class CloseSegments:
             work.append(Work(counted, tuple(own), before.get(cut.key), recap_of(cut, placed.recaps)))
         return work
 
-    def _publish(self, derived: Sequence[Derived], derived_to: int) -> None:
+    def _stored_work(self, openings: Collection[int], placed: Collection[int]) -> list[Work]:
+        """Return the stored segments that have one of these openings, with events, node and recap; without those `placed`."""
+        ids = holders_of(self._storage.toc, openings)
+        cuts = self._storage.toc.segments([key for key in map(segment_key_of, ids) if key is not None and key not in placed])
+        events = self._storage.events.in_segments(list(cuts.values()), self._done)
+        before = self._storage.toc.nodes(ids)
+        recaps = self._storage.events.recaps({cut.stream for cut in cuts.values()})
+        return [
+            Work(cut, tuple(events[key]), before.get(cut.node_id), recap_of(cut, recaps))
+            for key, cut in cuts.items()
+            if events.get(key)
+        ]
+
+    def _publish(self, derived: Sequence[Derived], added: Added, derived_to: int) -> None:
         """Store segments, nodes, grips, terms and the checkpoint in one transaction.
 
         Where a segment lost terms, those of its periods are written again in further transactions.
         """
-        added = self._terms.add(
-            [Filed(d.node.node_id, d.segment.day, d.segment.project, d.hashes, d.node.version == 1) for d in derived]
-        )
         self._storage.toc.publish(
             Build(
                 segments=tuple(d.segment for d in derived),

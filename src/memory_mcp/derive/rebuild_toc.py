@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from memory_mcp.derive.build import Derived, Work, derive
+from memory_mcp.derive.repeated import common_among, with_repeated
 from memory_mcp.derive.rollup import RollUps
 from memory_mcp.derive.segments import CUTTER_VERSION, SegmentSettings, recap_of, recut
-from memory_mcp.derive.terms import Hashes, frequency, from_bytes, refit, union
+from memory_mcp.derive.terms import FrequencyRow, Hashes, count_hashes, frequency, from_bytes, refit, union
 from memory_mcp.model.calendar import PERIODS, Calendar, level_of, parents, rollup_targets
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
@@ -67,14 +68,18 @@ class RebuildToc:
         self._recut()
         cuts = sorted(self._storage.toc.iter_cuts(), key=lambda c: c.start)
         frequencies: dict[str, list[Hashes]] = {}
+        openings: dict[int, tuple[int, ...]] = {}
+        stored = list(self._storage.toc.frequencies())
         for start in range(0, len(cuts), _CHUNK):
             part = cuts[start : start + _CHUNK]
-            for derived in self._segments(part):
+            for derived in self._segments(part, stored):
                 frequencies.setdefault(derived.segment.project, []).append(from_bytes(derived.hashes))
+                openings[derived.segment.key] = derived.openings
             if progress:
                 progress(min(start + _CHUNK, len(cuts)), len(cuts))
         rows = tuple(frequency(project, parts) for project, parts in frequencies.items())
         self._storage.toc.publish(Build(frequencies=rows, reset_frequencies=True))
+        self._recount(cuts, openings, stored)
         periods = {p for c in cuts for p in rollup_targets(c.day)}
         wanted = periods.union(c.node_id for c in cuts)
         extra = [n.node_id for n in self._storage.toc.all_nodes() if n.node_id not in wanted]
@@ -110,13 +115,28 @@ class RebuildToc:
                     }
             self._storage.toc.recut(fresh, leads)
 
-    def _segments(self, cuts: Sequence[Segment]) -> list[Derived]:
-        """Derive segments again, without empty ones, write and count what differs, in one transaction, and return all derived."""
+    def _recount(self, cuts: Sequence[Segment], openings: Mapping[int, Sequence[int]], stored: Sequence[FrequencyRow]) -> None:
+        """Derive those segments once more of which an opening is common by the new counts and not by `stored` ones, or was."""
+        every = {opening for some in openings.values() for opening in some}
+        now, then = (common_among(count_hashes(every, rows)) for rows in (self._storage.toc.frequencies(), stored))
+        changed = now ^ then
+        again = [cut for cut in cuts if not changed.isdisjoint(openings.get(cut.key, ()))] if changed else []
+        for start in range(0, len(again), _CHUNK):
+            self._segments(again[start : start + _CHUNK], self._storage.toc.frequencies())
+
+    def _segments(self, cuts: Sequence[Segment], frequencies: Sequence[FrequencyRow]) -> list[Derived]:
+        """Derive segments again, without empty ones, write and count what differs, in one transaction, and return all derived.
+
+        Which openings are common is told by `frequencies`.
+        """
         events = self._storage.events.in_segments(cuts)
         before = self._storage.toc.nodes([c.node_id for c in cuts])
         recaps = self._storage.events.recaps({c.stream for c in cuts})
         work = [Work(c, tuple(events[c.key]), before.get(c.node_id), recap_of(c, recaps)) for c in cuts if events.get(c.key)]
         derived = derive(work, self._calendar, self._summarizer)
+        common = common_among(count_hashes((o for d in derived for o in d.openings), frequencies))
+        again = derive(with_repeated(work, derived, common), self._calendar, self._summarizer)
+        derived = list(({d.segment.key: d for d in derived} | {d.segment.key: d for d in again}).values())
         changed = self._stale([d.node for d in derived], before)
         stored = self._storage.toc.term_sets([d.node.node_id for d in derived])
         wrong = [

@@ -18,11 +18,15 @@ from memory_mcp.storage.base import TocStore
 from memory_mcp.storage.values import Build, DocumentFrequency, TermDelta
 
 Hashes = npt.NDArray[np.uint32]
+#: Document frequencies of a project: its name, sorted hashes (uint32) and counts (int32) as bytes.
+FrequencyRow = tuple[str, bytes, bytes]
 EMPTY: Hashes = np.empty(0, dtype="<u4")
 #: Sets of periods the writer keeps in memory, bytes; a year of 200,000 terms is 0.8 MB.
 _KEPT_BYTES = 48 * 1024 * 1024
 #: Segments published last whose sets are kept beside them, some 5 KB each: most of what comes belongs to one of these.
 _LIVE = 64
+#: Rows of document frequencies that are kept apart: joining them takes a tenth of a second where the vocabulary is large.
+_MOST_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +152,22 @@ class TermBook:
         self._days: dict[str, int] | None = None
         self._counts: Counter[NodeId] = Counter()
         self._stored: set[NodeId] = set()
+        #: Document frequencies; None until they are read.
+        self._frequencies: list[FrequencyRow] | None = None
 
     def forget(self) -> None:
         """Drop everything cached, after a build that was not published or changes by others; the store is read again."""
         self._sets.clear()
         self._live.clear()
         self._bytes = 0
-        self._days = None
+        self._days = self._frequencies = None
         self._stored.clear()
+
+    def count(self, hashes: Iterable[int]) -> dict[int, int]:
+        """Return in how many segments each of some hashes is, in all that was stored or added."""
+        if self._frequencies is None:
+            self._frequencies = joined(self._store.frequencies())
+        return count_hashes(hashes, self._frequencies)
 
     def add(self, segments: Sequence[Filed]) -> Added:
         """Return the term rows to write for segments: the new terms of each, and of its periods; and of frequencies by project.
@@ -190,6 +202,10 @@ class TermBook:
                 by_project.setdefault(one.project, []).append(fresh)
         deltas += self._upwards({day: union(parts) for day, parts in by_day.items()})
         frequencies += [frequency(project, parts) for project, parts in by_project.items()]
+        if self._frequencies is not None:
+            self._frequencies += [(row.project, row.hashes, row.counts) for row in frequencies]
+            if len(self._frequencies) > _MOST_ROWS:
+                self._frequencies = joined(self._frequencies)
         return Added(deltas, frequencies, reset)
 
     def _prefetch(self, targets: Sequence[NodeId]) -> None:
@@ -266,6 +282,27 @@ def frequency(project: str, parts: Sequence[Hashes], sign: int = 1) -> DocumentF
     """Return the row of frequencies of segments' term sets, one at least, each `(n,)` uint32; `sign` -1 subtracts lost terms."""
     hashes, counts = np.unique(np.concatenate(parts), return_counts=True)
     return DocumentFrequency(project, hashes.astype("<u4").tobytes(), (sign * counts).astype("<i4").tobytes())
+
+
+def count_hashes(hashes: Iterable[int], rows: Iterable[FrequencyRow]) -> dict[int, int]:
+    """Return in how many segments each hash is, by rows of document frequencies; a hash that is in none has 0."""
+    wanted = np.unique(np.fromiter(hashes, dtype="<u4"))
+    counts = np.zeros(len(wanted), dtype=np.int64)
+    for _, row, numbers in rows if len(wanted) else ():
+        held = from_bytes(row)
+        if len(held):
+            place = np.minimum(np.searchsorted(held, wanted), len(held) - 1)
+            counts += np.where(held[place] == wanted, np.frombuffer(numbers, dtype="<i4")[place], 0)
+    return dict(zip(wanted.tolist(), counts.tolist(), strict=True))
+
+
+def joined(rows: Iterable[FrequencyRow]) -> list[FrequencyRow]:
+    """Return document frequencies as one row, of no project in particular."""
+    parts = [(from_bytes(hashes), np.frombuffer(numbers, dtype="<i4")) for _, hashes, numbers in rows]
+    distinct, places = np.unique(np.concatenate([EMPTY, *(h for h, _ in parts)]), return_inverse=True)
+    counts = np.zeros(len(distinct), dtype="<i4")
+    np.add.at(counts, places, np.concatenate([np.empty(0, dtype="<i4"), *(n for _, n in parts)]))
+    return [("", distinct.tobytes(), counts.tobytes())]
 
 
 #: Counts of terms that are remembered, some 150 bytes each: one question asks for each of its terms three times.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.errors import NotFound
-from memory_mcp.model.event import Event
+from memory_mcp.model.event import Event, note_kind
 from memory_mcp.model.grip import Grip, Said, quote_hash, quote_of
 from memory_mcp.model.ids import EventId, GripId, event_key, parse_span_grip, span_grip_id
 from memory_mcp.model.sentinel import FORGOTTEN
@@ -108,7 +108,7 @@ def said_of(grip: Grip, event: Event, quote: str) -> Said:
         agent=event.agent,
         role=event.role.value,
         speaker=event.speaker,
-        kind=event.metadata.get("kind", ""),
+        kind=note_kind(event),
         quote_hash=grip.quote_hash,
     )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
-from memory_mcp.model.event import FILE_TIME, TOOL, Event, EventDraft, Role, Trust
+from memory_mcp.model.event import FILE_TIME, INFERRED, SOURCE_TIME, TOOL, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import EventId, digest, event_id, event_key
 from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.values import Appended, Batch, Request
@@ -85,7 +85,7 @@ class EventLog:
         """Return the events of `drafts` in their order, with ids, trust, and a time for those that have none.
 
         A time that is missing, 0 or below, or more than a day ahead is inferred from its neighbours in the session, or taken
-        from the stored event of that source id; metadata then say "time": "inferred" and what the source said. So is one of whole
+        from the stored event of that source id; metadata then say so (`INFERRED`) and what the source said. So is one of whole
         minutes that the message before it in the session has too: the order of the source is all that tells them apart.
         Drafts carried from another store keep id, source and, unless `trust` is given, trust. Nothing is stored.
         """
@@ -111,8 +111,8 @@ class EventLog:
             time_ms = _time_of(known) if known else filled
             metadata = draft.metadata
             if draft.timestamp != time_ms:
-                told = {} if draft.timestamp is None else {"source_time_ms": str(draft.timestamp)}
-                metadata = {**metadata, "time": "inferred", **told}
+                told = {} if draft.timestamp is None else {SOURCE_TIME: str(draft.timestamp)}
+                metadata = {**metadata, INFERRED: "inferred", **told}
             identifier, held = known or event_id(time_ms, *tail), trust or _TRUST_BY_ROLE[draft.role]
             events.append(_event_of(draft, identifier, time_ms, held, source, metadata))
         return events

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from memory_mcp.clock import Clock
-from memory_mcp.model.event import HOOK, Event, EventType, Excluded, Role, is_recap
+from memory_mcp.model.event import HOOK, MARK, Event, EventType, Excluded, Role, is_recap, mark_of
 from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.values import Scope
 
 #: Metadata key of a prompt: the processes above its hook, the nearest first. On disk.
-PIDS = "pids"
+PIDS = f"{MARK}pids"
 #: A session not heard of for so long is taken to be over, milliseconds: one known by its process, and any other.
 _LONG_TURN, _LATELY = 12 * 3_600_000, 30 * 60_000
 #: Milliseconds that an assistant's words in a transcript may be the beginning of more: no record there says that a turn ends.
@@ -118,7 +118,7 @@ class RunningSessions:
         session.stream = session.stream if event.thread else event.stream
         self._sessions[event.session_id] = session
         session.cwd = event.metadata.get("cwd", "") or session.cwd
-        if told := event.metadata.get(PIDS, ""):
+        if told := mark_of(event, PIDS):
             session.pids = tuple(int(pid) for pid in told.split() if pid.isdecimal())
         if is_recap(event) or (event.type is EventType.SESSION_START and _COMPACTED in event.text):
             session.compacted_ms = max(event.timestamp, session.compacted_ms or 0)

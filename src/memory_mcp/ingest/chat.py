@@ -116,7 +116,7 @@ class ChatReading(Reading):
 
 
 def retold(text: str, record: str) -> Part:
-    """Return the summary that replaced a part of the conversation as a note marked `RECAP`, its kind as metadata `record`."""
+    """Return the summary that replaced a part of the conversation as a note marked `RECAP`, its kind as metadata `RECORD`."""
     return note(text, record=record, **{RECAP: "true"})
 
 

@@ -15,7 +15,7 @@ from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, result, said, thought
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.model.event import RECAP, EventDraft, EventType, Role
+from memory_mcp.model.event import RECAP, RECORD, EventDraft, EventType, Role
 
 AGENT = "claude-ai"
 _ROLES = {"human": Role.USER, "user": Role.USER, "assistant": Role.ASSISTANT}
@@ -114,7 +114,7 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
     for attachment in attached:
         name, text = as_text(attachment.get("file_name")), as_text(attachment.get("extracted_content"))
         if name:
-            yield Part(Role.SYSTEM, EventType.NOTE, f"[{name}]\n{text}" if text else "", {"record": "attachment", "files": name})
+            yield Part(Role.SYSTEM, EventType.NOTE, f"[{name}]\n{text}" if text else "", {RECORD: "attachment", "files": name})
         else:
             yield said(Role.USER, text, record="pasted")
 

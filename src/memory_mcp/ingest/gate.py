@@ -38,7 +38,7 @@ MAX_NAME_CHARS = 500
 MAX_METADATA_KEYS = 40
 MAX_METADATA_BYTES = 4096
 #: Metadata that says how long a shortened text was, in bytes.
-SIZE_KEY = "full_size_bytes"
+SIZE_KEY = f"{MARK}full_size_bytes"
 
 #: Fields beside the text, and how long each may be.
 _NAMES = {

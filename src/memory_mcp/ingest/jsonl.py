@@ -18,11 +18,13 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.redact import strip_private
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.calendar import FIRST_MS, LATEST_MS
-from memory_mcp.model.event import DEFAULT_TYPES, Carried, EventDraft, EventType, Role
+from memory_mcp.model.event import DEFAULT_TYPES, MARK, SHARED_BY, Carried, EventDraft, EventType, Role
 from memory_mcp.model.ids import event_id_from, event_key
+from memory_mcp.storable import storable
 
 FIELDS = ("session_id", "timestamp", "role", "text", "id", "speaker", "type", "agent", "project", "thread", "metadata")
 _NEEDED = frozenset(("session_id", "timestamp", "role", "text"))
@@ -111,6 +113,8 @@ def exported_of(mapping: Mapping[str, object]) -> EventDraft:
     source = _optional(mapping, "source")
     if not named and not source:
         return draft
+    # What was exported holds our own marks.
+    draft = replace(draft, metadata=_metadata(mapping))
     if not named or not source:
         raise InvalidQuery("event_id and source go together", "Leave both out of what was not exported.")
     key = event_key(named)
@@ -139,8 +143,16 @@ def draft_of(mapping: Mapping[str, object]) -> EventDraft:
         agent=_optional(mapping, "agent"),
         project=_optional(mapping, "project"),
         thread=_optional(mapping, "thread"),
-        metadata=_metadata(mapping),
+        metadata={_free(key): value for key, value in _metadata(mapping).items()},
     )
+
+
+def _free(key: str) -> str:
+    """Return a metadata key from outside; one that would be a mark of ours, as it would be stored, gets "~" before it."""
+    if key.isidentifier() and key != SHARED_BY:
+        return key
+    bare = strip_private(storable(key))
+    return f"~{key}" if bare.startswith(MARK) or bare == SHARED_BY else key
 
 
 def _role(mapping: Mapping[str, object]) -> Role:

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.claude_code.blocks import as_text, call_metadata, call_text, result_metadata
 from memory_mcp.ingest.lines import Record
-from memory_mcp.model.event import FILE_TIME, EventDraft, EventType, Role
+from memory_mcp.model.event import FILE_TIME, RECORD, EventDraft, EventType, Role
 from memory_mcp.model.ids import digest, encode
 
 #: A time this far behind that of the part before it is another day's: it is believed (milliseconds).
@@ -47,19 +47,27 @@ class Part:
 
 
 def said(role: Role, text: str, **metadata: str) -> Part:
-    """Return a part with stripped words, by `role` a message of the user or of the model; for any other role a note in it."""
+    """Return a part with stripped words, by `role` a message of the user or of the model; for any other role a note in it.
+
+    A `record` among the metadata is the mark `RECORD`.
+    """
     kinds = {Role.USER: EventType.USER_MESSAGE, Role.ASSISTANT: EventType.ASSISTANT_MESSAGE}
-    return Part(role, kinds.get(role, EventType.NOTE), text.strip(), metadata)
+    return Part(role, kinds.get(role, EventType.NOTE), text.strip(), _marked(metadata))
 
 
 def note(text: str, **metadata: str) -> Part:
-    """Return a note of the system, without blanks around its text; `metadata` is kept with it."""
-    return Part(Role.SYSTEM, EventType.NOTE, text.strip(), metadata)
+    """Return a note of the system, without blanks around its text; `metadata` is kept with it, `record` as our mark."""
+    return Part(Role.SYSTEM, EventType.NOTE, text.strip(), _marked(metadata))
+
+
+def _marked(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return metadata with `record` under the key of our mark."""
+    return {RECORD if key == "record" else key: value for key, value in metadata.items()}
 
 
 def thought(text: str, keep: bool) -> Part:
     """Return the model's thinking as a note marked with record = thinking; left out unless `keep`."""
-    return Part(Role.ASSISTANT, EventType.NOTE, text, {"record": "thinking"}, "" if keep else THINKING)
+    return Part(Role.ASSISTANT, EventType.NOTE, text, {RECORD: "thinking"}, "" if keep else THINKING)
 
 
 def dropped(reason: str) -> Part:

@@ -21,7 +21,7 @@ from memory_mcp.ingest.growing import GrowingImporter, Reading
 from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Part, content_id, note, said
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.model.event import EventType, Role
+from memory_mcp.model.event import RECORD, EventType, Role
 
 #: Bookkeeping of pi and its forks: nothing that anyone said or did.
 _BOOKKEEPING = frozenset(
@@ -190,7 +190,7 @@ class _Reading(ChatReading):
             if message.get("stopReason") == "error":
                 outcome.parts.append(note(as_text(message.get("errorMessage")), record="api error"))
             elif message.get("stopReason") == "aborted":
-                outcome.metadata["record"] = "aborted"
+                outcome.metadata[RECORD] = "aborted"
                 outcome.reason = "aborted before a word"
         elif role == "toolResult":
             call, tool = as_text(message.get("toolCallId")), as_text(message.get("toolName"))

@@ -20,7 +20,7 @@ from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, read_growin
 from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Part, content_id, dropped, note, result, said
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.model.event import RECAP, EventType, Role
+from memory_mcp.model.event import RECAP, RECORD, EventType, Role
 
 AGENT = "qwen"
 #: The client's folder, by which its older sessions differ from those of the client it was forked from.
@@ -94,7 +94,7 @@ class QwenReading(Reading):
             if key := part.metadata.get("tool_use_id", ""):
                 key = f"{key}#result" if part.type is EventType.TOOL_RESULT else key
             else:
-                kind = "#t" if part.metadata.get("record") == "thinking" else ""
+                kind = "#t" if part.metadata.get(RECORD) == "thinking" else ""
                 number = numbers[kind]
                 numbers[kind] += 1
                 key = f"{source_id}{kind or '#'}{number}" if kind or number else source_id

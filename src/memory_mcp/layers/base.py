@@ -7,7 +7,7 @@ from typing import Protocol
 
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow, TocLevel
-from memory_mcp.model.event import Event, Excluded
+from memory_mcp.model.event import Event, Excluded, note_kind
 from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId
 
 
@@ -172,7 +172,7 @@ def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
         speaker=event.speaker,
         score=score,
         event_id=event.event_id,
-        kind=event.metadata.get("kind", ""),
+        kind=note_kind(event),
     )
 
 

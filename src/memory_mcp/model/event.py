@@ -48,14 +48,27 @@ HOOK = "hook:"
 #: Source of what tools write. On disk: do not change it.
 TOOL = "tool"
 
+#: Prefix of the metadata keys by which this program marks events; keys from outside that begin so are renamed. On disk.
+MARK = "memory-mcp:"
 #: Metadata key ("true") of a text in which a client's own model told the conversation so far, to make room. On disk.
-RECAP = "compact_summary"
-
+RECAP = f"{MARK}compact_summary"
+#: Metadata key of what a client recorded besides messages: its kind, such as a title, a notice or an error. On disk.
+RECORD = f"{MARK}record"
+#: Metadata key of a session's summary: the source id of the message that it belongs to. On disk.
+LEAF = f"{MARK}leaf"
 #: Metadata key of a person's message in a repository: the commit with which its history begins. Set by the gate. On disk.
-ROOT_COMMIT = "root_commit"
-
+ROOT_COMMIT = f"{MARK}root_commit"
 #: Metadata key of a message without a time: when its file was written last, UTC milliseconds. On disk.
-FILE_TIME = "file_time"
+FILE_TIME = f"{MARK}file_time"
+#: Metadata keys of an event with an inferred time ("inferred"), and of what its source said, UTC milliseconds. On disk.
+INFERRED, SOURCE_TIME = f"{MARK}time", f"{MARK}source_time_ms"
+#: Metadata key of an event whose id was taken by another text: that id. On disk.
+VARIANT_OF = f"{MARK}variant_of"
+#: Metadata key of an event that came from a team: the member who published it, set by the server. Without our prefix, because
+#: members have versions of their own; from outside it is renamed as well. On disk.
+SHARED_BY = "shared_by"
+#: Sources whose metadata users write: a mark without prefix, as earlier versions stored it, is theirs.
+_WRITTEN_BY_USERS = frozenset({"jsonl", f"{HOOK}json", "markdown", TOOL})
 
 #: What a role means when a source names no type.
 DEFAULT_TYPES = {
@@ -169,9 +182,22 @@ def carried(event: Event) -> EventDraft:
     )
 
 
+def mark_of(event: Event, key: str) -> str:
+    """Return the value of one of our marks, such as `RECORD`, on an event, "" without it; also as earlier versions stored it."""
+    value = event.metadata.get(key)
+    if value is None and event.source not in _WRITTEN_BY_USERS:
+        value = event.metadata.get(key.removeprefix(MARK))
+    return value or ""
+
+
+def note_kind(event: Event) -> str:
+    """Return the kind that the author of a note gave it; "" for none, and for an event of another source."""
+    return event.metadata.get("kind", "") if event.source == TOOL else ""
+
+
 def is_recap(event: Event) -> bool:
     """Return whether an event is a summary of the conversation by the client's own model (see `RECAP`)."""
-    return event.metadata.get(RECAP) == "true"
+    return mark_of(event, RECAP) == "true"
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ out of a stored event gives it another id, and an event that another memory carr
 
 from dataclasses import replace
 
-from memory_mcp.model.event import Event, EventDraft
+from memory_mcp.model.event import MARK, SOURCE_TIME, Event, EventDraft
 from memory_mcp.model.ids import HASH_MASK, digest, event_id_from, event_key
 
 #: Most equal events before it that are tried for an event without an id of its source: their number is part of its id.
@@ -20,7 +20,7 @@ def renamed(old: int, source: str, before: Event | EventDraft, now: Event | Even
     """
     if before.source_id:
         return old if before.source_id == now.source_id else _key(old, digest(source, now.source_id))
-    told = before.metadata.get("source_time_ms")
+    told = before.metadata.get(SOURCE_TIME) or before.metadata.get(SOURCE_TIME.removeprefix(MARK))
     for time in dict.fromkeys((str(before.timestamp), "None", told or "None")):
         for like in range(_LIKES):
             if digest(source, before.session_id, time, before.role, before.text, str(like)) == old & HASH_MASK:

@@ -16,7 +16,7 @@ from memory_mcp.app import App
 from memory_mcp.archive.others import matches
 from memory_mcp.errors import InvalidQuery, PermissionDenied, ResourceExhausted
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.model.event import Event, EventDraft, carried
+from memory_mcp.model.event import SHARED_BY, Event, EventDraft, carried
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.sharing.position import Position, followed
@@ -26,7 +26,6 @@ from memory_mcp.sharing.wire import (
     MAX_CHARS,
     MAX_EVENTS,
     MAX_IDS,
-    SHARED_BY,
     chars_of,
     heard,
     heard_said,

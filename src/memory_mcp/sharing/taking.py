@@ -16,13 +16,13 @@ from memory_mcp.archive.others import matches
 from memory_mcp.errors import PermissionDenied
 from memory_mcp.failpoints import failpoint
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.model.event import Event, EventDraft
+from memory_mcp.model.event import SHARED_BY, Event, EventDraft
 from memory_mcp.model.ids import EventId
 from memory_mcp.sharing.client import Client
 from memory_mcp.sharing.place import OURS, THEIRS, Ledger, Progress, SharePlace, mark_of
 from memory_mcp.sharing.removing import Removal, add, cuts_of
 from memory_mcp.sharing.said import take
-from memory_mcp.sharing.wire import SHARED_BY, heard, heard_said, ids
+from memory_mcp.sharing.wire import heard, heard_said, ids
 from memory_mcp.storage.archive import READ_ELSEWHERE
 
 SOURCE = "share"

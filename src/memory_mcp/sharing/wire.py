@@ -10,7 +10,7 @@ from typing import Any
 
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.jsonl import exported_of, mapping_of
-from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.model.event import SHARED_BY, EventDraft, Role
 from memory_mcp.model.ids import EventId, GripId, event_id_from, event_key
 from memory_mcp.model.superseded import Superseded
 
@@ -20,8 +20,6 @@ MAX_EVENTS, MAX_CHARS = 500, 2_000_000
 MAX_IDS, MAX_SAID = 5000, 5000
 #: Bytes of a batch that a server reads.
 MAX_BODY = 16 * 1024 * 1024
-#: Metadata key that says who published an event; set by the server alone. On disk.
-SHARED_BY = "shared_by"
 _LONGEST_REASON = 500
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from memory_mcp.model.event import Event, content_hash
+from memory_mcp.model.event import VARIANT_OF, Event, content_hash
 from memory_mcp.model.ids import EventId, digest, event_id_from, key_of
 
 
@@ -20,7 +20,7 @@ class Arriving:
         """Return the new events, and the ids of those that are stored or arrived before, both in the order of arrival.
 
         An event whose id is taken by another text becomes a variant: its id is made of that id and of its text, and
-        its metadata name the id as `variant_of`. A later call of the same instance knows what earlier ones returned.
+        its metadata name the id as `VARIANT_OF`. A later call of the same instance knows what earlier ones returned.
         """
         named: list[tuple[Event, int]] = []
         variants: list[Event] = []
@@ -30,7 +30,7 @@ class Arriving:
                 named.append((event, content))
             else:
                 key = key_of(event.timestamp, digest("variant", event.event_id, str(content)))
-                metadata = {**event.metadata, "variant_of": event.event_id}
+                metadata = {**event.metadata, VARIANT_OF: event.event_id}
                 variants.append(replace(event, event_id=event_id_from(key), metadata=metadata))
                 named.append((variants[-1], content))
         self._stored |= self._look_up(variants)

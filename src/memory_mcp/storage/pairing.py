@@ -12,14 +12,15 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.model.event import HOOK, RECAP, Event, EventType
+from memory_mcp.model.event import HOOK, MARK, RECAP, Event, EventType, is_recap
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage.rows import pack
 
 #: How far apart two records of the same words may be (milliseconds).
 WINDOW_MS = 120_000
-#: Metadata key of a summary of the conversation: transcripts put a sentence around it, so its words are not compared.
-SUMMARY = RECAP
+#: How the metadata key of a conversation's summary ends, also of earlier versions. Transcripts put a sentence around it, so its
+#: words are not compared.
+SUMMARY = RECAP.removeprefix(MARK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def message_of(event: Event) -> Message:
         source_id=event.source_id,
         tool_use_id=event.metadata.get("tool_use_id", ""),
         words=" ".join(event.text.split()),
-        summary=event.metadata.get(SUMMARY) == "true",
+        summary=is_recap(event),
     )
 
 

@@ -35,6 +35,8 @@ class Summary:
     summary: str
     bullets: tuple[BulletDraft, ...]
     keywords: tuple[str, ...]
+    #: Hashes of its first sentences, by which they are counted for the whole store, the same whatever `repeated` says.
+    openings: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,12 @@ class Summarizer(Protocol):
 
     name: str
 
-    def summarize(self, events: Sequence[Event], recap: Event | None = None) -> Summary:
+    def summarize(self, events: Sequence[Event], recap: Event | None = None, repeated: frozenset[int] = frozenset()) -> Summary:
         """Return a title of at most 120 characters, at most 8 bullets with at least one source each, at most 12 keywords.
 
         `events` may be of any kind and order; of events without words the title says what happened ("3 tool calls: Read,
-        Bash"). `recap` is a client's own summary of these events and earlier ones; bullets may cite it.
+        Bash"). `recap` is a client's own summary of these events and earlier ones; bullets may cite it. `repeated` are hashes of
+        openings that many other stretches have too: such a sentence names none of them.
         """
         ...
 

@@ -21,7 +21,7 @@ from memory_mcp.summarize.recap import Part
 from memory_mcp.summarize.rollup import roll_up
 from memory_mcp.summarize.select import MAX_BULLETS, bullets_of, distinct, headlines_of
 from memory_mcp.summarize.sentences import clean, shorten
-from memory_mcp.summarize.stretch import Sentence, Stretch, Voice, read
+from memory_mcp.summarize.stretch import Sentence, Stretch, Voice, openings_of, read
 from memory_mcp.summarize.titles import ASKED, HEADLINE, MAX_TITLE, headline, join
 from memory_mcp.summarize.vocabulary import is_vague, keys_of
 
@@ -40,17 +40,20 @@ class ExtractiveSummarizer:
 
     name = "extractive"
 
-    def summarize(self, events: Sequence[Event], recap: Event | None = None) -> Summary:
+    def summarize(self, events: Sequence[Event], recap: Event | None = None, repeated: frozenset[int] = frozenset()) -> Summary:
         """Return title, summary, at most 8 bullets and at most 12 keywords of a stretch, whatever the order of `events`.
 
         The title has at most 120 characters, a bullet 200; the summary, the first two statements of the recap or headlines,
-        300. Without `recap` the first recap among the events is used.
+        300. Without `recap` the first recap among the events is used. `repeated` sentences are chatter.
         """
         events = sorted(events, key=lambda e: e.order)
-        stretch = read(events)
+        whole = stretch = read(events)
+        openings = openings_of(stretch)
+        if not repeated.isdisjoint(openings):
+            stretch = read(events, repeated)
         recap = recap or next(filter(is_recap, events), None)
         told = recalled(stretch, recap, own=recap in events) if recap is not None else []
-        terms = keywords(stretch)
+        terms = keywords(stretch) or keywords(whole)
         heads = headlines_of(stretch)
         deeds = deeds_of(events)
         outcome = None if stretch.is_dialogue else outcome_of(stretch, events, deeds)
@@ -59,10 +62,11 @@ class ExtractiveSummarizer:
         said = said[:2]
         summary = " ".join(shorten(text, MAX_SUMMARY // len(said) - 1) for text in said)
         return Summary(
-            title=shorten(join(_title(heads, told, outcome) or plain, terms), MAX_TITLE),
+            title=shorten(join(_title(stretch, heads, told, outcome) or plain, terms), MAX_TITLE),
             summary=shorten(summary or plain, MAX_SUMMARY),
             bullets=_bullets(stretch, events, told, [*deeds[-MAX_DEEDS:-1], outcome] if outcome else []),
             keywords=terms,
+            openings=openings,
         )
 
     def roll_up(self, children: Sequence[TocNode], limit: int = 10) -> RollUp:
@@ -70,16 +74,17 @@ class ExtractiveSummarizer:
         return roll_up(children, limit)
 
 
-def _title(heads: Sequence[Sentence], told: Sequence[Recalled], outcome: Outcome | None) -> str:
+def _title(stretch: Stretch, heads: Sequence[Sentence], told: Sequence[Recalled], outcome: Outcome | None) -> str:
     """Return the request and its outcome as a title; one of them where the other is missing or says the same; "" for neither.
 
     A recap's statement replaces a vague request or one that no user made.
     """
     # An outcome that names nothing ("all tests pass") does not shorten the request.
     width = ASKED if outcome and outcome.telling else HEADLINE
-    asked = _named(heads[0].speaker, headline(heads[0].text, width), 20) if heads else ""
+    head = _whole(stretch, heads, width)
+    asked = _named(head.speaker, headline(head.text, width), 20) if head else ""
     done = next((t.statement.text for t in told if t.statement.part is not Part.OPEN), "")
-    if done and (not heads or heads[0].voice is not Voice.USER or is_vague(heads[0].words)):
+    if done and (not head or head.voice is not Voice.USER or is_vague(head.words)):
         asked = headline(done, width)
     if outcome is None or not asked:
         return asked or (outcome.short if outcome else "")
@@ -89,6 +94,15 @@ def _title(heads: Sequence[Sentence], told: Sequence[Recalled], outcome: Outcome
         return asked if len(other) < len(one) else _capital(outcome.short)
     title = f"{asked}{'' if asked.endswith(('?', '？')) else ':'} {outcome.short}"
     return title if len(title) <= MAX_TITLE else asked
+
+
+def _whole(stretch: Stretch, heads: Sequence[Sentence], width: int) -> Sentence | None:
+    """Return the first of the best sentences that is a request or is not cut within a statement, else the first request."""
+    for head in heads:
+        if (head.voice is Voice.USER and not head.speaker) or not headline(head.text, width).endswith("…"):
+            return head
+    asked = (s for s in stretch.sentences if s.voice is Voice.USER and not s.speaker and not s.chatter and s.information > 0)
+    return next(asked, heads[0]) if heads else None
 
 
 def _capital(text: str) -> str:

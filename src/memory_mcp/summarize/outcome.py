@@ -14,6 +14,7 @@ from memory_mcp.summarize.base import Source
 from memory_mcp.summarize.kinds import ANY_CUE, Cue, cues_of
 from memory_mcp.summarize.sentences import Shape, clean
 from memory_mcp.summarize.stretch import Sentence, Stretch, Voice
+from memory_mcp.summarize.vocabulary import keys_of
 
 #: Most characters of an outcome in a title.
 MAX_OUTCOME = 66
@@ -32,6 +33,8 @@ _EARLIER = re.compile(
 
 #: Least telling words of an outcome that names something; "all tests pass" has fewer.
 _NAMES = 4
+#: Least telling words of the part of an outcome that is shown where the whole is too long.
+_CUT_NAMES = 3
 #: Characters of a command that are read.
 _HEAD = 8_000
 #: Commits and pull requests with their messages; no match crosses the end of its command.
@@ -127,6 +130,9 @@ def _reported(stretch: Stretch) -> Outcome | None:
         if len(bare) > MAX_OUTCOME:
             cuts = [m.start() for m in _CLAUSE.finditer(bare, 18, MAX_OUTCOME + 1)]
             bare = bare[: cuts[-1]].rstrip(" ,;:-–—(") if cuts else ""
+            if len(keys_of(bare)) < _CUT_NAMES:
+                # The middle of a statement.
+                continue
         short = bare if len(bare) >= 8 else ""
         if not short:
             continue

@@ -13,7 +13,7 @@ from typing import TypeVar
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet, TocNode
 from memory_mcp.summarize.base import RollUp
 from memory_mcp.summarize.select import distinct, same
-from memory_mcp.summarize.themes import themes_of, written
+from memory_mcp.summarize.themes import LABEL, themes_of, written
 from memory_mcp.summarize.titles import MAX_TITLE, join, without_date
 from memory_mcp.summarize.vocabulary import keys_of, words
 
@@ -22,10 +22,8 @@ MAX_SUMMARY = 600
 #: of 35 of 100 questions and the right month for 67 instead of 57 (both halves of `bench.periods`, coding sessions; phone
 #: records gained a little too), for 130 more tokens, of which a page shows the first few.
 MAX_KEYWORDS, KEYWORDS = 12, 64
-#: Most characters of a theme's name: a title has room for two, and for a third if short.
-HEADLINE = 59
 #: Most themes in a title.
-MAX_NAMED = 3
+MAX_NAMED = 2
 NOTHING = "Nothing of substance"
 #: Most bullets that are compared word by word.
 MAX_WEIGHED = 120
@@ -38,7 +36,7 @@ _RANKS = tuple(1.0 / (2.0 + rank) for rank in range(MAX_KEYWORDS))
 def roll_up(children: Sequence[TocNode], limit: int = 10) -> RollUp:
     """Return the summary of a period from its children: title, text, at most `limit` of their bullets, up to 64 keywords.
 
-    Of one child it is the child's own title and summary; else the title names up to 3 themes, and terms where room is left.
+    Of one child it is the child's own title and summary; else the title names up to 2 themes, and terms where room is left.
     """
     if len(children) == 1:
         only = children[0]
@@ -48,7 +46,7 @@ def roll_up(children: Sequence[TocNode], limit: int = 10) -> RollUp:
     worth = {word.key: value for term, value in ranked.items() for word in words(term) if word.key}
     themes = themes_of(children)
     title = ""
-    labels = (theme.label(HEADLINE) for theme in themes[: 2 * MAX_NAMED])
+    labels = (theme.label(LABEL) for theme in themes[: 2 * MAX_NAMED])
     for label in distinct(filter(keys_of, labels), keys_of, MAX_NAMED):
         if len(title) + len(label) + 2 <= MAX_TITLE:
             title += f"; {label}" if title else label

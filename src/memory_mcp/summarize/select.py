@@ -1,14 +1,15 @@
 """Select the sentences of a stretch for its bullets and its title."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from itertools import islice, takewhile
 from operator import itemgetter
 from typing import TypeVar
 
 from memory_mcp.summarize.kinds import Cue, cues_of, is_errand
-from memory_mcp.summarize.sentences import Shape, is_dense
+from memory_mcp.summarize.lines import is_dense
+from memory_mcp.summarize.sentences import Shape, is_bracketed
 from memory_mcp.summarize.stretch import NAMES, Sentence, Stretch, Voice
 from memory_mcp.summarize.vocabulary import Word, is_vague
 
@@ -125,12 +126,12 @@ def _best_first(
 
 def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
     """Return at most `limit` sentences that say what the stretch is about, best first, each at least half in words of its own."""
-    dialogue = stretch.is_dialogue
+    dialogue, records = stretch.is_dialogue, stretch.records
     asked = {key for s in stretch.sentences if s.voice is _USER for key in s.keys} if stretch.named else set()
     eager = [
-        (s.information + (_eagerness(s, asked) if (s.voice is not _AGENT or asked) and not dialogue else 0.0), at, s)
+        (s.information + (_eagerness(s, asked, records) if (s.voice is not _AGENT or asked) and not dialogue else 0.0), at, s)
         for at, s in enumerate(stretch.sentences)
-        if not s.chatter and s.information > 0 and s.event.metadata.get("record") != "pull request"
+        if not s.chatter and s.information > 0 and (not records or records.get(s.event.event_id) != "pull request")
     ]
     eager.sort(key=itemgetter(0), reverse=True)
     ranked = _best_first(eager[:CLOSELY], lambda s, bound: bound + _manner(s, dialogue))
@@ -138,7 +139,7 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
     taken: set[str] = set()
     for _, _, s in islice(ranked, 4 * limit):
         keys = s.keys
-        if 2 * len(keys & taken) <= len(keys):
+        if 2 * len(keys & taken) <= len(keys) and not _is_listing(s):
             chosen.append(s)
             taken |= keys
             if len(chosen) == limit:
@@ -146,14 +147,19 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
     return chosen
 
 
-def _eagerness(s: Sentence, asked: set[str]) -> float:
+def _is_listing(s: Sentence) -> bool:
+    """Return whether all words of a sentence that count are files or identifiers, as in a list of paths."""
+    return all(word.code for word in s.words if word.key)
+
+
+def _eagerness(s: Sentence, asked: set[str], records: Mapping[str, str]) -> float:
     """Return the score for the sentence's place and speaker.
 
     Highest for a user's first request and a session's name, negative for a tool's words. A name counts only if it shares
     a word with what was `asked` here: the client may have filed it elsewhere.
     """
     if s.voice is _AGENT:
-        return 4.0 if s.event.metadata.get("record") in NAMES and not asked.isdisjoint(s.keys) else 0.0
+        return 4.0 if records.get(s.event.event_id) in NAMES and not asked.isdisjoint(s.keys) else 0.0
     if s.voice is _USER:
         score = 2.0 / (1 + s.message) + 1.0 / (1 + s.place) + 0.5
         if is_vague(s.words):
@@ -169,7 +175,7 @@ def _manner(s: Sentence, dialogue: bool) -> float:
     held = s.words
     if len({word for word in held if word.weight > 0.15}) < 2:
         score -= 4.0
-    if text[s.start] in "[/@" or is_dense(text[s.start : s.end]):
+    if text[s.start] in "/@" or is_bracketed(text, s.start, s.end) or is_dense(text[s.start : s.end]):
         score -= 2.0
     if s.shape is _LEAD:
         score -= 1.5
@@ -191,7 +197,7 @@ def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
         return 0.0
     # Facts about the speaker count only in dialogues of people.
     cues = s.cues = cues_of(s.text, s.cues if dialogue else s.cues & ~Cue.FACT)
-    score = _praise(s, s.information - (0.6 if s.event.text[s.start] == "[" else 0.0), cues, dialogue, last)
+    score = _praise(s, s.information - (0.6 if is_bracketed(s.event.text, s.start, s.end) else 0.0), cues, dialogue, last)
     if dialogue:
         return score - (1.0 if cues & Cue.QUESTION else 0.0) - (0.7 if cues & Cue.ADDRESS else 0.0)
     return score - 0.6 if _LEANING.match(s.text) else score

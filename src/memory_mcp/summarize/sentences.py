@@ -8,8 +8,20 @@ Invariants
 
 import re
 from enum import Enum, auto
-from string import ascii_letters, digits
+from functools import cached_property
+from string import digits
 from typing import NamedTuple
+
+from memory_mcp.summarize.lines import (
+    CLOSELY_ENDS,
+    PLAIN_STARTS,
+    is_dense,
+    is_log,
+    is_output,
+    is_tagged,
+    safe_length,
+    sentence_start,
+)
 
 #: Characters read at the start and end of a longer message.
 HEAD = 12_000
@@ -48,26 +60,7 @@ _HEADING = re.compile(r"\s{0,3}#{1,6}\s+|\s*\*\*(?=[^*]+\*\*:?\s*$)")
 _ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
 _TAG_LINE = re.compile(r"\s*</?[A-Za-z][\w:.\-]*(?:\s[^<>]*)?/?>\s*$")
 _BLOCK_TAG = re.compile(r"\s*<([A-Za-z][\w:.\-]*)[^<>]*>")
-# Lines that begin as output, diffs, listings and traces do.
-_NOISE = re.compile(
-    r"[|┌├└│╭╰⎿⏺✓✗✔✖→{}()\[\];]|diff --git |index [0-9a-f]{5,}|@@ |\+\+\+ |--- |[-=*_]{3,}(?:$|[ ])|at \S+[(:]|"
-    r"File \"|\$ |❯ |> ?\w+ -|\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d|\d+[→|:\t]|//|/\*|\* @|-\S+$|#include|"
-    r"\"[\w.\- ]+\" ?: |[\w.\-]+@[\w.\-]+[: ]\S* ?[%$#] "
-)
-_NOISE_STARTS = frozenset('"|┌├└│╭╰⎿⏺✓✗✔✖→{}()[];@+-=*_$❯>/#0123456789') | frozenset("diaF")
-# Most lines of prose begin with these and do not end with those; they need no closer check unless dense with symbols.
-_PLAIN_STARTS = frozenset(ascii_letters + "'") - _NOISE_STARTS
-_CLOSELY_ENDS = frozenset(":：){;>&|\\(,[")
 _ITEM_STARTS = frozenset("-*+" + digits)
-_SYMBOLS = b"{}()[];=<>$|&"
-#: A line with one symbol per this many characters is code.
-_PER_SYMBOL = 8
-_STATEMENT = re.compile(
-    r"(?:import|from|def|class|func|const|let|var|return|package|public|private|async|export|fn|use|elif|else|SELECT|INSERT|if|for|while|switch|"
-    r"case|type|struct|try|with)\b"
-)
-_BRACKETS = frozenset("=()[]{}")
-_CODE_END = ("{", ";", "=>", "&&", "||", "\\", "(", "},", "),", "[")
 # A stop, an optional closing mark, white space, and a beginning. CJK stops need no white space.
 _END = re.compile(r"[.!?…؟।][.!?…]*[\"'”’)\]*_`]*\s+(?=\S)")
 _END_ANY = re.compile(_END.pattern + r"|[。！？｡]+[」』）”\"]*")
@@ -128,16 +121,9 @@ def _hints_at_error(text: str) -> bool:
     return False
 
 
-def _symbols(text: str) -> int:
-    """Return the number of symbols that code has, such as braces, in a text."""
-    # Deleting bytes by a table takes a sixth of the time of counting each symbol.
-    raw = text.encode(errors="replace")
-    return len(raw) - len(raw.translate(None, _SYMBOLS))
-
-
-def is_dense(text: str) -> bool:
-    """Return whether a text has more than one symbol of code, such as a brace, per 8 characters."""
-    return _PER_SYMBOL * _symbols(text) > len(text)
+def is_bracketed(text: str, start: int, end: int) -> bool:
+    """Return whether square brackets enclose the whole of `text[start:end]`, as a stage direction or a client's notice."""
+    return text[start] == "[" and text.find("]", start, end) >= end - 2
 
 
 class _Reader:
@@ -159,11 +145,16 @@ class _Reader:
         #: What ends the current fenced or tagged block; "" outside of such blocks.
         self.until = ""
 
+    @cached_property
+    def is_log(self) -> bool:
+        """Whether several lines begin with the level of a log."""
+        return is_log(self.text[self.place : self.end])
+
     def read(self) -> list[Span]:
         """Return the spans of the part that is read, in order: prose, items, headings, and error lines of code and logs."""
         place = self.place
         said = self.text[place : self.end]
-        safe = self.safe = _PER_SYMBOL * _symbols(said)
+        safe = self.safe = safe_length(said)
         for line in said.split("\n"):
             bare = line.strip()
             if self.until:
@@ -174,12 +165,7 @@ class _Reader:
             elif not bare:
                 if self.block >= 0:
                     self._flush()
-            elif (
-                line[0] not in _PLAIN_STARTS
-                or bare[-1] in _CLOSELY_ENDS
-                or "@" in bare
-                or (len(bare) < safe and _PER_SYMBOL * _symbols(bare) > len(bare))
-            ):
+            elif line[0] not in PLAIN_STARTS or bare[-1] in CLOSELY_ENDS or "@" in bare or (len(bare) < safe and is_dense(bare)):
                 self._closely(line, bare, place)
             else:
                 if self.block < 0:
@@ -201,35 +187,31 @@ class _Reader:
         elif first in "`~" and bare.startswith(_FENCE):
             self._flush()
             self.until = bare[:3]
-        elif first == "<" and (tag := _BLOCK_TAG.match(bare)):
+        elif first == "<" and self._opens_block(bare, place):
             self._flush()
-            closing = f"</{tag[1]}>"
-            opens = closing not in bare and (len(bare) <= 200 or _TAG_LINE.match(bare))
-            # A block that ends on a later line is skipped.
-            self.until = closing if opens and self.text.find(closing, place, self.end) >= 0 else ""
-        elif self._noise(line, bare):
+        elif is_tagged(bare):
+            start = sentence_start(bare, self.is_log)
+            self._flush()
+            if start < 0:
+                self._error(line, place)
+            else:
+                self._prose(line, place, bare, start)
+        elif is_output(line, bare, self.block < 0, self.safe):
             self._flush()
             self._error(line, place)
         else:
             self._prose(line, place, bare)
 
-    def _noise(self, line: str, bare: str) -> bool:
-        """Return whether a line is output, code or a listing rather than prose: by how it begins and ends, or its symbols.
-
-        An indented line is code, unless it goes on from prose.
-        """
-        if bare[0] in _NOISE_STARTS or "@" in bare:
-            if _ITEM.match(line):
-                return False
-            if _NOISE.match(bare):
-                return True
-        if line[0] in " \t" and self.block < 0:
-            return line.startswith(("    ", "\t"))
-        if bare.endswith(_CODE_END):
-            return True
-        if bare[-1] in ":)" and _STATEMENT.match(bare) and not _BRACKETS.isdisjoint(bare) and bare.count(" ") < 8:
-            return True
-        return len(bare) < self.safe and _PER_SYMBOL * _symbols(bare) > len(bare)
+    def _opens_block(self, bare: str, place: int) -> bool:
+        """Return whether a line opens a tagged block that ends on a later line, which is skipped then."""
+        tag = _BLOCK_TAG.match(bare)
+        if tag is None:
+            return False
+        closing = f"</{tag[1]}>"
+        opens = closing not in bare and (len(bare) <= 200 or _TAG_LINE.match(bare))
+        if opens and self.text.find(closing, place, self.end) >= 0:
+            self.until = closing
+        return bool(self.until)
 
     def _error(self, line: str, place: int) -> None:
         """Add the span of a line that reports an error; at most three for each part of a message that is read."""
@@ -237,21 +219,24 @@ class _Reader:
             self.errors += 1
             self.found.append(span)
 
-    def _prose(self, line: str, place: int, bare: str) -> None:
-        """Add a heading, or begin or continue a block of prose or a list item; a line that ends in a colon ends its block."""
+    def _prose(self, line: str, place: int, bare: str, start: int = 0) -> None:
+        """Add a heading, or begin or continue a block of prose or a list item; a line that ends in a colon ends its block.
+
+        `start`: where the sentence begins in `bare`, behind what precedes it.
+        """
         end = place + len(line.rstrip())
-        first = bare[0]
-        if first in "#*" and (match := _HEADING.match(line)):
+        first = bare[start]
+        if not start and first in "#*" and (match := _HEADING.match(line)):
             self._flush()
             if place + match.end() < end:
                 self.found.append(Span(place + match.end(), end, Shape.HEADING))
             return
-        match = _ITEM.match(line) if first in "-*+•–" or first.isdigit() else None
+        match = _ITEM.match(line) if not start and (first in "-*+•–" or first.isdigit()) else None
         if match:
             self._flush()
             self.block, self.shape = place + match.end(), _LISTED
         elif self.block < 0:
-            self.block, self.shape = place + len(line) - len(line.lstrip(" \t>")), _PROSE
+            self.block, self.shape = place + start + len(line) - len(line.lstrip(" \t>")), _PROSE
         self.block_end = end
         if bare[-1] in ":：":
             self._flush(lead=True)

@@ -2,19 +2,24 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
+from itertools import islice
 from operator import attrgetter
 
-from memory_mcp.model.event import Event, EventType, Role, is_recap
+from memory_mcp.model.event import LEAF, RECORD, Event, EventType, Role, is_recap, mark_of
 from memory_mcp.summarize.kinds import MAY_BE_CHATTER, MAY_NOTIFY, OPENERS, is_chatter
 from memory_mcp.summarize.recap import statements_of
-from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, spans, without_marks
+from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, is_bracketed, spans, without_marks
 from memory_mcp.summarize.vocabulary import Word, cjk_runs, has_cjk, learn, tokens_of, words
+from memory_mcp.text import term_hash
 
 #: Most sentences that are read: a stretch has 4,000 tokens unless one message is longer.
 MAX_SENTENCES = 1_500
+#: Sentences of a stretch that are counted for the whole store.
+MAX_OPENINGS = 16
 #: Kinds of client records with content; others are notices (compaction, limits).
 _TELLING = frozenset({"thinking", "summary", "title", "plan", "pull request"})
 #: Kinds of records that name the session.
@@ -40,9 +45,14 @@ _TOOL, _AGENT, _USER = Voice
 _COUNTS = {Voice.TOOL: 0.3, Voice.AGENT: 1.0, Voice.USER: 2.0}
 #: Factor on the weight in narration and greetings.
 _CHATTER_COUNTS = 0.3
+#: The same in sentences that many stretches have.
+_REPEATED_COUNTS = 0.0
 #: Most words of an exclamation: its words count as chatter's do, like those in brackets.
 MAX_ASIDE = 3
+#: Most words of a sentence that opens a message by addressing somebody.
+MAX_ADDRESS = 5
 _ANYWHERE = MAY_BE_CHATTER | MAY_NOTIFY
+_LETTERS = re.compile(r"[^\W\d_]+")
 _KEY = attrgetter("key")
 _ORDER = attrgetter("timestamp", "event_id")
 _FILE = re.compile(r"(?:[\w.@\-+]*[/\\])*[\w\-+@.]*\w\.[A-Za-z]\w{0,7}(?![\w/(])")
@@ -87,7 +97,7 @@ class Sentence:
         return " ".join(self.event.speaker.split())
 
 
-@dataclass(slots=True)
+@dataclass
 class Stretch:
     """The material of a summary."""
 
@@ -96,11 +106,15 @@ class Stretch:
     tally: dict[float, list[Word]] = field(default_factory=dict)
     #: Names of people who speak.
     speakers: list[str] = field(default_factory=list)
+    #: Hashes of sentences that other stretches have too (see `sentence_hash`).
+    repeated: frozenset[int] = frozenset()
     tools: dict[str, int] = field(default_factory=dict)
     #: Whether a record of the stretch names the session.
     named: bool = False
     #: Calls that ran a command, by tool use id.
     commands: dict[str, Event] = field(default_factory=dict)
+    #: What clients recorded besides messages: the kind of record by event.
+    records: dict[str, str] = field(default_factory=dict)
     messages: dict[Voice, int] = field(default_factory=dict)
     #: The last call of each planning tool, and each call that plans one task.
     plans: dict[str, Event] = field(default_factory=dict)
@@ -113,36 +127,46 @@ class Stretch:
     #: Importance of each key in this stretch.
     salience: dict[str, float] = field(default_factory=dict)
 
+    @cached_property
+    def short_names(self) -> frozenset[str]:
+        """The speakers' names in lower case, and their short forms of 3 letters or more."""
+        names = [name for speaker in self.speakers for name in speaker.casefold().split()]
+        return frozenset(name[:end] for name in names for end in {*range(3, len(name)), len(name)})
+
     @property
     def is_dialogue(self) -> bool:
         """Whether named people talk with each other, rather than a user with an agent."""
         return bool(self.speakers)
 
 
-def read(events: Sequence[Event]) -> Stretch:
+def read(events: Sequence[Event], repeated: frozenset[int] = frozenset()) -> Stretch:
     """Return the material of a summary, in the order of the events' times.
 
     Left out are recaps (unless nothing else is said), a client's notices, and a session's summary that belongs to another
-    message; at most 1,500 sentences are read.
+    message; at most 1,500 sentences are read. Sentences with a hash among `repeated` are chatter.
     """
     events = sorted(events, key=_ORDER)
-    stretch = Stretch(speakers=list(dict.fromkeys(" ".join(e.speaker.split()) for e in events if e.speaker.strip())))
-    spoken = any(e.text and not is_recap(e) and "record" not in e.metadata for e in events)
+    speakers = list(dict.fromkeys(" ".join(e.speaker.split()) for e in events if e.speaker.strip()))
+    stretch = Stretch(speakers=speakers, repeated=repeated)
+    records = stretch.records = {e.event_id: record for e in events if e.metadata and (record := mark_of(e, RECORD))}
+    recaps = {e.event_id for e in events if e.metadata and is_recap(e)}
+    spoken = any(e.text and e.event_id not in recaps and e.event_id not in records for e in events)
     present = {e.source_id.partition("#")[0] for e in events}
     for event in events:
         # Clients file a session's summary with the next session: it belongs to the message it names.
-        if event.metadata.get("leaf", "") and event.metadata["leaf"] not in present:
+        record = records.get(event.event_id, "")
+        if record and (leaf := mark_of(event, LEAF)) and leaf not in present:
             continue
-        if (spoken and is_recap(event)) or event.metadata.get("record", "thinking") not in _TELLING:
+        if (spoken and event.event_id in recaps) or (record and record not in _TELLING):
             continue
-        stretch.named |= event.metadata.get("record") in NAMES
-        voice = _voice(event)
+        stretch.named |= record in NAMES
+        voice = _voice(event, record)
         if event.type is EventType.TOOL_CALL:
             _read_call(event, stretch)
         elif event.text and len(stretch.sentences) < MAX_SENTENCES:
             message = stretch.messages.get(voice, 0)
             stretch.messages[voice] = message + 1
-            _read_spans(event, voice, message, _spans(event, voice), stretch)
+            _read_spans(event, voice, message, _spans(event, voice, event.event_id in recaps), stretch)
     for event in stretch.plans.values():
         _read_spans(event, _AGENT, stretch.messages.get(_AGENT, 0), _planned(event.text), stretch)
     _weigh(stretch)
@@ -159,21 +183,21 @@ def _planned(text: str) -> list[Span]:
     return [Span(s.start + start, s.end + start, Shape.ITEM) for s in spans(text[start:].split("\n", 1)[0])[:_PLAN_HEAD]]
 
 
-def _spans(event: Event, voice: Voice) -> list[Span]:
+def _spans(event: Event, voice: Voice, is_told_again: bool) -> list[Span]:
     """Return the spans of an event that are read: of a tool only errors, of a recap its statements."""
     if voice is _TOOL:
         return error_spans(event.text)
-    if is_recap(event):
+    if is_told_again:
         return [Span(s.start, s.end, Shape.ITEM) for s in statements_of(event.text)]
     return spans(event.text)
 
 
-def _voice(event: Event) -> Voice:
+def _voice(event: Event, record: str) -> Voice:
     """Return whose words an event holds: notes count as a user's, a client's records as the agent's."""
     if event.role is Role.TOOL or event.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT):
         return _TOOL
     # Notes count as a user's words, a client's records do not.
-    if event.role is Role.USER or (event.type is EventType.NOTE and "record" not in event.metadata):
+    if event.role is Role.USER or (event.type is EventType.NOTE and not record):
         return _USER
     return _AGENT
 
@@ -182,6 +206,7 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
     """Add an event's sentences to the stretch, and count their words by voice; chatter, exclamations and asides count less."""
     narrates = voice is _AGENT and not event.speaker
     text, worth, tally, sentences = without_marks(event.text), _COUNTS[voice], stretch.tally, stretch.sentences
+    repeated, names = stretch.repeated, stretch.short_names
     cjk = has_cjk(text if len(text) <= HEAD + TAIL else text[:HEAD] + text[-TAIL:])
     for place, (start, end, shape) in enumerate(found):
         tokens = tokens_of(text[start:end])
@@ -190,9 +215,37 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
         held = list(map(learn, tokens))
         may_be = OPENERS[tokens[0]] if tokens else MAY_BE_CHATTER
         chatter = bool(may_be & _ANYWHERE or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
-        aside = chatter or (len(tokens) <= MAX_ASIDE and not cjk) or text[start] == "["
-        tally.setdefault(worth * _CHATTER_COUNTS if aside else worth, []).extend(held)
+        is_repeated = bool(repeated) and sentence_hash(text[start:end], stretch.short_names) in repeated
+        # A few words with the name of somebody who takes part are how one begins to speak to them, in any language.
+        is_address = (
+            bool(names) and place == 0 and len(found) > 1 and len(tokens) <= MAX_ADDRESS and not names.isdisjoint(_folded(tokens))
+        )
+        chatter = chatter or is_repeated or is_address
+        aside = chatter or (len(tokens) <= MAX_ASIDE and not cjk) or is_bracketed(text, start, end)
+        factor = _REPEATED_COUNTS if is_repeated else _CHATTER_COUNTS if aside else 1.0
+        tally.setdefault(worth * factor, []).extend(held)
         sentences.append(Sentence(event, start, end, shape, voice, held, message, place, chatter))
+
+
+def _folded(tokens: Sequence[str]) -> Iterator[str]:
+    """Yield tokens in lower case without the punctuation at their ends."""
+    for token in tokens:
+        yield token.casefold().rstrip(".-/:@+\\#")
+
+
+def openings_of(stretch: Stretch) -> tuple[int, ...]:
+    """Return the hashes of the first 16 sentences that may name the stretch: a person's, and the first of each reply.
+
+    They are not fewer when the stretch grows.
+    """
+    first = (s for s in stretch.sentences if s.voice is _USER or s.event.speaker or (s.voice is _AGENT and s.place == 0))
+    names = stretch.short_names
+    return tuple(dict.fromkeys(sentence_hash(s.event.text[s.start : s.end], names) for s in islice(first, MAX_OPENINGS)))
+
+
+def sentence_hash(text: str, names: Container[str]) -> int:
+    """Return the hash by which a sentence is counted: of its words in lower case, without `names`, digits and punctuation."""
+    return term_hash("\0" + " ".join([word for word in _LETTERS.findall(text.casefold()) if word not in names]))
 
 
 def _read_call(event: Event, stretch: Stretch) -> None:
@@ -210,6 +263,27 @@ def _read_call(event: Event, stretch: Stretch) -> None:
         stretch.tally.setdefault(_COUNTS[_TOOL], []).extend(words(path))
 
 
+#: Share of words that the background table does not know, from which the language is another: of English 0.01, of others 0.4.
+_FOREIGN = 0.2
+#: Share of all occurrences from which a word is one of its language's commonest; characters of short words and shorter ones.
+_OFTEN, _SHORT, _SHORTER = 0.012, 5, 3
+
+
+def _quieten(counts: Mapping[str, float], shown: Mapping[str, Word], salience: dict[str, float]) -> None:
+    """Lower the salience of the commonest words of a language that the background table does not know: short or frequent ones.
+
+    In every language these are the ones that say least.
+    """
+    whole = sum(counts.values()) or 1.0
+    for key, count in counts.items():
+        word = shown[key]
+        if word.code or word.shown.isupper():
+            continue
+        length = len(word.shown)
+        factor = 0.05 if length <= _SHORTER else 0.4 if length < _SHORT else 1.0
+        salience[key] *= factor * (0.3 if count >= 4 and count > _OFTEN * whole and not word.capital else 1.0)
+
+
 #: Exponent of the number of occurrences (chosen on the tuning half of bench/titles.py).
 REPETITION = 0.7
 
@@ -217,12 +291,16 @@ REPETITION = 0.7
 def _weigh(stretch: Stretch) -> None:
     """Set counts, salience and cues of the stretch's words, and each sentence's information; speakers' names weigh 0."""
     counts, shown, cued = stretch.counts, stretch.shown, stretch.cued
+    unknown = total = 0
     for worth, held in stretch.tally.items():
         for word, times in Counter(held).items():
             if word.cues:
                 cued.add(word)
+            total += times
             if not (key := word.key):
                 continue
+            if word.weight == 1.0:
+                unknown += times
             if key not in counts:
                 counts[key] = times * worth
                 shown[key] = word
@@ -231,6 +309,8 @@ def _weigh(stretch: Stretch) -> None:
             if shown[key].capital and not word.capital:
                 shown[key] = word
     salience = stretch.salience = {key: shown[key].rarity * count**REPETITION for key, count in counts.items()}
+    if unknown > _FOREIGN * total:
+        _quieten(counts, shown, salience)
     full = {word.key for name in stretch.speakers for word in words(name) if word.key}
     for key in counts if full else ():
         # A speaker's name, or its short form of 3 letters or more.

@@ -35,7 +35,9 @@ _WIDOW = re.compile(
 _PLACE = re.compile(r"^(?:\S+:\d+(?::\d+)?:?|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?|\+?\d{7,})\s+(?=\S)")
 _STOP = re.compile(r"[\s,;:.!?。！？\-–—(]+$")
 _WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?$")
-_CLAUSE = re.compile(r"[.!?。！？]\s|[;:](?=\s)|,\s|\s[—–-]\s|\s\(|\s(?:because|so that|which|and|when|while|since|where)\s")
+#: Where a statement may end, and where only a part of it does.
+_STATEMENT = re.compile(r"[.!?。！？]\s|[;:](?=\s)|\s[—–-]\s|\s\(")
+_PART = re.compile(r",\s|[，、；：]")
 _DATE = re.compile(
     r"^(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*,? )?(?:\d{4}(?:-(?:\d\d(?:-\d\d)?|W\d\d))?|\d{1,2} [A-Z][a-z]+(?: \d{4})?|"
     r"[A-Z][a-z]+ (?:\d{1,2}, )?\d{4}|week \d+(?:,? \d{4})?)(?:,? \(?(?:mon|tue|wed|thu|fri|sat|sun)\w*\)?)?(?:,? \d\d:\d\d)?"
@@ -45,9 +47,9 @@ _DATE = re.compile(
 
 
 def headline(text: str, width: int = HEADLINE) -> str:
-    """Return a cleaned sentence as a headline: no greeting or "can you", cut at a clause, no full stop.
+    """Return a cleaned sentence as a headline: no greeting or "can you", cut where a statement ends, no full stop.
 
-    At most `width` characters, with an ellipsis where no clause ends in time.
+    At most `width` characters, with an ellipsis where no statement ends in time.
     """
     for _ in range(2):
         text = _PLACE.sub("", text, count=1)
@@ -59,8 +61,9 @@ def headline(text: str, width: int = HEADLINE) -> str:
         text = bare
     whole = len(text) <= width
     if not whole:
-        cuts = [m.start() for m in _CLAUSE.finditer(text, width // 2, width + 1)]
-        text = _WIDOW.sub("", text[: cuts[-1]] if cuts else shorten(text, width)[:-1])
+        cuts = [m.start() for m in _STATEMENT.finditer(text, width // 2, width + 1)]
+        parts = [m.start() for m in _PART.finditer(text, width // 2, width)]
+        text = _WIDOW.sub("", text[: (cuts or parts)[-1]] if cuts or parts else shorten(text, width)[:-1])
     question = whole and text.endswith(("?", "？")) and _REQUEST.match(_LEADING.sub("", asked)) is None
     text = _STOP.sub("", text)
     # Opening quotes and brackets whose end was cut off go, and what follows a late one.

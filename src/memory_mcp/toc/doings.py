@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from memory_mcp.model.event import RECAP, Event, EventType, Role, Trust
+from memory_mcp.model.event import RECAP, RECORD, Event, EventType, Role, Trust, mark_of
 from memory_mcp.summarize.kinds import is_chatter, is_errand
 from memory_mcp.summarize.sentences import Shape, clean, shorten, spans
 
@@ -131,7 +131,7 @@ def request_of(event: Event) -> Words | None:
     """
     if event.type is not EventType.USER_MESSAGE or event.role is not Role.USER or event.trust is Trust.AGENT_NOTE:
         return None
-    if RECAP in event.metadata or event.metadata.get("record") or event.text.startswith(INTERRUPTED):
+    if mark_of(event, RECAP) or mark_of(event, RECORD) or event.text.startswith(INTERRUPTED):
         return None
     text = event.text[:_READ]
     found = [s for s in spans(text) if s.shape not in (Shape.ERROR, Shape.LEAD)] or list(spans(text))
@@ -157,7 +157,7 @@ def is_telling(request: str) -> bool:
 def _closing(events: Sequence[Event]) -> Words | None:
     """Return the first sentence of substance (three words) of the agent's last message that has one; None for none."""
     for event in reversed(events):
-        if event.role is Role.USER or (event.role, event.type) not in _MESSAGES or event.metadata.get("record"):
+        if event.role is Role.USER or (event.role, event.type) not in _MESSAGES or mark_of(event, RECORD):
             continue
         text = event.text[:_READ]
         for span in spans(text):
@@ -183,7 +183,7 @@ def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
     went, branch, request = "", "", ""
     for event, command, well in _runs(events):
         branch = event.metadata.get("branch", "") or branch
-        if event.metadata.get("record") == "pull request":
+        if mark_of(event, RECORD) == "pull request":
             request = event.metadata.get("url", "") or request
         if changes_files(event) and passed is False:
             # What failed was worked on since.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memory_mcp.model.event import RECAP, Event, EventType, Role, Trust
+from memory_mcp.model.event import RECAP, RECORD, Event, EventType, Role, Trust, mark_of
 from memory_mcp.question.phrases import is_idle
 from memory_mcp.question.words import words as split_words
 from memory_mcp.summarize.kinds import TRIGGERS, Cue, is_chatter, is_errand
@@ -124,13 +124,13 @@ def _turns_of(events: Sequence[Event]) -> list[_Turn]:
 
 def _is_prompt(event: Event) -> bool:
     written = event.type is EventType.USER_MESSAGE and event.role is Role.USER and event.trust is not Trust.AGENT_NOTE
-    return written and RECAP not in event.metadata and not event.metadata.get("record")
+    return written and not mark_of(event, RECAP) and not mark_of(event, RECORD)
 
 
 def _is_act(event: Event) -> bool:
     if event.type in _RESULTS:
         return True
-    return event.role is Role.ASSISTANT and event.type in _ACTS and not event.metadata.get("record")
+    return event.role is Role.ASSISTANT and event.type in _ACTS and not mark_of(event, RECORD)
 
 
 def _pending_turns(turns: Sequence[_Turn]) -> tuple[list[_Turn], _Turn | None]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
 from memory_mcp.ingest.parts import Part, call, dropped, note, result, said, thought
-from memory_mcp.model.event import Role
+from memory_mcp.model.event import RECORD, Role
 
 #: References to search results, which the page replaces by links: private-use characters around them, or brackets.
 _CITATION = re.compile("\ue200[^\ue201]{0,4000}\ue201|[\ue200-\ue2ff]|【\\d+†[^】]{0,200}】")
@@ -62,7 +62,7 @@ def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -
         language = as_text(content.get("language"))
         return call(recipient, {"code": text, "language": "" if language == "unknown" else language}, "")
     # A canvas is a document that both write; its name is what it is found by.
-    return call(recipient, text, "", **({"record": "canvas"} if recipient.startswith(_CANVAS) else {}))
+    return call(recipient, text, "", **({RECORD: "canvas"} if recipient.startswith(_CANVAS) else {}))
 
 
 def text_of(content: Mapping[str, object]) -> str:

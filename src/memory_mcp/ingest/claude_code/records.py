@@ -26,7 +26,7 @@ from memory_mcp.ingest.claude_code.blocks import (
 from memory_mcp.ingest.claude_code.state import State
 from memory_mcp.ingest.claude_code.wrappers import Said, author_of, is_agent, unwrap
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.model.event import FILE_TIME, RECAP, EventDraft, EventType, Role
+from memory_mcp.model.event import FILE_TIME, LEAF, RECAP, RECORD, EventDraft, EventType, Role
 from memory_mcp.model.ids import digest, encode
 
 AGENT = "claude-code"
@@ -163,7 +163,7 @@ def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
         for number, (note, note_metadata) in enumerate(notes):
             yield _Part(f"{_suffix(first)}#n{number}", note, note_metadata)
     if plan.strip() and not any(plan.strip() in text for text in texts):
-        yield _Part("#plan", Said(Role.SYSTEM, EventType.NOTE, plan), {"record": "plan"})
+        yield _Part("#plan", Said(Role.SYSTEM, EventType.NOTE, plan), {RECORD: "plan"})
 
 
 def _prompt(record: dict[str, object], state: State, texts: list[str]) -> list[tuple[Said, dict[str, str]]]:
@@ -177,14 +177,14 @@ def _prompt(record: dict[str, object], state: State, texts: list[str]) -> list[t
     pieces = [piece for text in texts for piece in unwrap(text)]
     typed = [p.text for p in pieces if p.text and p.role is Role.USER]
     others: list[tuple[Said, dict[str, str]]] = [
-        (p, {"record": p.name} if p.name else {}) for p in pieces if p.text and p.role is not Role.USER
+        (p, {RECORD: p.name} if p.name else {}) for p in pieces if p.text and p.role is not Role.USER
     ]
     if not typed:
         return others or [(pieces[0], {})]
     prompt, author = Said(Role.USER, EventType.USER_MESSAGE, "\n".join(typed)), author_of(record)
     if author:
         role = Role.ASSISTANT if is_agent(author) else Role.SYSTEM
-        return [(Said(role, EventType.NOTE, prompt.text), {"record": author}), *others]
+        return [(Said(role, EventType.NOTE, prompt.text), {RECORD: author}), *others]
     if record.get("isSidechain") is True:
         begins = state.thread_of(record) not in state.threads
         prompt = Said(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, prompt.text)
@@ -228,7 +228,7 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
         kind = block.get("type")
         if kind in ("thinking", "redacted_thinking"):
             said = Said(Role.ASSISTANT, EventType.NOTE, as_text(block.get("thinking")))
-            yield _Part(f"#t{thoughts}", said, {"record": "thinking"})
+            yield _Part(f"#t{thoughts}", said, {RECORD: "thinking"})
             thoughts += 1
             continue
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
@@ -241,7 +241,7 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
             yield _Part(_suffix(number), Said(Role.TOOL, EventType.TOOL_RESULT, text), metadata)
         elif text := plain(block):
             by = (Role.SYSTEM, EventType.NOTE) if error else (Role.ASSISTANT, EventType.ASSISTANT_MESSAGE)
-            yield _Part(_suffix(number), Said(*by, text.strip()), {"record": "api error"} if error else {})
+            yield _Part(_suffix(number), Said(*by, text.strip()), {RECORD: "api error"} if error else {})
         elif words := unknown_words(block):
             yield _unknown(block, words, number)
         number += 1
@@ -249,7 +249,7 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
 
 def _unknown(block: Mapping[str, object], words: str, number: int) -> _Part:
     """Return the words of a block of a kind that nobody described, as a note of the client."""
-    return _Part(_suffix(number), Said(Role.SYSTEM, EventType.NOTE, words), {"record": str(block.get("type") or "block")})
+    return _Part(_suffix(number), Said(Role.SYSTEM, EventType.NOTE, words), {RECORD: str(block.get("type") or "block")})
 
 
 def _suffix(number: int) -> str:
@@ -258,25 +258,25 @@ def _suffix(number: int) -> str:
 
 
 def _noted(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield a summary, a title or a pull request as a note, its kind as metadata `record`.
+    """Yield a summary, a title or a pull request as a note, its kind as metadata `RECORD`.
 
     A summary has the id of the last message as `leaf`, a pull request its address as `url`; one without gives no text.
     """
     del state, outcome
     kind = _kind(record)
     if kind == "summary":
-        text, metadata = as_text(record.get("summary")), {"record": "summary", "leaf": as_text(record.get("leafUuid"))}
+        text, metadata = as_text(record.get("summary")), {RECORD: "summary", LEAF: as_text(record.get("leafUuid"))}
     elif kind in _TITLES:
-        text, metadata = as_text(record.get(_TITLES[kind])), {"record": "title"}
+        text, metadata = as_text(record.get(_TITLES[kind])), {RECORD: "title"}
     else:
         url, number = as_text(record.get("prUrl")), record.get("prNumber")
         name = f"Pull request #{number}" if isinstance(number, int) else "Pull request"
-        text, metadata = f"{name}: {url}" if url else "", {"record": "pull request", "url": url}
+        text, metadata = f"{name}: {url}" if url else "", {RECORD: "pull request", "url": url}
     yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), metadata)
 
 
 def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield the client's message as a note with its kind as metadata `record`; a local command as `unwrap` reads it.
+    """Yield the client's message as a note with its kind as metadata `RECORD`; a local command as `unwrap` reads it.
 
     Nothing, with the reason in `outcome`, for kinds known as noise and for one without content. A compaction says what
     triggered it and how many tokens there were.
@@ -296,7 +296,7 @@ def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterat
         said = Said(Role.SYSTEM, EventType.NOTE, f"{content} ({', '.join(filter(None, told))})" if any(told) else content)
     elif subtype != "local_command":
         said = Said(Role.SYSTEM, EventType.NOTE, content)
-    yield _Part("", said, {"record": subtype})
+    yield _Part("", said, {RECORD: subtype})
 
 
 def _other(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
@@ -312,7 +312,7 @@ def _other(record: dict[str, object], state: State, outcome: Outcome) -> Iterato
             by_other = author if piece.role is Role.USER else ""
             role = Role.ASSISTANT if is_agent(author) else Role.SYSTEM
             said = Said(role, EventType.NOTE, piece.text) if by_other else piece
-            yield _Part(f"#n{number}" if number else "", said, {"queued": "true", "record": by_other or piece.name})
+            yield _Part(f"#n{number}" if number else "", said, {"queued": "true", RECORD: by_other or piece.name})
 
 
 _Reader = Callable[[dict[str, object], State, Outcome], Iterator[_Part]]

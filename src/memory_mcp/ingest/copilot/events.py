@@ -13,7 +13,7 @@ from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap, without_ans
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
 from memory_mcp.ingest.parts import EMPTY, Part, content_id, dropped, note, result, said
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.model.event import RECAP, EventType, Role
+from memory_mcp.model.event import RECAP, RECORD, EventType, Role
 
 AGENT = "copilot"
 #: First words of known kinds of events; those not in `_READ` are skipped.
@@ -73,7 +73,7 @@ class CopilotReading(Reading):
         if call_id and kind.startswith("tool."):
             source_id = call_id if kind == "tool.execution_start" else f"{call_id}#result"
         when = self.ordered(parse_time(record.get("timestamp")))
-        thoughts = [part for part in parts if part.metadata.get("record") == "thinking"]
+        thoughts = [part for part in parts if part.metadata.get(RECORD) == "thinking"]
         told = [Told(f"{source_id}#t", tuple(thoughts), when)] if thoughts else []
         said_parts = tuple(part for part in parts if part not in thoughts)
         # A thought takes its millisecond whether it is kept or not.

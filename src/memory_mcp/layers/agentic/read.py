@@ -16,7 +16,7 @@ from memory_mcp.layers.base import Hit, Query, unfiled_hit
 from memory_mcp.layers.standing import with_standing
 from memory_mcp.layers.turns import AFTER, turns_of
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.model.event import Event, EventType
+from memory_mcp.model.event import Event, EventType, note_kind
 from memory_mcp.model.exchange import LAST, Turn, is_prompt, lacks_reply, turns_in
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
@@ -201,7 +201,7 @@ class Reader:
             event_id=event.event_id,
             grip_id=grip,
             keywords=found.node.keywords,
-            kind=event.metadata.get("kind", ""),
+            kind=note_kind(event),
             asks=message.asks,
         )
 

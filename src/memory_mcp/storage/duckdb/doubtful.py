@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from memory_mcp.model.event import DEFAULT_TYPES, TOOL, Event, EventType, Role, Trust, content_hash, stream_key
+from memory_mcp.model.event import DEFAULT_TYPES, MARK, TOOL, Event, EventType, Role, Trust, content_hash, stream_key
 from memory_mcp.model.ids import event_id, event_id_from, event_key
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ COLUMNS = (
     *("agent", "speaker", "type", "role", "trust", "metadata"),
 )
 #: Metadata key: the columns of this event that were lost with a damaged block. On disk.
-SALVAGED = "salvaged"
+SALVAGED = f"{MARK}salvaged"
 _HASH_BITS = 80
 #: Role, type and trust of an event when they are lost.
 _NOBODY = (Role.SYSTEM, EventType.NOTE, Trust.IMPORTED)

@@ -20,7 +20,7 @@ SELECT session_id, bool_or(starts_with(source, ?)), bool_or(NOT starts_with(sour
 _TOLD = r"""regexp_extract(metadata, '"tool_use_id":"((?:[^"\\]|\\.)*)"', 1)"""
 _CANDIDATES = f"""
 SELECT event_id, ts, session_id, thread, role, type, source, source_id, {_TOLD} AS told,
-       contains(metadata, '"{SUMMARY}":"true"'), text
+       contains(metadata, '{SUMMARY}":"true"'), text
 FROM event
 WHERE session_id IN (SELECT unnest(?::VARCHAR[])) AND starts_with(source, ?) = ?
   AND (ts BETWEEN ? AND ? OR (told <> '' AND told IN (SELECT unnest(?::VARCHAR[])))

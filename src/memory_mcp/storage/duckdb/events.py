@@ -9,7 +9,7 @@ from memory_mcp.clock import Clock
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.change import ChangeKind
-from memory_mcp.model.event import HOOK, RECAP, TOOL, Event
+from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.arriving import Arriving
@@ -20,6 +20,7 @@ from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, forget_old_re
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentEvents, RecentGrips
 from memory_mcp.storage.highwater import HighWater
+from memory_mcp.storage.pairing import SUMMARY
 from memory_mcp.storage.records import REQUEST_KEPT_MS
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
 from memory_mcp.storage.values import Appended, Batch, Place, Request, Scope, SessionInfo, StoredEvent
@@ -40,7 +41,7 @@ WHERE {_INSIDE}
   AND (? IS NULL OR e.seq <= ?) {{which}}
 ORDER BY s.key, e.ts, e.event_id"""
 _RECAPS = f"""SELECT {EVENT} FROM event
-WHERE stream IN (SELECT unnest(?::BIGINT[])) AND type = 'note' AND contains(metadata, '"{RECAP}"') AND {SHOWN}
+WHERE stream IN (SELECT unnest(?::BIGINT[])) AND type = 'note' AND contains(metadata, '{SUMMARY}"') AND {SHOWN}
 ORDER BY ts, event_id"""
 #: One stretch of a stream to its end, its times as constants: what lies before it is not looked at.
 _TAIL = f"""SELECT seq, {EVENT} FROM event WHERE stream = ? AND ts >= ? AND (ts > ? OR event_id >= ?) ORDER BY seq"""
@@ -264,7 +265,7 @@ class DuckEvents:
 
     def recaps(self, streams: Iterable[int]) -> list[Event]:
         """Return every shown recap (a client's summary of its conversation) of these streams, in order of time."""
-        return [self._event(row) for row in self._con.rows(_RECAPS, [list(streams)])]
+        return list(filter(is_recap, map(self._event, self._con.rows(_RECAPS, [list(streams)]))))
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
         """Return up to `before` earlier and `after` later shown events of an event's session, project, thread, in order."""

@@ -28,7 +28,7 @@ SELECT session_id, source FROM told WHERE source IS NOT NULL"""
 _TOLD = r"""CASE WHEN strpos(e.metadata, '"tool_use_id":"') > 0
     THEN coalesce(substring(e.metadata from '"tool_use_id":"((?:[^"\\]|\\.)*)"'), '') ELSE '' END"""
 _CANDIDATES = f"""SELECT e.event_id, e.ts, e.session_id, e.thread, e.role, e.type, e.source, e.source_id, {_TOLD},
-  strpos(e.metadata, '"{SUMMARY}":"true"') > 0, e.text
+  strpos(e.metadata, '{SUMMARY}":"true"') > 0, e.text
 FROM event e
 WHERE {own("e")} AND e.session_id = ANY(%(sessions)s::text[]) AND starts_with(e.source, '{HOOK}') = %(hook)s
   AND (e.ts BETWEEN %(first)s AND %(last)s

@@ -7,10 +7,11 @@ from memory_mcp.clock import Clock
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.change import ChangeKind
-from memory_mcp.model.event import HOOK, RECAP, TOOL, Event
+from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.arriving import Arriving
+from memory_mcp.storage.pairing import SUMMARY
 from memory_mcp.storage.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, weighed
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
 from memory_mcp.storage.postgres.database import Statement
@@ -49,7 +50,7 @@ WHERE {own("e")} AND (%(last_seq)s::bigint IS NULL OR e.seq <= %(last_seq)s) AND
 _OUTDONE = f"""EXISTS (SELECT 1 FROM duplicate d JOIN event o ON {own("o")} AND o.event_id = d.canonical
   WHERE {own("d")} AND d.event_id = e.event_id AND o.seq > e.seq)"""
 _RECAPS = f"""SELECT {_EVENT} FROM event e
-WHERE {own("e")} AND e.stream = ANY(%(streams)s) AND e.type = 'note' AND strpos(e.metadata, '"{RECAP}"') > 0 AND {shown()}
+WHERE {own("e")} AND e.stream = ANY(%(streams)s) AND e.type = 'note' AND strpos(e.metadata, '{SUMMARY}"') > 0 AND {shown()}
 ORDER BY e.ts, e.event_id"""
 #: What is shown in the place of a hidden event is no neighbour of it.
 _NEAR = f"""(SELECT {_EVENT} FROM event e
@@ -224,7 +225,7 @@ class PostgresEvents:
 
     def recaps(self, streams: Iterable[int]) -> list[Event]:
         """Return every shown recap (a note with a client's summary of its conversation) of these streams, in order of time."""
-        return self._events(_RECAPS, streams=list(streams))
+        return list(filter(is_recap, self._events(_RECAPS, streams=list(streams))))
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
         """Return the shown events nearest to one in its session, project and thread: up to `before` earlier, `after` later.
