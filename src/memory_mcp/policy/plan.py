@@ -41,6 +41,8 @@ class How:
     bounds: Mapping[str, int | None] = field(default_factory=dict)
     #: Least score of a result. Given, it takes the place of the floor below which nothing is relevant.
     min_confidence: float | None = None
+    #: Whether an answer that has none keeps all of its results, and not only the nearest.
+    keeps_all: bool = False
     #: Layers that are not to be used.
     without: frozenset[LayerName] = frozenset()
     #: Results left out, to page on.
@@ -102,11 +104,18 @@ class Plan:
     window_words: str = ""
     #: The subject of which the latest decision is asked for, "" for any; None if the question is another.
     last_of: str | None = None
+    #: Whether an answer that has none keeps all of its results.
+    keeps_all: bool = False
 
     @property
     def is_overview(self) -> bool:
         """Whether nothing in particular is asked for, and no list of one time either."""
         return self.browses and self.intent is Intent.EXPLORE
+
+    @property
+    def asks_parts_first(self) -> bool:
+        """Whether a layer is asked before the one that it is a part of."""
+        return any(part in self.order[:at] for at, name in enumerate(self.order) for part in MADE_OF.get(name, ()))
 
     @property
     def looks_up(self) -> bool:
