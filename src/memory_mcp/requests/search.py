@@ -103,7 +103,7 @@ class SearchResponse(Recalled):
     missing: Annotated[tuple[str, ...], "Words that occur nowhere here"] = ()
     complete: Annotated[bool, "false: something ran out before all was searched"] = True
     #: On a page as objects.
-    also: Annotated[Lines, "Next ones in a line each: grip, day, who: words"] = ()
+    also: Annotated[Lines, "Next ones, a line each"] = ()
     next_cursor: str = ""
     #: With full detail: where to go on from the best result.
     next: str = ""
