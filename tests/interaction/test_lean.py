@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from memory_mcp.model.sentinel import CLOSE, OPEN
 from memory_mcp.requests.lean import LINE
 from memory_mcp.storage.values import Scope
 from tests.factories import BILLING, SHOP, draft
+from tests.fakes import FakeClock
+from tests.filled import filled
 from tests.interaction.conftest import Door, open_app, tokens
 
 #: Bounds of a default answer, and of a citation with its neighbours in lines, or whose own words are too long for these.
@@ -173,13 +176,29 @@ def test_what_comes_next_is_told_in_a_line_each_within_the_same_tokens_and_shown
     assert tokens(first) <= ANSWER
     assert len(first["results"]) == 3
     assert len(first["also"]) >= 3
-    assert all(len(one["quote"]) <= LINE for one in first["also"])
+    lines = [re.fullmatch(rf"(grip:\w{{16}}) 2026-02-18 assistant: .{{1,{LINE}}}", one) for one in first["also"]]
+    grips = [line[1] for line in lines if line]
+    assert len(grips) == len(first["also"])
     second = own.ok("intelligent_search", query="gannet semaphore", limit=3, cursor=first["next_cursor"])
-    assert [r["grip"] for r in second["results"]] == [one["grip"] for one in first["also"][:3]]
-    assert own.ok("expand_grip", grip_id=first["also"][0]["grip"])["verified"]
+    assert [r["grip"] for r in second["results"]] == grips[:3]
+    assert own.ok("expand_grip", grip_id=grips[0])["verified"]
     [block] = own.call("intelligent_search", query="gannet semaphore", limit=3).content
-    assert first["also"][0]["grip"] in getattr(block, "text", "")
+    assert f"[{grips[0]}]" in getattr(block, "text", "")
     assert "also" not in own.full("intelligent_search", query="gannet semaphore", limit=3)
+
+
+def test_what_a_reply_replies_to_is_a_line_of_it_and_with_full_detail_a_further_quotation(tmp_path: Path) -> None:
+    prompt = "We keep the marmalade lamp on the pier, and its keeper turns it every night at nine, whatever the weather."
+    reply = "Then the semaphore has to point to the west."
+    said = [draft(prompt, at="2026-02-18 09:00", role=Role.USER), draft(reply, at="2026-02-18 09:01", role=Role.ASSISTANT)]
+    with closing(App(filled(tmp_path / "data", said), FakeClock())) as app:
+        app.accelerators.settle()
+        door, query = Door(app, "auto"), {"query": "where does the semaphore point to beside the lamp", "limit": 1}
+        [lean], [full] = (ask("intelligent_search", **query)["results"] for ask in (door.ok, door.full))
+        [line], [quote] = lean["also"], full["also"]
+        assert lean["quote"] == full["quote"] == reply
+        assert re.fullmatch(r"grip:\w{16} user: We keep .*…", line)
+        assert (door.ok("expand_grip", grip_id=line.split()[0])["grip"]["quote"], quote["quote"]) == (prompt, prompt)
 
 
 def test_text_only_clients_read_markdown_with_the_words_fenced_as_data(shop: Door) -> None:

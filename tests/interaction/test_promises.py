@@ -94,13 +94,15 @@ def test_weak_evidence_is_shown_and_marked_and_a_floor_drops_results_only_where_
     assert all(one["score"] >= 0.9 for one in floored)
 
 
-def test_none_is_said_where_nothing_relevant_is_known_and_keeps_two_nearest_at_most(door: Door) -> None:
+def test_none_is_said_where_nothing_relevant_is_known_and_keeps_two_nearest_at_most_or_with_full_detail_all(door: Door) -> None:
     found = door.ok("intelligent_search", query="xylophonist")
     assert found["confidence"] == "none"
     assert found["missing"] == ["xylophonist"]
     near = [] if door.ok("get_retrieval_status")["tier"] != 2 else found["results"]
     assert (len(found["results"]), found["results"]) == (min(len(near), 2), near)
     assert "complete" not in found, "everything was searched"
+    full = door.full("intelligent_search", query="xylophonist", limit=10)
+    assert (full["confidence"], len(full["results"])) == ("none", 10 if near else 0)
 
 
 @pytest.mark.parametrize("query", ["cause test decided", "hawser of berth 7", "zeppelin hawser"])

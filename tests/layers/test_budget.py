@@ -4,8 +4,11 @@ import random
 
 import pytest
 
+from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import SINCE, Budget, StopConditions, leave_out
+from memory_mcp.layers.teleport import Teleported, as_layer
 from tests.fakes import FakeClock
+from tests.policy.hits import hit
 from tests.requirements import requirement
 
 
@@ -21,6 +24,19 @@ def test_a_default_is_exceeded_once_by_at_most_half_and_only_while_nothing_was_f
     found = budget(max_nodes_visited=10)
     found.spent.satisfied = True
     assert (found.visit(40), found.spent.exceeded) == (10, "")
+
+
+def test_a_layer_shows_what_an_earlier_one_visited_wherever_it_ranks_it_though_no_node_is_left() -> None:
+    spent = budget(strict=True, max_nodes_visited=3)
+
+    def ranked(names: str) -> list[str]:
+        """Search with a layer that ranks these, and return what it shows."""
+        found = Teleported(tuple(map(hit, names)), len(names), 0.0)
+        return [one.quote for one in as_layer(Query("queue"), spent, lambda _: found).hits]
+
+    assert ranked("abc") == ["a", "b", "c"]
+    assert ranked("cdaeb") == ["c", "a", "b"]
+    assert spent.nodes_visited == 3
 
 
 @requirement("policy:bound-max_nodes_visited")

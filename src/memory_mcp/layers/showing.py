@@ -24,8 +24,8 @@ from memory_mcp.toc.tree import Tree, share_of
 
 #: Length in characters of a quotation from an event that no grip covers yet.
 _SPAN = 400
-#: Hits, best first, that get asides: fewer are shown.
-_WITH_ASIDES = 8
+#: Hits, best first, that get asides.
+_WITH_ASIDES = 10
 
 
 def _count(probes: Sequence[str], text: str) -> int:

@@ -377,7 +377,7 @@ def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
     """Run `jump` as a layer search: one call, each message one hit, each hit one node visited.
 
     No hits without a call left, and, with a notice, for a time without a word to look for. Hits that the node
-    bound has no room for are cut. Errors of `jump` are passed on.
+    bound has no room for are left out; those visited before cost nothing. Errors of `jump` are passed on.
     """
     if query.window is not None and not terms(query.text):
         return LayerAnswer((), window=query.window, notices=("a time and no word to look for",))
@@ -387,5 +387,5 @@ def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
         DocType.GRIP, None, query.window, query.project, query.agent, query.speaker, None, query.role, left_out(query.excluded)
     )
     found = jump(IndexQuery(query.text, filters, query.limit, literal=query.literal, keywords=query.keywords))
-    hits = found.hits[: budget.visit_named([h.event_id or h.node_id for h in found.hits])]
+    hits = tuple(hit for hit in found.hits if budget.visit_named([hit.event_id or hit.node_id]))
     return LayerAnswer(hits, window=query.window, notices=found.notices, is_partial=found.partial)

@@ -99,14 +99,15 @@ class Engine:
         StorageError when the store cannot be read; layers that fail are only explained.
         """
         with span("intelligent_search"):
-            plan = self._ready_plan(query, bounds, how)
+            plan = replace(self._ready_plan(query, bounds, how), keeps_all=how.keeps_all)
             named = frozenset(name for name, value in how.bounds.items() if value is not None)
             budget = Budget(plan.bounds, self._parts.clock, self._parts.factor, plan.strict, named)
             before = self._pages.find(query, how)
             wanted = query.limit + how.offset + 1
             if before is not None and len(before.hits) >= wanted:
                 return _as_overview(_page(before, query.limit, how.offset, budget, self._parts.ranking), plan, query)
-            spare = 0 if how.offset else _SPARE
+            # A part that is asked first leaves nodes to the whole that follows.
+            spare = 0 if how.offset or plan.asks_parts_first else _SPARE
             pool = max(wanted, pool_of(query.limit, how.offset) + spare, 1 if plan.browses else relevance.COMPARED)
             pool = max(wanted, min(pool, plan.bounds.max_nodes_visited))
             asked = replace(

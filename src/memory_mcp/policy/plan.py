@@ -41,6 +41,8 @@ class How:
     bounds: Mapping[str, int | None] = field(default_factory=dict)
     #: Least score of a result. Given, it takes the place of the floor below which nothing is relevant.
     min_confidence: float | None = None
+    #: Whether an answer that has none keeps all of its results, and not only the nearest.
+    keeps_all: bool = False
     #: Layers that are not to be used.
     without: frozenset[LayerName] = frozenset()
     #: Results left out, to page on.
@@ -104,6 +106,8 @@ class Plan:
     covered_from: int = 0
     #: The subject of which the latest decision is asked for, "" for any; None if the question is another.
     last_of: str | None = None
+    #: Whether an answer that has none keeps all of its results.
+    keeps_all: bool = False
 
     @property
     def is_overview(self) -> bool:
@@ -114,6 +118,11 @@ class Plan:
         """Return the part of a window (None: of all time) that an index of the order does not cover; None if there is none."""
         part = TimeWindow(0, self.covered_from).meet(window)
         return part if part.start_ms < part.end_ms else None
+
+    @property
+    def asks_parts_first(self) -> bool:
+        """Whether a layer is asked before the one that it is a part of."""
+        return any(part in self.order[:at] for at, name in enumerate(self.order) for part in MADE_OF.get(name, ()))
 
     @property
     def looks_up(self) -> bool:

@@ -158,7 +158,7 @@ class Search:
             return tuple(hits), SURE if hits else NO_RESULT
         telling, asking = [h for h in hits if not h.asks], [replace(h, fit=relevance.Fit.LOOSE) for h in hits if h.asks]
         if not telling:
-            return tuple(asking[: relevance.NEAREST]), replace(NO_RESULT, missing=self._missing)
+            return self._nearest(asking), replace(NO_RESULT, missing=self._missing)
         missing, evidences = self._missing, self._read_evidence(telling)
         sure = max(relevance.probability(evidence) for _, evidence in evidences)
         fits: dict[str, relevance.Fit] = {}
@@ -174,9 +174,13 @@ class Search:
         if len(judged) >= _TELLING and self._asked.role is None:
             asking = [hit for hit in asking if not only_asks(hit.quote)]
         judged = (*judged, *asking)
-        if verdict is Confidence.NONE and self._plan.floor is None:
-            judged = judged[: relevance.NEAREST]
+        if verdict is Confidence.NONE:
+            judged = self._nearest(judged)
         return judged, Judgement(verdict, sure, missing)
+
+    def _nearest(self, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+        """Return what an answer that has none shows: the nearest hits, or all if the caller keeps all or names a floor."""
+        return tuple(hits if self._plan.keeps_all or self._plan.floor is not None else hits[: relevance.NEAREST])
 
     def _is_complete(self, run: Run) -> bool:
         """Return whether the search was complete: no bound was hit, and no layer failed or timed out."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_mcp.app import App
@@ -54,6 +54,7 @@ def parse_search(
     times = times_of(app, given.get("tz", ""), given.get("as_of", ""))
     scoped = scope_of(given.get("project", ""), given.get("scope", ""))
     keywords = keyword_list(given.get("keywords", ()))
+    full = choice(Detail, "detail", given.get("detail", "")) is Detail.FULL
     question = (*(given.get(name, "") for name in _IDENTIFYING), scoped.words, *keywords)
     return ParsedSearch(
         query=Query(
@@ -67,21 +68,26 @@ def parse_search(
             excluded=excluded,
             keywords=keywords,
         ),
-        how=search_options(
-            times,
-            given.get("intent", ""),
-            given.get("mode", ""),
-            Bounds(**given.get("bounds", {})),
-            given.get("token_budget"),
-            given.get("timeout_ms"),
-            offset_of(given.get("cursor", ""), *question),
-            bool(given.get("as_of")),
-        ),
+        how=replace(_options(given, times, offset_of(given.get("cursor", ""), *question)), keeps_all=full),
         scoped=scoped,
         calendar=times.calendar,
         question=question,
-        full=choice(Detail, "detail", given.get("detail", "")) is Detail.FULL,
+        full=full,
         with_agents=bool(given.get("with_agents")),
+    )
+
+
+def _options(given: Mapping[str, Any], times: Times, offset: int) -> How:
+    """Return the options for the policy of a call whose page begins at `offset`. Raises InvalidQuery for an invalid one."""
+    return search_options(
+        times,
+        given.get("intent", ""),
+        given.get("mode", ""),
+        Bounds(**given.get("bounds", {})),
+        given.get("token_budget"),
+        given.get("timeout_ms"),
+        offset,
+        bool(given.get("as_of")),
     )
 
 

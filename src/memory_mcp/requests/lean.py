@@ -7,8 +7,9 @@ Invariants
 3. What is shown never takes more room than there is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import Any
 
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.ids import short_grip
@@ -16,13 +17,13 @@ from memory_mcp.model.orders import flag_of
 from memory_mcp.policy.relevance import NEAREST, Confidence, Fit
 from memory_mcp.requests.excerpts import Excerpt, width_in
 from memory_mcp.requests.plain import fullest, size_of
-from memory_mcp.requests.results import Brief, Result, Style, bare_results, brief, node_shown, repeats
+from memory_mcp.requests.results import Brief, Lines, Result, Style, bare_results, line_of, node_shown, repeats
 from memory_mcp.text import placed_terms
 
-#: Letters of such a quotation (66 words), of a line (33 words), and fewest that are worth showing.
-QUOTE, LINE, LEAST_QUOTE = 400, 200, 80
-#: Letters of what is said beside a result (17 words), and the fewest of such a message that tell something.
-BESIDE, LEAST_BESIDE = 100, 80
+#: Letters of such a quotation (66 words), of a line (25 words), and fewest that are worth showing.
+QUOTE, LINE, LEAST_QUOTE = 400, 150, 80
+#: Letters of what is said beside a result (13 words), and the fewest of such a message that tell something.
+BESIDE, LEAST_BESIDE = 80, 80
 #: What the field of lines adds to a response.
 _ALSO = ',"also":[]'
 #: Good results that make a strong answer whole, and loose ones that are still shown with them.
@@ -43,7 +44,7 @@ class LeanPage:
     """The results and lines of a page, and how many hits the results stand for: some repeat a quotation that is shown."""
 
     results: tuple[Result, ...]
-    also: tuple[Brief, ...]
+    also: Lines
     hits: int
 
 
@@ -71,7 +72,7 @@ class LeanHits:
 
     def __init__(self, selection: Selection, weights: Mapping[str, float], style: Style) -> None:
         """Prepare the results and lines of a selection; `weights` are those of the question's terms."""
-        shown, self._weights, self._words = selection.results, weights, style.words
+        shown, self._weights, self._words, self._for_page = selection.results, weights, style.words, style.for_page
         repeated = [repeats(hit, shown[:at]) for at, hit in enumerate(shown)]
         #: Positions of the hits that are shown: not of one that repeats a quotation and names no node of its own.
         self.positions = [at for at, again in enumerate(repeated) if not again or node_shown(shown[at], style)]
@@ -108,17 +109,25 @@ class LeanHits:
             return LeanPage(results, (), hits)
         frames, events = self._with_beside(frames, room - _size(results))
         results = tuple(replace(result, also=frame.also) for result, frame in zip(results, frames, strict=True))
-        lines, left = list[Brief](), room - _size(results) - len(_ALSO)
+        lines = self._fitting_lines(room - _size(results) - len(_ALSO), events)
+        used = sum(size_of(line) + 1 for line in lines) + len(_ALSO)
+        return LeanPage(self._widened(frames, min(room, aim) - used) or results, lines, hits)
+
+    def _fitting_lines(self, room: int, events: Set[str]) -> Lines:
+        """Return as many lines as fit into so many bytes, without those of these events."""
+        lines: list[Any] = []
         for hit, bare in self._lines:
             if hit.event_id in events:
                 continue
-            line = brief(replace(bare, flag=flag_of(hit.quote)), _cut(Excerpt(hit.quote, self._weights, self._words), LINE))
-            left -= size_of(line) + 1
-            if left < 0:
+            quote = _cut(Excerpt(hit.quote, self._weights, self._words), LINE)
+            line: Brief | str = line_of(replace(bare, flag=flag_of(hit.quote)), quote)
+            if self._for_page:
+                line = Brief(when=bare.when, who=bare.who, quote=" ".join(quote.split()), grip=bare.grip)
+            room -= size_of(line) + 1
+            if room < 0:
                 break
             lines.append(line)
-        used = sum(size_of(line) + 1 for line in lines) + len(_ALSO)
-        return LeanPage(self._widened(frames, min(room, aim) - used) or results, tuple(lines), hits)
+        return tuple(lines)
 
     def _fitting(self, frames: Sequence[Result], room: int) -> tuple[Result, ...] | None:
         """Return results with quotations of the usual length, or as long as fits; None if not even the shortest do."""
@@ -153,16 +162,14 @@ class LeanHits:
 
 def _beside(
     hit: Hit, shown: Sequence[Hit], weights: Mapping[str, float], style: Style
-) -> tuple[tuple[str, ...], tuple[Brief, ...]]:
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the ids and lines of messages beside a hit that are no results, tell something, and hold a term of the question."""
     results = {other.event_id for other in shown}
     told = [aside for aside in hit.beside if aside.event_id not in results and (aside.speaker or _tells(aside.quote, weights))]
     lines = (
-        Brief(
-            who=aside.speaker or aside.role,
-            quote=" ".join(_cut(Excerpt(aside.quote, weights, style.words), BESIDE).split()),
-            grip=aside.grip_id if style.for_page else short_grip(aside.grip_id),
-            flag=flag_of(aside.quote),
+        line_of(
+            Result(when="", who=aside.speaker or aside.role, grip=short_grip(aside.grip_id), flag=flag_of(aside.quote)),
+            _cut(Excerpt(aside.quote, weights, style.words), BESIDE),
         )
         for aside in told
     )

@@ -1,7 +1,8 @@
 """Turns hits into the results of a search as all interfaces show them: lean ones, or everything there is. Pure.
 
-A lean result says nothing twice: its title is shown where its segment is first shown and the title says more than the
-quotation, its project where that differs from the result above.
+A lean result says nothing twice: its project is shown where that differs from the result above, and its title only of what has
+no quotation of its own to tell what it is about, or on a page, where its segment is first shown and it says more than the
+quotation.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -33,20 +34,17 @@ _USUAL_FIT = "close"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """A thing found, in a line; a result's own lines say who spoke and what."""
+    """A thing found, in a line of a page."""
 
-    when: str = ""
+    when: str
     #: "" where several said it: of a period.
     who: str = ""
     quote: str
     grip: str
-    #: Where it differs from the result above.
-    project: str = ""
-    fit: str = ""
-    times: int = 0
-    last: str = ""
-    superseded_by: str = ""
-    flag: str = ""
+
+
+#: Things found in a line each: for a model as texts, for a page as objects.
+Lines = tuple[str, ...] | tuple[Brief, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +63,8 @@ class Result:
     times: Annotated[int, "So often said alike"] = 0
     #: The day on which it was said last, where that is another one.
     last: str = ""
-    also: Annotated[tuple[Brief, ...], "What it answers, or its answer"] = ()
+    #: What it answers, or its answer: lines of a citation, who spoke and what.
+    also: tuple[str, ...] = ()
     outside: Annotated[bool, "Not in that time"] = False
     #: The grip of the statement that replaced it.
     superseded_by: str = ""
@@ -174,7 +173,8 @@ def bare_results(hits: Sequence[Hit], style: Style) -> list[Result]:
     above = style.project or ""
     for hit in hits:
         result = _bare(hit, style)
-        title = _title(hit) if hit.node_id and hit.node_id not in titled else ""
+        is_titled = (style.for_page or bool(result.node)) and bool(hit.node_id) and hit.node_id not in titled
+        title = _title(hit) if is_titled else ""
         if hit.project != above:
             name = hit.project if style.for_page else style.names.get(hit.project, hit.project)
             result = replace(result, project=name or _NO_PROJECT)
@@ -189,20 +189,17 @@ def bare_results(hits: Sequence[Hit], style: Style) -> list[Result]:
     return made
 
 
-def brief(result: Result, quote: str) -> Brief:
-    """Return a bare result as a line with this quotation, its white space runs as one space."""
-    return Brief(
-        when=result.when,
-        who=result.who,
-        quote=" ".join(quote.split()),
-        grip=result.grip,
-        project=result.project,
-        fit=result.fit,
-        times=result.times,
-        last=result.last,
-        superseded_by=result.superseded_by,
-        flag=result.flag,
-    )
+def line_of(result: Result, quote: str) -> str:
+    """Return a bare result in a line: citation, day, speaker and project, what to know of it in brackets, and this quotation.
+
+    As a text it takes half of what an object's names would.
+    """
+    times = f"{result.times} times" if result.times else ""
+    last = f"last {result.last}" if result.last else ""
+    over = "superseded" if result.superseded_by else ""
+    notes = ", ".join(filter(None, (times, last, over, result.flag)))
+    head = (result.grip, result.when[:10], result.who, result.project, f"({notes})" if notes else "")
+    return f"{' '.join(filter(None, head))}: {' '.join(quote.split())}"
 
 
 def repeats(hit: Hit, before: Sequence[Hit]) -> bool:

@@ -22,7 +22,7 @@ from memory_mcp.requests.limits import SEARCHED, TOKENS, Bounds, Detail
 from memory_mcp.requests.overviews import OVERVIEW_TOKENS, Asked, ProjectOverview, overview_of
 from memory_mcp.requests.plain import size_of, tokens_of
 from memory_mcp.requests.response import Recalled
-from memory_mcp.requests.results import QUOTED, Brief, FullResult, Quote, Result, Style, full_result
+from memory_mcp.requests.results import QUOTED, FullResult, Lines, Quote, Result, Style, full_result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.themes import Theme, fit_themes
 from memory_mcp.requests.topic_shapes import renewal
@@ -101,7 +101,8 @@ class SearchResponse(Recalled):
     probability: float | None = None
     missing: Annotated[tuple[str, ...], "Words that occur nowhere here"] = ()
     complete: Annotated[bool, "false: something ran out before all was searched"] = True
-    also: Annotated[tuple[Brief, ...], "What comes next, shortened"] = ()
+    #: On a page as objects.
+    also: Annotated[Lines, "Next ones, a line each"] = ()
     next_cursor: str = ""
     #: With full detail: where to go on from the best result.
     next: str = ""
@@ -240,22 +241,25 @@ class _Shaping:
         return response, hits[: len(kept)]
 
     def _quoted(self, results: Sequence[FullResult], left: int) -> list[FullResult]:
-        """Return results with further quotations of the first `_QUOTED`, as far as `left` tokens hold them.
+        """Return results with what is said beside them, and further quotations of the first `_QUOTED`, as far as tokens are left.
 
-        Unchanged where less than `_TO_QUOTE` ms of the search's time are left.
+        The latter only where `_TO_QUOTE` ms of the search's time are left.
         """
-        why, hits = self._found.why, self._found.hits[:_QUOTED]
-        if why.limits["timeout_ms"] - why.elapsed_ms < _TO_QUOTE:
-            return list(results)
-        further, made = _further_quotes(self._app, hits), list(results)
+        why, hits = self._found.why, self._found.hits
+        is_late = why.limits["timeout_ms"] - why.elapsed_ms < _TO_QUOTE
+        further, made = {} if is_late else _further_quotes(self._app, hits[:_QUOTED]), list(results)
+        events = {hit.event_id for hit in hits}
         for place, hit in enumerate(hits):
-            more = replace(made[place], also=further.get(hit.node_id, ()))
+            asides = [aside for aside in hit.beside if aside.event_id not in events]
+            quotes = [Quote(aside.grip_id, Excerpt(aside.quote, {}).cut(_WIDTH)) for aside in asides]
+            quotes += further.get(hit.node_id, ()) if place < _QUOTED else ()
+            more = replace(made[place], also=tuple({quote.grip_id: quote for quote in quotes}.values()))
             cost = tokens_of(more, self._factor) - tokens_of(made[place], self._factor)
             if cost <= left:
                 made[place], left = more, left - cost
         return made
 
-    def _whole(self, results: Sequence[Result] | Sequence[FullResult], hits: int, also: tuple[Brief, ...] = ()) -> SearchResponse:
+    def _whole(self, results: Sequence[Result] | Sequence[FullResult], hits: int, also: Lines = ()) -> SearchResponse:
         """Return the response with these results, which stand for the first `hits` hits, and what comes next in `also`.
 
         It has a cursor where there is a result and more hits follow.

@@ -51,11 +51,10 @@ def _search(answer: Shape) -> Iterator[str]:
     yield from _fields(answer.get("explanation") or {})
 
 
-def _line(one: Shape) -> str:
-    """Return a thing found as a line: its time and speaker, its words, its citation, and its other fields in brackets."""
-    said = f"{one.get('when', '').replace('T', ' ')} {_bold_name(one.get('who', ''))}".strip()
-    others = _others(one, {"when", "who", "quote", "grip"})
-    return f"- {said}: {_inline(one['quote'])} [{one['grip']}]{f' ({others})' if others else ''}"
+def _line(one: str) -> str:
+    """Return a line of an answer as an item, its citation behind its words."""
+    grip, _, said = one.partition(" ")
+    return f"- {_inline(said)} [{grip}]"
 
 
 def _project(project: Shape) -> Iterator[str]:

@@ -119,15 +119,12 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
         yield Text(f"Its context: memory-mcp show {grip}", style="dim")
 
 
-def _line(one: dict[str, Any]) -> "Text":
-    """Return a thing found as a line: when, where, who, its words and its citation."""
+def _line(one: str) -> "Text":
+    """Return a line of an answer: its words, and its citation behind them."""
     from rich.text import Text
 
-    when, place = one.get("when", "").replace("T", " "), one.get("project", "")
-    who = f"{one['who']}: " if "who" in one else ""
-    head = "  ".join(part for part in (when, place) if part)
-    said = render.safe(one["quote"])
-    return Text.assemble((f"   {head}", "cyan"), f'  {who}"{said}"', (f"  [{one['grip']}]{_alike(one)}", "dim"))
+    grip, _, said = one.partition(" ")
+    return Text.assemble(f"   {render.safe(said)}", (f"  [{grip}]", "dim"))
 
 
 def _alike(one: dict[str, Any]) -> str:
