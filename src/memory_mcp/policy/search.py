@@ -26,7 +26,7 @@ from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.stopping import Interrupt
 from memory_mcp.question.phrases import particular
 from memory_mcp.question.subjects import subject_words
-from memory_mcp.text import term_set
+from memory_mcp.text import term_set, terms
 
 #: Share of the bounds for searching all time before the time that the question names is searched.
 _EVERYWHERE = 0.6
@@ -107,6 +107,16 @@ class Search:
         """Those of them that occur nowhere in the scope."""
         return self._parts.words.missing(self._subjects, self._asked.project)
 
+    def _find_uncertain_words(self, hits: Sequence[Hit]) -> tuple[str, ...]:
+        """Return the subject's words that the scope holds in another form alone, if none of the first hits holds any form.
+
+        Such a form may be another word: a rabbit is no rabbitmq.
+        """
+        counts = self._weigh().counts
+        other_forms = [word for word in self._subjects if word.isalpha() and not any(map(counts.get, terms(word)))]
+        result_text = "\n".join(f"{hit.quote} {hit.speaker}" for hit in hits[: relevance.COMPARED])
+        return self._parts.words.absent_from(result_text, other_forms) if other_forms else ()
+
     @cached_property
     def _reader(self) -> relevance.Reader:
         """Reads what results show for this question."""
@@ -157,11 +167,14 @@ class Search:
             return tuple(asking[: relevance.NEAREST]), replace(NO_RESULT, missing=self._missing)
         found = self._evidence(telling)
         missing, sure, fits = self._missing, relevance.probability(found), iter(relevance.fits(found))
+        absent_words = (*missing, *self._find_uncertain_words(telling))
         judged = tuple(replace(hit, fit=next(fits, relevance.Fit.LOOSE)) for hit in telling)
         is_whole = relevance.holds_known(found) or any(hit.fit is relevance.Fit.EXACT for hit in judged)
         unknown = bool(missing) and set(missing) >= set(self._subjects)
         holds = relevance.holds_words(found)
-        verdict = relevance.confidence(sure, missing, has_hits=True, is_whole=is_whole, all_missing=unknown, holds_words=holds)
+        verdict = relevance.confidence(
+            sure, absent_words, has_hits=True, is_whole=is_whole, all_missing=unknown, holds_words=holds
+        )
         # Questions of earlier sessions add nothing to what answers, unless one looks for what was asked; what may be a note does.
         if len(judged) >= _TELLING and self._asked.role is None:
             asking = [hit for hit in asking if not only_asks(hit.quote)]
