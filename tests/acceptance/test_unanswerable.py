@@ -33,7 +33,7 @@ def history() -> str:
                 event(f"{language}{number}", number, 0, "user", request),
                 event(f"{language}{number}", number, 2, "assistant", reply),
             ]
-    lines.append(event("drill", 8, 0, "user", "the fire drill is at nine, a vendor consults us about rabbits"))
+    lines.append(event("drill", 8, 0, "user", "the fire drill is next week, a vendor consults us about rabbits in app.js"))
     lines.append(event("broker", 9, 0, "user", "kafka brokers are restarted on Mondays", "/home/anna/streams"))
     return "\n".join(lines) + "\n"
 
@@ -55,9 +55,10 @@ ASKED: tuple[tuple[str, str, list[str]], ...] = (
     ("我们为什么选择redis表的布局", "", ["redis"]),
     ("why did we choose the firebase layout", "", ["firebase"]),
     ("warum haben wir die Tabelle für Firebase so aufgebaut", "", ["Firebase"]),
-    # What occurs in another form alone may be another word: it is not called missing, and no answer without it is sure.
+    # What occurs in another form or in parts may be another word: it is not called missing, but no answer is sure without it.
     ("why did we choose the rabbitmq layout for the report", "", []),
     ("why did we choose the consul layout for the report", "", []),
+    ("why did we choose the next.js layout for the report", "", []),
     ("why did we choose kafka", "", ["kafka (occurs in project /home/anna/streams)"]),
 )
 

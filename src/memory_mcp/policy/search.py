@@ -26,7 +26,7 @@ from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.stopping import Interrupt
 from memory_mcp.question.phrases import particular
 from memory_mcp.question.subjects import subject_words
-from memory_mcp.text import term_set, terms
+from memory_mcp.text import cjk_runs, term_set, terms
 
 #: Share of the bounds for searching all time before the time that the question names is searched.
 _EVERYWHERE = 0.6
@@ -108,14 +108,14 @@ class Search:
         return self._parts.words.missing(self._subjects, self._asked.project)
 
     def _find_uncertain_words(self, hits: Sequence[Hit]) -> tuple[str, ...]:
-        """Return the subject's words that the scope holds in another form alone, if none of the first hits holds any form.
+        """Return the subject's words that the scope holds in another form or in parts, if no first hit holds these.
 
-        Such a form may be another word: a rabbit is no rabbitmq.
+        These may be other words: a rabbit is no rabbitmq, and what comes next in app.js is no next.js.
         """
         counts = self._weigh().counts
-        other_forms = [word for word in self._subjects if word.isalpha() and not any(map(counts.get, terms(word)))]
+        inexact_words = [w for w in self._subjects if not cjk_runs(w) and not any(map(counts.get, terms(w)[:1]))]
         result_text = "\n".join(f"{hit.quote} {hit.speaker}" for hit in hits[: relevance.COMPARED])
-        return self._parts.words.absent_from(result_text, other_forms) if other_forms else ()
+        return self._parts.words.absent_from(result_text, inexact_words) if inexact_words else ()
 
     @cached_property
     def _reader(self) -> relevance.Reader:
