@@ -111,33 +111,33 @@ def _asked(app: App, sessions: Mapping[str, str], questions: Sequence[Question],
     """Ask questions of a store and yield a row for each that is judged."""
     sources: dict[str, str] = {s.event.event_id: s.event.source_id for batch in app.storage.events.iter_all() for s in batch}
     seen: list[tuple[Sequence[Hit], relevance.Evidence]] = []
-    barred: list[bool] = []
-    shipped, shipped_word = relevance.Reader.evidence, relevance.confidence
+    bar_flags: list[bool] = []
+    shipped, shipped_confidence = relevance.Reader.evidence, relevance.confidence
 
     def recorded(reader: relevance.Reader, hits: Sequence[Hit], literal: Sequence[bool]) -> relevance.Evidence:
         """Return the evidence, and note it."""
         seen.append((hits, shipped(reader, hits, literal)))
         return seen[-1][1]
 
-    def noted(sure: float, missing: Sequence[str], **known: bool) -> relevance.Confidence:
+    def note_verdict(sure: float, missing: Sequence[str], **known: bool) -> relevance.Confidence:
         """Return the word for a probability, and note whether it could be strong."""
-        barred.append(bool(missing) or not known["holds_words"])
-        return shipped_word(sure, missing, **known)
+        bar_flags.append(bool(missing) or not known["holds_words"])
+        return shipped_confidence(sure, missing, **known)
 
     relevance.Reader.evidence = recorded  # type: ignore[method-assign, assignment]
-    relevance.confidence = noted
+    relevance.confidence = note_verdict
     try:
         for question in questions:
             seen.clear()
-            barred.clear()
+            bar_flags.clear()
             how = How(as_of=int(question.as_of.timestamp() * 1000))
             app.ask(Query(question.text, limit=TEN), how)
             if seen and seen[-1][0]:
                 hits, found = seen[-1]
                 names = [sources.get(hit.event_id, "") for hit in hits[:TEN]]
-                yield _row(question, tier, names, found, barred[-1:] != [False], sessions)
+                yield _row(question, tier, names, found, bar_flags[-1:] != [False], sessions)
     finally:
-        relevance.Reader.evidence, relevance.confidence = shipped, shipped_word  # type: ignore[method-assign]
+        relevance.Reader.evidence, relevance.confidence = shipped, shipped_confidence  # type: ignore[method-assign]
 
 
 def _row(
