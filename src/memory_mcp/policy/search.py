@@ -39,6 +39,8 @@ _TO_LOOK_TWICE = 300.0
 _TELLING = 3
 #: Share of a question's words, by weight, from which the literal things that it names are all that is asked for.
 _WHOLE = 0.9
+#: Most segments that hold a word which is looked up in them, and most messages of these.
+_FEW_SEGMENTS, _MOST_MENTIONS = 12, 40
 #: Milliseconds that a scan must have left.
 _TO_SCAN = 50.0
 
@@ -117,6 +119,26 @@ class Search:
         result_text = "\n".join(f"{hit.quote} {hit.speaker}" for hit in hits[: relevance.COMPARED])
         return self._parts.words.absent_from(result_text, inexact_words) if inexact_words else ()
 
+    def _find_words_of_questions(self, hits: Sequence[Hit]) -> tuple[str, ...]:
+        """Return the subject's words that only questions hold: a recorded prompt tells nothing of what it asks for.
+
+        Looked up are rare words that none of the hits holds, where an index knows their segments.
+        """
+        result_text = "\n".join(f"{hit.quote} {hit.speaker}" for hit in hits)
+        words, counts = self._parts.words, self._weigh().counts
+        unseen_words = words.absent_from(result_text, [word for word in self._subjects if word not in self._missing])
+        query = replace(self._asked, window=None, literal=False, limit=_MOST_MENTIONS)
+        only_asked: list[str] = []
+        for word in unseen_words:
+            segments = min((counts.get(term, 0) for term in terms(word)), default=_FEW_SEGMENTS + 1)
+            mentions = self._parts.scanner.named(query, [word]) if segments <= _FEW_SEGMENTS else None
+            if mentions is None or len(mentions.hits) == _MOST_MENTIONS or not (mentions.hits or segments):
+                continue
+            telling = (h for h in mentions.hits if not h.asks and h.session_id not in self._asked.excluded_sessions)
+            if all(words.absent_from(hit.quote, [word]) for hit in telling):
+                only_asked.append(word)
+        return tuple(only_asked)
+
     @cached_property
     def _reader(self) -> relevance.Reader:
         """Reads what results show for this question."""
@@ -166,7 +188,8 @@ class Search:
         if not telling:
             return tuple(asking[: relevance.NEAREST]), replace(NO_RESULT, missing=self._missing)
         found = self._evidence(telling)
-        missing, sure, fits = self._missing, relevance.probability(found), iter(relevance.fits(found))
+        missing = (*self._missing, *self._find_words_of_questions(telling))
+        sure, fits = relevance.probability(found), iter(relevance.fits(found))
         absent_words = (*missing, *self._find_uncertain_words(telling))
         judged = tuple(replace(hit, fit=next(fits, relevance.Fit.LOOSE)) for hit in telling)
         is_whole = relevance.holds_known(found) or any(hit.fit is relevance.Fit.EXACT for hit in judged)
