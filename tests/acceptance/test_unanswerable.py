@@ -34,6 +34,7 @@ def history() -> str:
                 event(f"{language}{number}", number, 2, "assistant", reply),
             ]
     lines.append(event("drill", 8, 0, "user", "the fire drill is next week, a vendor consults us about rabbits in app.js"))
+    lines.append(event("asked", 7, 0, "user", "why did we choose the terraform layout?"))
     lines.append(event("broker", 9, 0, "user", "kafka brokers are restarted on Mondays", "/home/anna/streams"))
     return "\n".join(lines) + "\n"
 
@@ -55,6 +56,8 @@ ASKED: tuple[tuple[str, str, list[str]], ...] = (
     ("我们为什么选择redis表的布局", "", ["redis"]),
     ("why did we choose the firebase layout", "", ["firebase"]),
     ("warum haben wir die Tabelle für Firebase so aufgebaut", "", ["Firebase"]),
+    # It was asked before, and nothing was said of it.
+    ("why did we choose the terraform layout for the report", "", ["terraform"]),
     # What occurs in another form or in parts may be another word: it is not called missing, but no answer is sure without it.
     ("why did we choose the rabbitmq layout for the report", "", []),
     ("why did we choose the consul layout for the report", "", []),

@@ -39,8 +39,8 @@ _TO_LOOK_TWICE = 300.0
 _TELLING = 3
 #: Share of a question's words, by weight, from which the literal things that it names are all that is asked for.
 _WHOLE = 0.9
-#: Most segments that hold a word which is looked up in them, and most messages of these.
-_FEW_SEGMENTS, _MOST_MENTIONS = 12, 40
+#: Most segments that hold a word which is looked up, most messages of these, and most events to read without an index.
+_FEW_SEGMENTS, _MOST_MENTIONS, _FEW_EVENTS = 12, 40, 20_000
 #: Milliseconds that a scan must have left.
 _TO_SCAN = 50.0
 
@@ -122,16 +122,18 @@ class Search:
     def _find_words_of_questions(self, hits: Sequence[Hit]) -> tuple[str, ...]:
         """Return the subject's words that only questions hold: a recorded prompt tells nothing of what it asks for.
 
-        Looked up are rare words that none of the hits holds, where an index knows their segments.
+        Rare words that none of the hits holds are looked up in the segments that an index names, else in all events if few.
         """
         result_text = "\n".join(f"{hit.quote} {hit.speaker}" for hit in hits)
-        words, counts = self._parts.words, self._weigh().counts
+        words, scanner, weighed = self._parts.words, self._parts.scanner, self._weigh()
         unseen_words = words.absent_from(result_text, [word for word in self._subjects if word not in self._missing])
         query = replace(self._asked, window=None, literal=False, limit=_MOST_MENTIONS)
         only_asked: list[str] = []
         for word in unseen_words:
-            segments = min((counts.get(term, 0) for term in terms(word)), default=_FEW_SEGMENTS + 1)
-            mentions = self._parts.scanner.named(query, [word]) if segments <= _FEW_SEGMENTS else None
+            segments = min((weighed.counts.get(term, 0) for term in terms(word)), default=_FEW_SEGMENTS + 1)
+            mentions = scanner.named(query, [word]) if segments <= _FEW_SEGMENTS else None
+            if mentions is None and segments <= _FEW_SEGMENTS and weighed.events <= _FEW_EVENTS:
+                mentions = scanner.read(query, [word])
             if mentions is None or len(mentions.hits) == _MOST_MENTIONS or not (mentions.hits or segments):
                 continue
             telling = (h for h in mentions.hits if not h.asks and h.session_id not in self._asked.excluded_sessions)
