@@ -31,7 +31,6 @@ from bench.quality.stores import ROOMY, TIERS, Stores
 from memory_mcp.app import App
 from memory_mcp.layers.base import Hit, Query
 from memory_mcp.policy import relevance, relevance_weights
-from memory_mcp.policy.engine import Answer
 from memory_mcp.policy.plan import How
 
 Array = NDArray[np.float64]
@@ -69,6 +68,7 @@ class Row:
     #: Whether one of ten results is a message that answers, or one of five is of a right session; whether the first is.
     right: bool
     first: bool
+    #: Whether no probability makes the answer strong, as a word is missing or no first result holds any.
     missing: bool
     values: dict[str, float]
     #: Of each of the first results its values, and whether it is right: a message that answers, if those are known.
@@ -111,29 +111,37 @@ def _asked(app: App, sessions: Mapping[str, str], questions: Sequence[Question],
     """Ask questions of a store and yield a row for each that is judged."""
     sources: dict[str, str] = {s.event.event_id: s.event.source_id for batch in app.storage.events.iter_all() for s in batch}
     seen: list[tuple[Sequence[Hit], relevance.Evidence]] = []
-    shipped = relevance.Reader.evidence
+    bar_flags: list[bool] = []
+    shipped, shipped_confidence = relevance.Reader.evidence, relevance.confidence
 
     def recorded(reader: relevance.Reader, hits: Sequence[Hit], literal: Sequence[bool]) -> relevance.Evidence:
         """Return the evidence, and note it."""
         seen.append((hits, shipped(reader, hits, literal)))
         return seen[-1][1]
 
+    def note_verdict(sure: float, missing: Sequence[str], **known: bool) -> relevance.Confidence:
+        """Return the word for a probability, and note whether it could be strong."""
+        bar_flags.append(bool(missing) or not known["holds_words"])
+        return shipped_confidence(sure, missing, **known)
+
     relevance.Reader.evidence = recorded  # type: ignore[method-assign, assignment]
+    relevance.confidence = note_verdict
     try:
         for question in questions:
             seen.clear()
+            bar_flags.clear()
             how = How(as_of=int(question.as_of.timestamp() * 1000))
-            answer = app.ask(Query(question.text, limit=TEN), how)
+            app.ask(Query(question.text, limit=TEN), how)
             if seen and seen[-1][0]:
                 hits, found = seen[-1]
                 names = [sources.get(hit.event_id, "") for hit in hits[:TEN]]
-                yield _row(question, tier, names, found, answer, sessions)
+                yield _row(question, tier, names, found, bar_flags[-1:] != [False], sessions)
     finally:
-        relevance.Reader.evidence = shipped  # type: ignore[method-assign]
+        relevance.Reader.evidence, relevance.confidence = shipped, shipped_confidence  # type: ignore[method-assign]
 
 
 def _row(
-    question: Question, tier: int, names: Sequence[str], found: relevance.Evidence, answer: Answer, sessions: Mapping[str, str]
+    question: Question, tier: int, names: Sequence[str], found: relevance.Evidence, is_barred: bool, sessions: Mapping[str, str]
 ) -> Row:
     """The row of one question; `names` are the messages of the first ten results, before any is left out."""
     in_session = [sessions.get(name, "") in question.sessions for name in names]
@@ -148,7 +156,7 @@ def _row(
         signals=found.signals,
         right=any(answers) or any(in_session[:FIVE]),
         first=in_session[0],
-        missing=bool(answer.missing),
+        missing=is_barred,
         values=relevance.values_of(found),
         hits=[(relevance.hit_values(hit), is_right) for hit, is_right in zip(found.hits, answers, strict=False)],
     )

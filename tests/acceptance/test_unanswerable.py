@@ -17,7 +17,7 @@ def history() -> str:
         said = {
             "en": (
                 f"why did we choose the {name} table layout number {number} for the report",
-                f"We chose the {name} layout {number} since the nightly report reads it in one pass; the cache stays as it is.",
+                f"We chose the {name} layout {number} since the nightly report reads it in one pass; the base cache stays.",
             ),
             "de": (
                 f"warum haben wir die Tabelle für {german} so aufgebaut",
@@ -33,6 +33,8 @@ def history() -> str:
                 event(f"{language}{number}", number, 0, "user", request),
                 event(f"{language}{number}", number, 2, "assistant", reply),
             ]
+    lines.append(event("drill", 8, 0, "user", "the fire drill is next week, a vendor consults us about rabbits in app.js"))
+    lines.append(event("asked", 7, 0, "user", "why did we choose the terraform layout?"))
     lines.append(event("broker", 9, 0, "user", "kafka brokers are restarted on Mondays", "/home/anna/streams"))
     return "\n".join(lines) + "\n"
 
@@ -51,6 +53,15 @@ ASKED: tuple[tuple[str, str, list[str]], ...] = (
     ("warum haben wir Redis gewählt", "", ["Redis", "gewählt"]),
     ("我们为什么选择灯笼表的布局", "strong", []),
     ("我们为什么选择卡夫卡", "", ["卡夫卡"]),
+    ("我们为什么选择redis表的布局", "", ["redis"]),
+    ("why did we choose the firebase layout", "", ["firebase"]),
+    ("warum haben wir die Tabelle für Firebase so aufgebaut", "", ["Firebase"]),
+    # It was asked before, and nothing was said of it.
+    ("why did we choose the terraform layout for the report", "", ["terraform"]),
+    # What occurs in another form or in parts may be another word: it is not called missing, but no answer is sure without it.
+    ("why did we choose the rabbitmq layout for the report", "", []),
+    ("why did we choose the consul layout for the report", "", []),
+    ("why did we choose the next.js layout for the report", "", []),
     ("why did we choose kafka", "", ["kafka (occurs in project /home/anna/streams)"]),
 )
 

@@ -14,6 +14,8 @@ from memory_mcp.question.subjects import subject_words
         ("pourquoi avons-nous choisi Kafka", ("choisi", "Kafka")),
         ("gdzie jest konfiguracja bazy danych", ("gdzie", "jest", "konfiguracja", "bazy", "danych")),
         ("我们为什么选了灯笼布局", ("我们", "选了灯笼布局")),
+        ("为什么用kafka做任务队列", ("kafka", "做任务队列")),
+        ("왜 kafka를 골랐지", ("kafka", "골랐지")),
         ("port 8443 on 7 May 2023", ("port", "8443", "May")),
         ("where is `parse_config` in app.py", ("parse_config", "app.py")),
         ("what did we do", ()),

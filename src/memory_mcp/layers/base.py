@@ -260,6 +260,10 @@ class Words(Protocol):
         """
         ...
 
+    def absent_from(self, text: str, words: Sequence[str]) -> tuple[str, ...]:
+        """Return those words that a text holds in no form."""
+        ...
+
     def projects_with(self, word: str) -> tuple[str, ...]:
         """Return the projects in which a word occurs in some form, sorted; events without a segment do not count."""
         ...

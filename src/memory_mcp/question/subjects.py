@@ -5,6 +5,7 @@ Left out are stop words, words that ask or name nothing in any language with a t
 
 import re
 from collections.abc import Iterable
+from itertools import groupby
 
 from memory_mcp.question.phrases import find, is_general, read_by
 from memory_mcp.question.words import Word, words
@@ -24,11 +25,19 @@ def subject_words(text: str) -> tuple[str, ...]:
     asking = {place for each in find(typed, read_by(typed)) if each.phrase.group == _ASKS for place in each.at}
     found: list[str] = []
     for token, _ in tokens_with_terms(_blanked(text, [typed[place] for place in asking])):
-        if runs := cjk_runs(token):
-            found += [run for run in runs if len(run) >= _SHORTEST]
-        elif len(token) >= _SHORTEST and not _DATE.fullmatch(token) and not is_general(token):
-            found.append(token)
+        # Between ideographs a name of another script has no blanks around it: 为什么用kafka做队列.
+        for is_cjk, characters in groupby(token, lambda character: bool(cjk_runs(character))):
+            piece = "".join(characters)
+            if is_cjk:
+                found += [run for run in cjk_runs(piece) if len(run) >= _SHORTEST]
+            else:
+                found += [word for word, _ in tokens_with_terms(piece) if _names_something(word)]
     return tuple(dict.fromkeys(found))
+
+
+def _names_something(word: str) -> bool:
+    """Return whether a word without ideographs is none that asks in general, no date and no single letter."""
+    return len(word) >= _SHORTEST and not _DATE.fullmatch(word) and not is_general(word)
 
 
 def _blanked(text: str, gone: Iterable[Word]) -> str:

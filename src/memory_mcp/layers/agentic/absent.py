@@ -1,7 +1,8 @@
 """Tell which words of a question occur nowhere in a scope, from how many segments hold a term. Pure.
 
-A word occurs if the scope holds it in any form that its stem, one ending more or less, or the parts of a compound give. Of
-Chinese, Japanese and Korean the characters are absent that no pair in the scope holds as the question has them.
+A word occurs if the scope holds it in any form that its stem or one ending more or less give; the parts of a compound are other
+words (fire and base are no firebase). Of Chinese, Japanese and Korean the characters are absent that no pair in the scope holds
+as the question has them.
 """
 
 import re
@@ -13,8 +14,8 @@ from memory_mcp.text import cjk_runs, terms
 #: Takes a term; returns whether the scope holds it.
 Holds = Callable[[str], bool]
 
-#: Letters that a word keeps when an ending is taken off, and from which an ending is added; of each part of a compound.
-_STEM, _WORD, _PART = 5, 4, 4
+#: Letters that a word keeps when an ending is taken off, and from which an ending is added.
+_STEM, _WORD = 5, 4
 _NAME = re.compile(r"\w+")
 #: Absent characters in a row that are a word.
 _CHARACTERS = 2
@@ -54,22 +55,13 @@ def _occurs(word: str, whole: list[str], holds: Holds) -> bool:
     forms = [plain[:-1]] * (len(plain) > _STEM) + [plain[:-2]] * (len(plain) > _STEM + 1)
     if len(plain) >= _WORD:
         forms += [plain + end for end in _endings()]
-    if any(holds(term) for form in forms for term in terms(form)):
-        return True
-    return any(_hold_both(plain[:at], plain[at:], holds) for at in range(_PART, len(plain) - _PART + 1))
+    return any(holds(term) for form in forms for term in terms(form))
 
 
 def _endings() -> Iterator[str]:
     """Yield the endings that words take: one letter, and one after an e."""
     yield from ascii_lowercase
     yield from ("e" + letter for letter in ascii_lowercase)
-
-
-def _hold_both(first: str, second: str, holds: Holds) -> bool:
-    """Return whether a scope holds both parts of a compound, the joint between them left out."""
-    if not any(map(holds, terms(second))):
-        return False
-    return any(map(holds, terms(first))) or (first.endswith("s") and any(map(holds, terms(first[:-1]))))
 
 
 def absent_parts(run: str, holds: Holds) -> list[str]:

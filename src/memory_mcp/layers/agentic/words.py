@@ -43,6 +43,10 @@ class TreeWords:
         spoken = set[str]().union(*(term_set(searchable(event)) for event in waiting))
         return absent_in(absent, spoken.__contains__)
 
+    def absent_from(self, text: str, words: Sequence[str]) -> tuple[str, ...]:
+        """Return those words that a text holds in no form."""
+        return absent_in(words, term_set(text).__contains__)
+
     def projects_with(self, word: str) -> tuple[str, ...]:
         """Return the projects whose segments hold a word in some form."""
         if absent_in([word], self._holding(None)):
