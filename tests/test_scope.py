@@ -165,6 +165,16 @@ def test_a_remote_that_a_transcript_records_names_a_directory_that_is_gone(repos
     assert project_of("", "") == ""
 
 
+@pytest.mark.parametrize("name", ["workspace", "src", "repo"])
+def test_a_repository_that_is_called_like_a_collection_owns_its_worktrees_that_are_gone(name: str, tmp_path: Path) -> None:
+    (tmp_path / name / ".claude").mkdir(parents=True)
+    gone = str(tmp_path / name / ".claude" / "worktrees" / "fix")
+    assert project_of(gone) == gone
+    project_of.cache_clear()
+    git(tmp_path / name, "init", "-q")
+    assert project_of(gone) == str(tmp_path / name)
+
+
 def test_the_sources_of_the_callers_project_are_asked_in_order(tmp_path: Path) -> None:
     hook, declared, here = (str(tmp_path / name) for name in ("hook", "declared", "here"))
     environ = {"MEMORY_MCP_PROJECT": "github.com/acme/shop", "CLAUDE_PROJECT_DIR": declared, "HOME": "/home/dev"}

@@ -125,6 +125,8 @@ def _gone(path: str, remote: str, branch: str) -> str:
     if named := normalise_remote(remote, path) if remote else "":
         return named
     root = worktrees.holder(path)
+    if root and worktrees.is_collection(root) and not is_repository(root):
+        root = ""
     if root and not os.path.isdir(root):
         return project_of(root, "", branch)
     if root and _find_git(root):
@@ -133,7 +135,7 @@ def _gone(path: str, remote: str, branch: str) -> str:
     while not os.path.isdir(left) and left != above:
         left, above = above, os.path.dirname(above)
     tree = _find_git(left)
-    if tree and not worktrees.is_collection(tree[0]):
+    if tree and not worktrees.is_home(tree[0]):
         return _identity(left)
     owner = _registered(path, left) or next(filter(is_repository, worktrees.candidates(path, branch)), "")
     return _identity(owner) if owner else worktrees.pooled(path)[1] or path

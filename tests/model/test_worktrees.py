@@ -36,7 +36,7 @@ def fresh() -> Iterator[None]:
         ("/data/shop.git/hooks", ""),
         ("/home/dev/.worktrees/example-feature/skills", ""),
         ("/Users/dev/.claude/worktrees/x", ""),
-        ("/home/dev/code/.worktrees/shop/fix", ""),
+        ("/home/dev/code/.worktrees/shop/fix", "/home/dev/code"),
         ("/.worktrees/x", ""),
         ("/data/shop", ""),
     ],
@@ -64,7 +64,8 @@ def test_a_layout_that_holds_only_worktrees_names_their_tree(path: str, root: st
         ("/data/shop-main", "main", []),
         ("/data/fix-login", "fix-login", []),
         ("/data/shopfix-login", "fix-login", []),
-        ("/home/dev/code/worktrees/fix", "", []),
+        ("/home/dev/code/worktrees/fix", "", ["/home/dev/code"]),
+        ("/home/dev/worktrees/fix", "", []),
     ],
 )
 def test_a_name_is_only_a_reason_to_look_for_the_repository(path: str, branch: str, found: list[str]) -> None:

@@ -35,10 +35,13 @@ _USUAL = frozenset(("", "head", "main", "master", "trunk", "develop", "dev", "de
 
 
 def holder(path: str) -> str:
-    """Return the tree in whose folder of worktrees (or git directory) `path` is; "" in none, or if that tree is a collection."""
+    """Return the tree in whose folder of worktrees (or git directory) `path` is; "" in none, and for a home.
+
+    It may be called like a collection: the caller checks whether it is a repository.
+    """
     found = _HELD.search(path)
     root = path[: found.start()].rstrip("\\/") if found else ""
-    return "" if not root or is_collection(root) else root
+    return "" if is_home(root) else root
 
 
 def candidates(path: str, branch: str = "") -> Iterator[str]:
@@ -57,7 +60,7 @@ def candidates(path: str, branch: str = "") -> Iterator[str]:
         is_inside = place + 1 < len(pieces)
         if found := _MARKED.match(name) or (_GATHERED.match(name) if is_inside else None):
             yield above + found[1]
-        if name == "worktrees" and is_inside and not is_collection(above.rstrip("\\/")):
+        if name == "worktrees" and is_inside and not is_home(above.rstrip("\\/")):
             yield above.rstrip("\\/")
         for slug in slugs:
             if name.lower().endswith(slug) and len(name) > len(slug) + 1 and name[-len(slug) - 1] in "-_.":
@@ -82,8 +85,12 @@ def above(path: str) -> Iterator[str]:
 def is_collection(path: str) -> bool:
     """Return whether a folder is a home directory, a filesystem's root, or named like one that holds many repositories.
 
-    By its name alone, such as code, projects, src or tmp; no file is read.
+    By its name alone, such as code, projects, src or tmp; no file is read. Where it is known to be a repository, only
+    `is_home` counts.
     """
-    home = os.path.expanduser("~")
-    name = re.split(r"[\\/]", path.rstrip("\\/"))[-1].lower()
-    return path == home or bool(_HOME.match(path) or _DRIVE.match(path)) or name in _COLLECTIONS
+    return is_home(path) or re.split(r"[\\/]", path.rstrip("\\/"))[-1].lower() in _COLLECTIONS
+
+
+def is_home(path: str) -> bool:
+    """Return whether a folder is a home directory or a filesystem's root, by its path alone: it is no project, even with .git."""
+    return path == os.path.expanduser("~") or bool(_HOME.match(path) or _DRIVE.match(path))
