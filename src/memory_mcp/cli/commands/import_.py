@@ -33,6 +33,8 @@ SOURCES = (
 _STORING, _FILING = 0.75, 0.2
 #: Seconds and share of the work before the first estimate; from this many seconds on it is given in minutes.
 _ESTIMATE_AFTER, _LEAST_DONE, _A_MINUTE = 1.0, 0.01, 90
+#: Less time left than this (seconds) is not told: what every import takes, however small, would belie it.
+_LEAST_LEFT = 2.0
 #: Files of a source that are looked at to tell whether they are its own at all.
 _LOOKED_AT = 50
 
@@ -327,10 +329,12 @@ def question_for(app: "Memory") -> str:
 def _left(began: float, done: float) -> str:
     """Return the time left, estimated from the share `done` since `began` (monotonic seconds): ", about 3 minutes left".
 
-    "" in the first three seconds, below 2 %, and once all is done.
+    "" in the first second, below 1 %, for less than 2 seconds, and once all is done.
     """
     spent = time.monotonic() - began
     if spent < _ESTIMATE_AFTER or not _LEAST_DONE <= done < 1:
         return ""
     seconds = spent * (1 - done) / done
+    if seconds < _LEAST_LEFT:
+        return ""
     return f", about {render.plural(round(seconds / 60), 'minute') if seconds >= _A_MINUTE else f'{seconds:.0f} s'} left"
