@@ -124,6 +124,20 @@ def test_a_long_line_is_not_the_greater_part_of_a_text_of_several_lines(tmp_path
         assert not tombstones.restates(text), text
 
 
+@pytest.mark.parametrize("language", TEXTS)
+def test_a_text_most_of_which_others_hold_is_known_with_what_is_its_own_alone(tmp_path: Path, language: str) -> None:
+    line = " ".join(TEXTS[language][:2])
+    text = f"Edit: app.py\nnew_string:\n{line}\n    return Configuration(path)"
+    tombstones = Tombstones(tmp_path)
+    windows = tombstones.hasher().windows(text)
+    sketch = Sketch.of(windows, ~np.isin(windows.hashes, tombstones.hasher().hashes(line)))
+    assert sketch
+    tombstones.add(Wanted(sketches=[sketch]))
+    assert tombstones.restates(f"As you said: {text}")
+    for other in (line, f"I read it:\n{line}\nand it is fine", text.replace(line, "pass"), text.replace("app.py", "b.py")[20:]):
+        assert not tombstones.restates(other), other
+
+
 def test_one_of_many_texts_is_known_and_nothing_of_them_is_in_the_file(tmp_path: Path) -> None:
     tombstones = forgetting(tmp_path, *("\n".join(lines) for lines in TEXTS.values()), "Yes, go on.")
     for lines in TEXTS.values():

@@ -44,18 +44,19 @@ _LINE_NUMBER = re.compile(r"^[^\w\n]*\d{1,7}(?!\w)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """What is kept of one forgotten text: the number of its windows, and the smallest hashes of those that are its own."""
+    """What is kept of one forgotten text: how many windows are its own and how many others hold, the smallest hashes of each."""
 
-    windows: int
-    hashes: "np.ndarray"
+    counts: tuple[int, int]
+    own: "np.ndarray"
+    common: "np.ndarray"
 
     @classmethod
     def of(cls, text: "Windows", is_own: "np.ndarray") -> "Sketch | None":
-        """Return the sketch of a text by those of its windows that no other text holds; None where these are less than half."""
+        """Return the sketch of a text by those of its windows that no other text holds; None where these say nothing."""
         import numpy as np
 
         hashes, lines = text.hashes[is_own], text.lines[is_own]
-        if not len(hashes) or 2 * len(hashes) < len(is_own):
+        if not len(hashes) or (len(hashes) < _SEVERAL and 2 * len(hashes) < len(is_own)):
             return None
         is_kept = np.ones(len(hashes), dtype=np.bool_)
         names, counts = np.unique(lines, return_counts=True)
@@ -63,22 +64,33 @@ class Sketch:
             for line, count in zip(names, counts, strict=True):
                 most = int((len(hashes) - count) * _OF_LINE)
                 is_kept[np.flatnonzero(lines == line)[most:]] = line < 0
-        return cls(len(is_own), hashes[is_kept][:_KEPT])
+        common = text.hashes[~is_own]
+        return cls((len(hashes), len(common)), hashes[is_kept][:_KEPT], common[:_KEPT])
 
     def encode(self) -> list[int | str]:
-        """Return it as it is on disk: the number of windows, and the hashes in base64."""
-        octets = self.hashes.astype(">u8").view("u1").reshape(-1, 8)[:, 8 - _BYTES :]
-        return [self.windows, base64.b64encode(octets.tobytes()).decode("ascii")]
+        """Return it as it is on disk: both numbers, and both lists of hashes in base64."""
+        return [*self.counts, _packed(self.own), _packed(self.common)]
 
     @classmethod
-    def decode(cls, windows: int, packed: str) -> "Sketch":
+    def decode(cls, own_count: int, common_count: int, own: str, common: str) -> "Sketch":
         """Return the sketch that `encode` wrote. Raises ValueError for another text."""
-        import numpy as np
+        return cls((own_count, common_count), _unpacked(own), _unpacked(common))
 
-        raw = np.frombuffer(base64.b64decode(packed, validate=True), dtype="u1").reshape(-1, _BYTES)
-        octets = np.zeros((len(raw), 8), dtype="u1")
-        octets[:, 8 - _BYTES :] = raw
-        return cls(windows, octets.view(">u8").ravel().astype(np.uint64))
+
+def _packed(hashes: "np.ndarray") -> str:
+    """Return hashes in base64, `_BYTES` of each."""
+    octets = hashes.astype(">u8").view("u1").reshape(-1, 8)[:, 8 - _BYTES :]
+    return base64.b64encode(octets.tobytes()).decode("ascii")
+
+
+def _unpacked(packed: str) -> "np.ndarray":
+    """Return the hashes that `_packed` wrote: `(n,) uint64`. Raises ValueError for another text."""
+    import numpy as np
+
+    raw = np.frombuffer(base64.b64decode(packed, validate=True), dtype="u1").reshape(-1, _BYTES)
+    octets = np.zeros((len(raw), 8), dtype="u1")
+    octets[:, 8 - _BYTES :] = raw
+    return octets.view(">u8").ravel().astype(np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +174,15 @@ class Restatements:
 
     @cached_property
     def _index(self) -> "tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]":
-        """All hashes, ascending; of each the number of its text; of each text the number of windows and of hashes."""
+        """All hashes, ascending; of each its list; of each list its hashes and windows. Own and common lists take turns."""
         import numpy as np
 
-        sizes = np.array([len(sketch.hashes) for sketch in self._sketches], dtype=np.int64)
-        hashes = np.concatenate([sketch.hashes for sketch in self._sketches])
+        lists = [hashes for sketch in self._sketches for hashes in (sketch.own, sketch.common)]
+        sizes = np.array([len(hashes) for hashes in lists], dtype=np.int64)
+        hashes = np.concatenate(lists)
         order = np.argsort(hashes, kind="stable")
-        windows = np.array([sketch.windows for sketch in self._sketches], dtype=np.int64)
-        return hashes[order], np.repeat(np.arange(len(sizes)), sizes)[order], windows, sizes
+        windows = np.array([count for sketch in self._sketches for count in sketch.counts], dtype=np.int64)
+        return hashes[order], np.repeat(np.arange(len(sizes)), sizes)[order], sizes, windows
 
     def matches(self, hashes: "np.ndarray") -> bool:
         """Return whether a text with these hashes of windows restates one of the texts."""
@@ -177,17 +190,17 @@ class Restatements:
 
         if not len(hashes) or not self:
             return False
-        all_hashes, texts, text_windows, sizes = self._index
+        all_hashes, lists, sizes, windows = self._index
         first, last = (np.searchsorted(all_hashes, hashes, side) for side in ("left", "right"))
         if not (last > first).any():
             return False
         positions = np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True) if b > a])
-        common = np.bincount(texts[positions], minlength=len(sizes))
-        covered = common / sizes
+        covered = np.bincount(lists[positions], minlength=len(sizes)) / np.maximum(sizes, 1)
         # Hashes are a sample of the windows: what holds of them, holds of all.
-        windows = covered * text_windows
-        share = windows / len(hashes)
-        return bool(((covered >= _COVERED) & ((share >= _OWN) | ((windows > _LINE) & (share >= _QUOTED)))).any())
+        shared = (covered * windows).reshape(-1, 2).sum(axis=1)
+        share = shared / len(hashes)
+        covers = (covered[::2] >= _COVERED) & (shared >= _COVERED * windows.reshape(-1, 2).sum(axis=1))
+        return bool((covers & ((share >= _OWN) | ((shared > _LINE) & (share >= _QUOTED)))).any())
 
 
 def _plain(text: str) -> str:
@@ -202,7 +215,11 @@ def _plain(text: str) -> str:
 
 def _letters(words: list[str]) -> int:
     """Return the letters and digits of words; a character of a script without spaces counts as three."""
-    return sum(map(len, words)) + 2 * sum(len(word) == 1 and _is_unspaced(word) for word in words)
+    joined = "".join(words)
+    if joined.isascii():
+        return len(joined)
+    # A syllable of Hangul is its letters.
+    return len(unicodedata.normalize("NFD", joined)) + 2 * sum(len(word) == 1 and _is_unspaced(word) for word in words)
 
 
 def _is_unspaced(character: str) -> bool:
