@@ -25,9 +25,10 @@ from memory_mcp.policy.rank import RankingSettings, besides, rank
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.run import Run, Verdict
 from memory_mcp.policy.stopping import Interrupt
+from memory_mcp.policy.subject import SubjectCheck
 from memory_mcp.question.phrases import particular
 from memory_mcp.question.subjects import subject_words
-from memory_mcp.text import cjk_runs, term_set, terms
+from memory_mcp.text import term_set
 
 #: Share of the bounds for searching all time before the time that the question names is searched.
 _EVERYWHERE = 0.6
@@ -41,8 +42,6 @@ _TELLING = 3
 #: Share of a question's words, by weight, from which the literal things that it names are all that is asked for.
 _WHOLE = 0.9
 _TREE_SEARCHED = "what an index lacks was searched for in the tree"
-#: Most segments that hold a word which is looked up, most messages of these, and most events to read without an index.
-_FEW_SEGMENTS, _MOST_MENTIONS, _FEW_EVENTS = 12, 40, 20_000
 #: Milliseconds that a scan must have left.
 _TO_SCAN = 50.0
 
@@ -113,38 +112,6 @@ class Search:
         """Those of them that occur nowhere in the scope."""
         return self._parts.words.missing(self._subjects, self._asked.project)
 
-    def _find_uncertain_words(self, hits: Sequence[Hit]) -> tuple[str, ...]:
-        """Return the subject's words that the scope holds in another form or in parts, if no first hit holds these.
-
-        These may be other words: a rabbit is no rabbitmq, and what comes next in app.js is no next.js.
-        """
-        counts = self._weigh().counts
-        inexact_words = [w for w in self._subjects if not cjk_runs(w) and not any(map(counts.get, terms(w)[:1]))]
-        result_text = "\n".join(f"{hit.quote} {hit.speaker}" for hit in hits[: relevance.COMPARED])
-        return self._parts.words.absent_from(result_text, inexact_words) if inexact_words else ()
-
-    def _find_words_of_questions(self, hits: Sequence[Hit]) -> tuple[str, ...]:
-        """Return the subject's words that only questions hold: a recorded prompt tells nothing of what it asks for.
-
-        Rare words that none of the hits holds are looked up in the segments that an index names, else in all events if few.
-        """
-        result_text = "\n".join(f"{hit.quote} {hit.speaker}" for hit in hits)
-        words, scanner, weighed = self._parts.words, self._parts.scanner, self._weigh()
-        unseen_words = words.absent_from(result_text, [word for word in self._subjects if word not in self._missing])
-        query = replace(self._asked, window=None, literal=False, limit=_MOST_MENTIONS)
-        only_asked: list[str] = []
-        for word in unseen_words:
-            segments = min((weighed.counts.get(term, 0) for term in terms(word)), default=_FEW_SEGMENTS + 1)
-            mentions = scanner.named(query, [word]) if segments <= _FEW_SEGMENTS else None
-            if mentions is None and segments <= _FEW_SEGMENTS and weighed.events <= _FEW_EVENTS:
-                mentions = scanner.read(query, [word])
-            if mentions is None or len(mentions.hits) == _MOST_MENTIONS or not (mentions.hits or segments):
-                continue
-            telling = (h for h in mentions.hits if not h.asks and h.session_id not in self._asked.excluded_sessions)
-            if all(words.absent_from(hit.quote, [word]) for hit in telling):
-                only_asked.append(word)
-        return tuple(only_asked)
-
     @cached_property
     def _reader(self) -> relevance.Reader:
         """Reads what results show for this question."""
@@ -194,8 +161,10 @@ class Search:
         if not telling:
             return self._nearest(asking), replace(NO_RESULT, missing=self._missing)
         evidences = self._read_evidence(telling)
-        missing = (*self._missing, *self._find_words_of_questions(telling))
-        absent_words = (*missing, *self._find_uncertain_words(telling))
+        check = SubjectCheck(self._parts.words, self._parts.scanner, self._weigh(), self._asked)
+        known_words = [word for word in self._subjects if word not in self._missing]
+        missing = (*self._missing, *check.find_words_of_questions(known_words, telling))
+        absent_words = (*missing, *check.find_uncertain_words(known_words, telling))
         sure = max(relevance.probability(evidence) for _, evidence in evidences)
         fits: dict[str, relevance.Fit] = {}
         for several, evidence in evidences:
