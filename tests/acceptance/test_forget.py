@@ -231,7 +231,12 @@ def test_forgetting_one_thing_changes_no_other_and_only_what_restates_it_is_refu
         [event_id] = [i for i, event in before.items() if event["text"] == texts[kind]]
         found = json.loads(place.ok("ask", f"we agreed in the {kind} talk", "--all", "--json"))["results"]
         grip = next(one["grip"] for one in found if own[kind][:20] in one["quote"])
-        names = {"event": (event_id,), "grip": ("--grip", grip), "session": ("--session", f"goes-{n}"), "project": ("--project", f"p{n}")}
+        names = {
+            "event": (event_id,),
+            "grip": ("--grip", grip),
+            "session": ("--session", f"goes-{n}"),
+            "project": ("--project", f"p{n}"),
+        }
         at = DAY + 1440 * n * 60_000
         named = names.get(kind) or ("--since", str(at), "--until", str(at + 1000))
         preview = json.loads(place.ok("forget", *named, "--json"))
