@@ -5,26 +5,33 @@ ranked by BM25 over their own text, without term sets and without indexes; place
 it: the same over all that the segments below say, which is what no choice of words can exceed by much; how many segments a
 day has, and how many of them say nothing.
 
-    python -m bench.periods --data DIR [--folder DIR] [--show 5] [--half tune|held]
+With `--mixed` several corpora are in one store, and the answerable questions of `bench.quality`, 40 of each corpus at most, ask
+for the years, months, weeks and days of the messages that answer them, each by the first place.
+
+    python -m bench.periods --data DIR [--folder DIR] [--show 5] [--half tune|held] [--mixed locomo commits de ...]
 """
 
 import argparse
+import datetime as dt
+import hashlib
 import json
 import math
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.quality.corpora import LABELS, Half, corpora_in, half_of
+from bench.quality.corpora import CORPORA as ALL
+from bench.quality.corpora import LABELS, Half, Kind, Message, corpora_in, half_of
 from bench.quality.plain import Bm25
 from bench.quality.stores import Stores
 from memory_mcp.app import App
-from memory_mcp.model.calendar import TocLevel, rollup_targets
+from memory_mcp.model.calendar import PERIODS, TocLevel, level_of, rollup_targets
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import TocNode
 
+_MIXED, _OF_A_CORPUS = "mixed", 40
 CORPORA = ("commits", "lifebench-en", "lifebench-zh")
 #: Levels with the key of a question that names the right ones, and how many of the first places count.
 LEVELS = {TocLevel.DAY: ("days", 3), TocLevel.WEEK: ("weeks", 1), TocLevel.MONTH: ("months", 1)}
@@ -55,6 +62,30 @@ def questions() -> list[Question]:
             right = {level: frozenset(f"toc:{level.value}:{name}" for name in told[key]) for level, (key, _) in LEVELS.items()}
             found.append(Question(told.get("corpus", "commits"), told["id"], told["query"], told["weight"], right))
     return found
+
+
+def mixed(data: Path, names: Sequence[str]) -> tuple[list[Message], list[Question]]:
+    """The messages of some corpora, each in sessions of its own, and their answerable questions."""
+    corpora = corpora_in(data, names)
+    messages: list[Message] = []
+    days: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for store, several in corpora.stores.items():
+        for m in several:
+            recorded_in = f"{store}/{m.recorded_in}" if m.recorded_in else ""
+            messages.append(replace(m, id=f"{store}/{m.id}", session=f"{store}/{m.session}", recorded_in=recorded_in))
+            day = m.at.astimezone(dt.UTC).date().isoformat()
+            days[store, m.id].add(day)
+            days[store, f"session {m.session}"].add(day)
+    questions = []
+    count: Counter[tuple[str, Half]] = Counter()
+    for q in sorted(corpora.questions, key=lambda q: hashlib.sha256(q.id.encode()).digest()):
+        places = q.messages or [f"session {name}" for name in q.sessions]
+        if q.kind is Kind.ANSWERABLE and places and count[q.corpus, q.half] < _OF_A_CORPUS:
+            count[q.corpus, q.half] += 1
+            periods = {p for place in places for day in days[q.store, place] for p in rollup_targets(day)}
+            right = {level: frozenset(p for p in periods if level_of(p) is level) for level in PERIODS}
+            questions.append(Question(_MIXED, q.id, q.text, q.corpus, right))
+    return messages, questions
 
 
 class Ranking:
@@ -113,6 +144,19 @@ def shape(nodes: Mapping[TocLevel, Sequence[TocNode]]) -> dict[str, float]:
     }
 
 
+def report_mixed(stores: Stores, questions: Sequence[Question], half: Half | None) -> None:
+    """Print how often the right period comes first by its own words, and what these cost."""
+    with stores.opened(_MIXED, 5, {}) as app:
+        nodes = nodes_of(app)
+    chosen = [q for q in questions if half in (None, q.half)]
+    print(", ".join(f"{key} {value:,.1f}" for key, value in shape(nodes).items()))
+    for level in PERIODS[::-1]:
+        for name, text_of in (("own words", own_text), ("title", lambda node: node.title)):
+            ranking = Ranking({n.node_id: text_of(n) for n in nodes[level]})
+            share = sum(ranking.share(q.text, q.right[level], 1) for q in chosen) / max(len(chosen), 1)
+            print(f"{level.value:6} of {len(nodes[level]):4} by {name:10} {len(chosen):4} questions: first {100 * share:.1f} %")
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -120,7 +164,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "memory-mcp-bench")
     parser.add_argument("--half", type=Half, choices=list(Half))
     parser.add_argument("--show", type=int, default=0, help="so many days, weeks and months as they read")
+    parser.add_argument("--mixed", nargs="+", choices=ALL, default=(), metavar="CORPUS", help="these corpora in one store")
     arguments = parser.parse_args()
+    if arguments.mixed:
+        messages, several = mixed(arguments.data, arguments.mixed)
+        report_mixed(Stores(arguments.folder, {_MIXED: messages}), several, arguments.half)
+        return
     asked = [q for q in questions() if arguments.half in (None, q.half)]
     held = corpora_in(arguments.data, CORPORA).stores
     stores = Stores(arguments.folder, held)

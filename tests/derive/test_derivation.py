@@ -11,7 +11,7 @@ from memory_mcp.derive import derivation as module
 from memory_mcp.derive.derivation import Depth, Place
 from memory_mcp.derive.rebuild_toc import RebuildToc
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.event import EventDraft
+from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
@@ -130,6 +130,8 @@ def test_a_run_ends_while_somebody_goes_on_writing(
 
 #: A prompt of a machine and a greeting, which name none of the days on which they are said.
 EVERY_DAY = ("Run the nightly check of the backups and report what failed", "Guten Morgen, hier ist der tägliche Bericht")
+#: The rest of the machine's prompt, of more sentences than are counted.
+_RULES = ". ".join(f"Look at the {name} of each server before the next" for name in "abcdefghijklmnopqrstuvwxyz")
 THINGS = ("harbour crane", "tide table", "violin lesson", "garage roof", "solar panel", "dentist bill")
 
 
@@ -157,3 +159,17 @@ def test_what_many_days_say_names_none_of_them() -> None:
     assert not [title for title, *_ in titles[0].values() if "nightly" in title or "Guten" in title or "backups" in title]
     named = [title for node_id, (title, *_) in titles[0].items() if node_id.startswith("toc:day:")]
     assert all(any(thing in title for title in named) for thing in THINGS)
+
+
+def test_a_long_prompt_of_a_machine_names_no_day(app: App) -> None:
+    """The replies do, which differ."""
+    for day, thing in enumerate(THINGS, 2):
+        prompt = draft(f"{EVERY_DAY[0]}. {_RULES}.", at=f"2026-02-{day:02} 09:00", session=f"night {day}")
+        reply = draft(
+            f"The {thing} has run out of room.", at=f"2026-02-{day:02} 09:01", session=f"night {day}", role=Role.ASSISTANT
+        )
+        app.write([prompt, reply], "test")
+        app.derivation.run()
+    days = {c.session_id: c.node_id for c in app.storage.toc.iter_cuts()}
+    titles = app.storage.toc.nodes(days.values())
+    assert all(thing in titles[days[f"night {day}"]].title for day, thing in enumerate(THINGS, 2))

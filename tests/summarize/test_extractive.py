@@ -313,3 +313,46 @@ def test_rolling_up_many_children_costs_less_for_each() -> None:
     SUMMARIZER.roll_up(children[:30])
     assert calls(lambda: SUMMARIZER.roll_up(children[:30])) <= 30 * 230
     assert calls(lambda: SUMMARIZER.roll_up(children)) <= 4_000 * 30
+
+
+@pytest.mark.parametrize(
+    ("greeting", "said"),
+    [
+        ("Hey Mel!", "I signed up for the pottery course in the old mill."),
+        ("Hallo Melanie, na du?", "Ich habe mich für den Töpferkurs in der alten Mühle angemeldet."),
+        ("Привет, Mel!", "Я записалась на курс гончарного дела на старой мельнице."),
+        ("Coucou Mel, ça va?", "Je me suis inscrite au cours de poterie du vieux moulin."),
+    ],
+)
+def test_an_address_names_nothing_whatever_its_language(greeting: str, said: str) -> None:
+    """A few words with the name of somebody who takes part."""
+    events = [
+        replace(event(0, f"{greeting} {said}"), speaker="Caroline"),
+        replace(
+            event(1, f"{greeting.replace('Melanie', 'Mel').replace('Mel', 'Caro')} {said[:9]}", Role.ASSISTANT), speaker="Melanie"
+        ),
+    ]
+    title = SUMMARIZER.summarize(events).title
+    assert title.startswith(f"Caroline: {said[:20]}")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "For the timestamps: I just checked, for example, the importer of the photos and the camera, and found both changed.",
+        "Timestamps, as far as I can tell after a look at the exporter and the camera that the importer reads, were changed.",
+    ],
+)
+def test_a_title_that_would_end_within_a_statement_is_the_request(reply: str) -> None:
+    assert SUMMARIZER.summarize(talk("Why are the timestamps wrong?", reply)).title.startswith("Why are the timestamps wrong?")
+
+
+def test_the_commonest_words_of_other_languages_are_no_keywords() -> None:
+    """A background table of one language knows none of another: there short and frequent words say least."""
+    told = [
+        "Der Techniker hat die Heizung im Keller der Schule repariert, und das Wasser ist wieder warm, sagt die Hausmeisterin.",
+        "Die Rechnung der Firma kommt mit der Post, und der Betrag für die Pumpe ist höher als das Angebot, das sie uns mit gab.",
+    ]
+    keywords = SUMMARIZER.summarize(talk(*told)).keywords
+    assert not {"der", "die", "das", "und", "ist", "mit"} & {word.lower() for word in keywords}
+    assert {"Techniker", "Heizung", "Pumpe"} <= set(keywords)

@@ -206,7 +206,7 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
     """Add an event's sentences to the stretch, and count their words by voice; chatter, exclamations and asides count less."""
     narrates = voice is _AGENT and not event.speaker
     text, worth, tally, sentences = without_marks(event.text), _COUNTS[voice], stretch.tally, stretch.sentences
-    repeated, names = stretch.repeated, stretch.short_names
+    repeated, names, streak = stretch.repeated, stretch.short_names, 0
     cjk = has_cjk(text if len(text) <= HEAD + TAIL else text[:HEAD] + text[-TAIL:])
     for place, (start, end, shape) in enumerate(found):
         tokens = tokens_of(text[start:end])
@@ -215,7 +215,9 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
         held = list(map(learn, tokens))
         may_be = OPENERS[tokens[0]] if tokens else MAY_BE_CHATTER
         chatter = bool(may_be & _ANYWHERE or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
-        is_repeated = bool(repeated) and sentence_hash(text[start:end], stretch.short_names) in repeated
+        # What follows in a message of which all that is counted is repeated belongs to the same prompt of a machine.
+        is_repeated = bool(repeated) and (streak >= MAX_OPENINGS or sentence_hash(text[start:end], names) in repeated)
+        streak += is_repeated and streak == place
         # A few words with the name of somebody who takes part are how one begins to speak to them, in any language.
         is_address = (
             bool(names) and place == 0 and len(found) > 1 and len(tokens) <= MAX_ADDRESS and not names.isdisjoint(_folded(tokens))
