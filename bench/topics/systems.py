@@ -184,7 +184,7 @@ def _once(material: Material) -> tuple[list[dict[int, float]], Places, "Resoluti
     rows = material.rows()
     links = grouping._links(rows)
     grouping.link_neighbours(links, material.before)
-    return links, *grouping._bounded(links, grouping._resolution(links, rows.project))
+    return links, *grouping._bounded(links, grouping._resolution(grouping.parts(links), rows.project))
 
 
 def _ours_embedded(material: Material) -> Places:
