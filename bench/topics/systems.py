@@ -180,11 +180,12 @@ def _louvain(material: Material) -> Places:
 
 def _once(material: Material) -> tuple[list[dict[int, float]], Places, "Resolution"]:
     from memory_mcp.indexes.topics import grouping
+    from memory_mcp.indexes.topics.communities import parts
 
     rows = material.rows()
     links = grouping._links(rows)
     grouping.link_neighbours(links, material.before)
-    return links, *grouping._bounded(links, grouping._resolution(links, rows.project))
+    return links, *grouping._bounded(links, grouping._resolution(parts(links), rows.project))
 
 
 def _ours_embedded(material: Material) -> Places:

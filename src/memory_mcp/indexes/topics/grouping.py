@@ -36,6 +36,9 @@ _LINKS = 1.5 * _NEIGHBOURS
 #: Number of starts, and exponent of their agreement. With one start 68 to 82 of 100 topics are found again, by half of their
 #: segments, with a tenth more segments; with ten 77 to 82, and NMI is no worse.
 _RUNS, _SHARPNESS = 10, 3
+#: Least segments and largest share of all that a part may have to get links of its own, as a larger one decides those of the
+#: memory; least share of its segments that must have some then.
+_FEW, _SMALL, _LINKED = 2 * _NEIGHBOURS, 0.25, 0.9
 #: Rows of similarities computed at a time.
 _BLOCK = 256
 
@@ -68,10 +71,13 @@ def _previous(worded: Sequence[int], before: Sequence[int]) -> list[int]:
 
 def _topics(rows: Rows, before: Sequence[int] | None) -> Array:
     """Return the topic of each segment as `groups` does; each has terms, and there are enough."""
-    links = _links(rows)
-    if before is not None:
-        link_neighbours(links, before)
-    _, resolution = _bounded(links, _resolution(links, rows.project))
+    links, previous = _links(rows), before or [-1] * len(rows)
+    with_sessions = [dict(strengths) for strengths in links]
+    link_neighbours(with_sessions, previous)
+    part = parts(with_sessions)
+    _link_parts(links, part, rows)
+    link_neighbours(links, previous)
+    _, resolution = _bounded(links, _resolution(part, rows.project))
     topics, _ = _bounded(_agreed(links, resolution), resolution)
     single = np.flatnonzero(topics < 0)
     if len(single) and len(single) < len(rows):
@@ -90,9 +96,24 @@ def link_neighbours(links: Links, before: Sequence[int]) -> None:
             links[n][other] = links[other][n] = links[n].get(other, 0.0) + more
 
 
-def _resolution(links: Links, projects: Array) -> Resolution:
+def _link_parts(links: Links, part: Array, rows: Rows) -> None:
+    """Replace the links inside each small part, in place, by those of its segments alone; `part` is that of each segment.
+
+    Which terms are rare and what all meanings have in common is another matter there than in the whole memory. A part of
+    which that leaves some segments without links is about one thing, which all of it names, and keeps its links.
+    """
+    for number, size in enumerate(np.bincount(part).tolist()):
+        if _FEW <= size <= _SMALL * len(rows):
+            members = np.flatnonzero(part == number)
+            index, inside = members.tolist(), _links(rows.taken(members))
+            for n, strengths in zip(index, inside, strict=True) if sum(map(bool, inside)) >= _LINKED * size else ():
+                leaving = {other: strength for other, strength in links[n].items() if part[other] != number}
+                links[n] = leaving | {index[m]: strength for m, strength in strengths.items()}
+
+
+def _resolution(part: Array, projects: Array) -> Resolution:
     """Return the resolution of the segments of each project within each part, by their number."""
-    _, unit, sizes = np.unique(np.stack([parts(links), projects]), axis=1, return_inverse=True, return_counts=True)
+    _, unit, sizes = np.unique(np.stack([part, projects]), axis=1, return_inverse=True, return_counts=True)
     return Resolution(unit.reshape(-1), np.minimum(_FINENESS * sizes ** (1 / 3), sizes / _LINKS))
 
 
