@@ -12,7 +12,7 @@ import pytest
 from tests.acceptance.conftest import SAMPLES, Command, Done
 from tests.daemon.inside import ALONE, BARE, run_inside
 from tests.daemon.places import DAEMON
-from tests.files import iter_entries
+from tests.files import iter_entries, iter_files
 from tests.waiting import until
 
 Tree = dict[str, tuple[int, int, int]]
@@ -230,7 +230,7 @@ def test_an_environment_that_cannot_be_used_keeps_no_memory_from_beginning(
     environment = {"HOME": str(tmp_path), "MEMORY_MCP_SERVER__DAEMON": "false", **environ}
     done = inside("admin", "stats", env=environment)
     assert done.returncode == 0, done.stderr
-    assert [file.relative_to(tmp_path) for file in tmp_path.rglob("memory.duckdb")] == [Path(directory, "memory.duckdb")]
+    assert [file.relative_to(tmp_path) for file in iter_files(tmp_path) if file.name == "memory.duckdb"] == [Path(directory, "memory.duckdb")]
 
 
 def test_the_command_is_looked_for_on_the_path_of_this_shell_and_of_desktop_clients(inside: Command, home: Path) -> None:

@@ -137,8 +137,7 @@ def look_of(args: argparse.Namespace) -> "Look":
     from memory_mcp import paths
     from memory_mcp.cli.checks.base import Look
 
-    config = str(settings_file(args) or "")
-    settings = None
+    config, settings = str(settings_file(args) or ""), None
     with suppress(MemoryMcpError):
         settings = settings_of(args)
     directory = Path(paths.data_dir(str(flags_of(args).get("storage.data_dir", "")), file=config))
