@@ -230,7 +230,8 @@ def test_an_environment_that_cannot_be_used_keeps_no_memory_from_beginning(
     environment = {"HOME": str(tmp_path), "MEMORY_MCP_SERVER__DAEMON": "false", **environ}
     done = inside("admin", "stats", env=environment)
     assert done.returncode == 0, done.stderr
-    assert [file.relative_to(tmp_path) for file in iter_files(tmp_path) if file.name == "memory.duckdb"] == [Path(directory, "memory.duckdb")]
+    stores = [file.relative_to(tmp_path) for file in iter_files(tmp_path) if file.name == "memory.duckdb"]
+    assert stores == [Path(directory, "memory.duckdb")]
 
 
 def test_the_command_is_looked_for_on_the_path_of_this_shell_and_of_desktop_clients(inside: Command, home: Path) -> None:
