@@ -107,7 +107,7 @@ def memory(folder: Path) -> Iterator[Path]:
 def found(home: Path) -> tuple[str, str]:
     """A citation that answers the question, and a topic."""
     answer = json.loads(run(home, "ask", QUESTION, "--all", "--json"))
-    grip = re.findall(r"grip:\d+:\w+", json.dumps(answer))[0]
+    grip = re.findall(r"grip:[\w:]+", json.dumps(answer))[0]
     topics = re.findall(r"topic:\w+", run(home, "topics", "top", "--all", "--json"))
     if not topics:
         raise SystemExit("the sample gave no topic")
