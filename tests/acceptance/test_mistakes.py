@@ -55,7 +55,7 @@ MISTAKES = {
     "two words left out": Mistake("project alias", "A and B are missing", "Write: memory-mcp project alias A B."),
     "the second of two words left out": Mistake("project alias a", "B is missing", "Write: memory-mcp project alias A B."),
     "a text without quotes": Mistake("correct g no longer", "unknown word: 'longer'", "Put TEXT in quotes"),
-    "a word where an option belongs": Mistake("forget x", "unknown word: 'x'", "It takes options alone: --event, --session"),
+    "a word where an option belongs": Mistake("today x", "unknown word: 'x'", "It takes options alone: --project, --limit"),
     "two options that exclude each other": Mistake(
         "try --own --sample", "--own and --sample do not go together", "Leave one out"
     ),

@@ -44,8 +44,7 @@ Subparsers = Any
 Run = Callable[[argparse.Namespace], int]
 
 #: With more events than this to file first, a reading command says so; in the daemon it leaves them to the deriver.
-_MANY_PENDING = 2000
-_FEW_PENDING = 200
+_MANY_PENDING, _FEW_PENDING = 2000, 200
 _TO_FILL = "Fill it with: memory-mcp import, or set everything up: memory-mcp setup (or try it first: memory-mcp try)"
 EMPTY_HINT = f"The memory is empty. {_TO_FILL}"
 
@@ -132,16 +131,17 @@ def settings_of(args: argparse.Namespace) -> "Settings":
 
 def look_of(args: argparse.Namespace) -> "Look":
     """Return this command's side for checks; raise ConfigError for a --config that does not exist."""
+    from dataclasses import replace
     from pathlib import Path
 
     from memory_mcp import paths
     from memory_mcp.cli.checks.base import Look
 
-    config, settings = str(settings_file(args) or ""), None
+    config = str(settings_file(args) or "")
+    look = Look(config, Path(paths.data_dir(getattr(args, "data_dir", None) or "", file=config)), None, os.environ, Path.home())
     with suppress(MemoryMcpError):
-        settings = settings_of(args)
-    directory = Path(paths.data_dir(str(flags_of(args).get("storage.data_dir", "")), file=config))
-    return Look(config, directory, settings, os.environ, Path.home())
+        return replace(look, settings=settings_of(args))
+    return look
 
 
 @contextmanager

@@ -85,13 +85,14 @@ def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
         # No node is called so; a session may be called anything.
         from memory_mcp.requests.events import GetEvents
 
-        data = answered(app, GetEvents(session_id=name))
-        if data["events"]:
-            commands = [f"memory-mcp show {data['events'][0]['event_id']}"]
-            if "next_cursor" in data:
-                commands.append(f"memory-mcp query events --session {name} --cursor {data['next_cursor']}")
-            return Shown("session", data, events_lines(data), commands)
-    raise NotFound(f"nothing has the id {name[:80]!r}", _WHERE)
+        try:
+            data = answered(app, GetEvents(session_id=name))
+        except NotFound:
+            raise NotFound(f"nothing has the id {name[:80]!r}", _WHERE) from None
+        commands = [f"memory-mcp show {event['event_id']}" for event in data["events"][:1]]
+        if "next_cursor" in data:
+            commands.append(f"memory-mcp query events --session {name} --cursor {data['next_cursor']}")
+        return Shown("session", data, events_lines(data), commands)
 
 
 def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
