@@ -120,7 +120,7 @@ def test_a_long_line_is_not_the_greater_part_of_a_text_of_several_lines(tmp_path
     tombstones = forgetting(tmp_path, edit)
     assert tombstones.restates(edit)
     assert tombstones.restates(json.dumps({"tool": "Edit", "input": edit}))
-    for text in (long, f"Why is this so:\n{long}\nIt takes a string.", edit.replace(long, TEXTS["German"][0])):
+    for text in (long, f"Why is this so:\n{long}\nIt takes a string.", edit.replace(long, TEXTS[language][0])):
         assert not tombstones.restates(text), text
 
 

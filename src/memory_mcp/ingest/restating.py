@@ -27,8 +27,8 @@ _WINDOW = 3
 _KEPT, _BYTES = 64, 6
 #: Share of the forgotten text's windows that a restatement holds, and share of its own windows that these are.
 _COVERED, _OWN = 0.6, 0.5
-#: Windows within one line that are kept at most, as a share of all others: fewer than a restatement holds.
-_OF_LINE = 2 / 3
+#: Share of the windows outside a line that has half of all, which a restatement holds as well.
+_BESIDE = 0.4
 #: Windows besides its longest line from which on a text has several lines; "ok" below a line adds one or two.
 _SEVERAL = 5
 #: More windows than a line of 120 characters has; so many of them in common are a quotation also as this share of a text.
@@ -49,6 +49,8 @@ class Sketch:
     counts: tuple[int, int]
     own: "np.ndarray"
     common: "np.ndarray"
+    #: Of its own those outside a line that has half of them or more; none without such a line.
+    beside: "np.ndarray"
 
     @classmethod
     def of(cls, text: "Windows", is_own: "np.ndarray") -> "Sketch | None":
@@ -58,23 +60,22 @@ class Sketch:
         hashes, lines = text.hashes[is_own], text.lines[is_own]
         if not len(hashes) or (len(hashes) < _SEVERAL and 2 * len(hashes) < len(is_own)):
             return None
-        is_kept = np.ones(len(hashes), dtype=np.bool_)
-        names, counts = np.unique(lines, return_counts=True)
-        if len(hashes) - counts.max() >= _SEVERAL:
-            for line, count in zip(names, counts, strict=True):
-                most = int((len(hashes) - count) * _OF_LINE)
-                is_kept[np.flatnonzero(lines == line)[most:]] = line < 0
+        names, counts = np.unique(lines[lines >= 0], return_counts=True)
+        longest = counts.argmax() if len(counts) else 0
+        is_beside = lines != (names[longest] if len(counts) else -2)
+        if not _SEVERAL <= is_beside.sum() <= _OWN * len(hashes):
+            is_beside[:] = False
         common = text.hashes[~is_own]
-        return cls((len(hashes), len(common)), hashes[is_kept][:_KEPT], common[:_KEPT])
+        return cls((len(hashes), len(common)), hashes[:_KEPT], common[:_KEPT], hashes[is_beside][:_KEPT])
 
     def encode(self) -> list[int | str]:
-        """Return it as it is on disk: both numbers, and both lists of hashes in base64."""
-        return [*self.counts, _packed(self.own), _packed(self.common)]
+        """Return it as it is on disk: both numbers, and the lists of hashes in base64."""
+        return [*self.counts, _packed(self.own), _packed(self.common), _packed(self.beside)]
 
     @classmethod
-    def decode(cls, own_count: int, common_count: int, own: str, common: str) -> "Sketch":
+    def decode(cls, own_count: int, common_count: int, own: str, common: str, beside: str) -> "Sketch":
         """Return the sketch that `encode` wrote. Raises ValueError for another text."""
-        return cls((own_count, common_count), _unpacked(own), _unpacked(common))
+        return cls((own_count, common_count), _unpacked(own), _unpacked(common), _unpacked(beside))
 
 
 def _packed(hashes: "np.ndarray") -> str:
@@ -174,14 +175,14 @@ class Restatements:
 
     @cached_property
     def _index(self) -> "tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]":
-        """All hashes, ascending; of each its list; of each list its hashes and windows. Own and common lists take turns."""
+        """All hashes, ascending; of each its list; of each list its hashes and windows. The three lists of a text take turns."""
         import numpy as np
 
-        lists = [hashes for sketch in self._sketches for hashes in (sketch.own, sketch.common)]
+        lists = [hashes for sketch in self._sketches for hashes in (sketch.own, sketch.common, sketch.beside)]
         sizes = np.array([len(hashes) for hashes in lists], dtype=np.int64)
         hashes = np.concatenate(lists)
         order = np.argsort(hashes, kind="stable")
-        windows = np.array([count for sketch in self._sketches for count in sketch.counts], dtype=np.int64)
+        windows = np.array([count for sketch in self._sketches for count in (*sketch.counts, 0)], dtype=np.int64)
         return hashes[order], np.repeat(np.arange(len(sizes)), sizes)[order], sizes, windows
 
     def matches(self, hashes: "np.ndarray") -> bool:
@@ -195,11 +196,13 @@ class Restatements:
         if not (last > first).any():
             return False
         positions = np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True) if b > a])
-        covered = np.bincount(lists[positions], minlength=len(sizes)) / np.maximum(sizes, 1)
+        covered = (np.bincount(lists[positions], minlength=len(sizes)) / np.maximum(sizes, 1)).reshape(-1, 3)
         # Hashes are a sample of the windows: what holds of them, holds of all.
-        shared = (covered * windows).reshape(-1, 2).sum(axis=1)
+        windows = windows.reshape(-1, 3)
+        shared = (covered * windows).sum(axis=1)
         share = shared / len(hashes)
-        covers = (covered[::2] >= _COVERED) & (shared >= _COVERED * windows.reshape(-1, 2).sum(axis=1))
+        covers = (covered[:, 0] >= _COVERED) & (shared >= _COVERED * windows.sum(axis=1))
+        covers &= (covered[:, 2] >= _BESIDE) | (sizes.reshape(-1, 3)[:, 2] == 0)
         return bool((covers & ((share >= _OWN) | ((shared > _LINE) & (share >= _QUOTED)))).any())
 
 
