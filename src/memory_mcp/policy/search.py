@@ -159,7 +159,7 @@ class Search:
             return tuple(hits), SURE if hits else NO_RESULT
         telling, asking = [h for h in hits if not h.asks], [replace(h, fit=relevance.Fit.LOOSE) for h in hits if h.asks]
         if not telling:
-            return self._nearest(asking), replace(NO_RESULT, missing=self._missing)
+            return self._keep_nearest(asking), replace(NO_RESULT, missing=self._missing)
         evidences = self._read_evidence(telling)
         check = SubjectCheck(self._parts.words, self._parts.scanner, self._weigh(), self._asked)
         known_words = [word for word in self._subjects if word not in self._missing]
@@ -182,10 +182,10 @@ class Search:
             asking = [hit for hit in asking if not only_asks(hit.quote)]
         judged = (*judged, *asking)
         if verdict is Confidence.NONE:
-            judged = self._nearest(judged)
+            judged = self._keep_nearest(judged)
         return judged, Judgement(verdict, sure, missing)
 
-    def _nearest(self, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    def _keep_nearest(self, hits: Sequence[Hit]) -> tuple[Hit, ...]:
         """Return what an answer that has none shows: the nearest hits, or all if the caller keeps all or names a floor."""
         return tuple(hits if self._plan.keeps_all or self._plan.floor is not None else hits[: relevance.NEAREST])
 

@@ -68,7 +68,7 @@ def parse_search(
             excluded=excluded,
             keywords=keywords,
         ),
-        how=replace(_options(given, times, offset_of(given.get("cursor", ""), *question)), keeps_all=full),
+        how=replace(_parse_options(given, times, offset_of(given.get("cursor", ""), *question)), keeps_all=full),
         scoped=scoped,
         calendar=times.calendar,
         question=question,
@@ -77,7 +77,7 @@ def parse_search(
     )
 
 
-def _options(given: Mapping[str, Any], times: Times, offset: int) -> How:
+def _parse_options(given: Mapping[str, Any], times: Times, offset: int) -> How:
     """Return the options for the policy of a call whose page begins at `offset`. Raises InvalidQuery for an invalid one."""
     return search_options(
         times,
