@@ -3,6 +3,7 @@
 A client's pump, a hook, and a question to the running daemon start often.
 """
 
+import os
 import sys
 
 #: Known to type checkers; importing `typing` for it would cost a hook a tenth of its time.
@@ -71,10 +72,10 @@ def main() -> int:
     Hooks, a running daemon's client and its commands load next to nothing; all else loads the command
     line.
     """
-    from memory_mcp import paths
-
     argv = sys.argv[1:]
-    paths.make_home_absolute()
+    if home := os.environ.get("HOME"):
+        # Each child process would resolve a relative one again, from its own folder.
+        os.environ["HOME"] = os.path.abspath(home)
     if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):
         from memory_mcp.client import hook
 

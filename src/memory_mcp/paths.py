@@ -102,13 +102,6 @@ def expand_path(named: str, environ: Mapping[str, str] | None = None) -> str:
     return os.path.abspath(os.path.expanduser(path)) if path else ""
 
 
-def make_home_absolute() -> None:
-    """Put an absolute HOME in place of a relative one, which each child process would resolve again from its own folder."""
-    home = os.environ.get("HOME", "")
-    if home and not os.path.isabs(home):
-        os.environ["HOME"] = os.path.abspath(home)
-
-
 def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | None = None, file: str = "") -> Any:
     """Return one setting without loading them all: from the environment, else the file, else `default`.
 
