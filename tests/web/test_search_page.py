@@ -366,7 +366,6 @@ def test_why_a_result_is_here_is_told_by_the_parts_of_its_score(door: tuple[Door
 @pytest.mark.parametrize(
     "given",
     [
-        {"q": "ledger", "limit": "1"},
         {"speaker": "Ada"},
         {"until": "2026-01-30"},
         {"agent": "claude-code"},
