@@ -18,38 +18,40 @@ from tests.fakes import FakeClock
 
 #: Said of the shared theme within one project alone.
 SECRETS = {SHOP: "kingfisher", BILLING: "peregrine"}
-#: What was asked, found, decided: of each theme, with the number of the session.
+#: What was asked, found, decided: of each theme, with the number of the session, and a case that no other session has: what
+#: every session says tells none of them apart.
 _THEMES = {
     SHOP: (
         (
-            "The voucher discount in basket {n} is off by a cent.",
-            "The voucher rounds every basket line before the discount is summed up.",
-            "We decided that the voucher discount is summed with Decimal and rounded once per basket.",
+            "The voucher discount in basket {n} of {case} is off by a cent.",
+            "The voucher rounds every basket line of {case} before the discount is summed up.",
+            "We decided that the voucher discount of {case} is summed with Decimal and rounded once per basket.",
         ),
         (
-            "Searching the catalogue for accents finds nothing, query {n}.",
-            "The catalogue search compares bytes, so accents never match the collation.",
-            "We decided to fold accents with the ICU collation in the catalogue search.",
+            "Searching the catalogue for accents finds nothing, query {n} of {case}.",
+            "The catalogue search compares bytes, so accents of {case} never match the collation.",
+            "We decided to fold accents of {case} with the ICU collation in the catalogue search.",
         ),
     ),
     BILLING: (
         (
-            "The ledger is out of balance again after refund {n}.",
-            "The refund posts to the suspense account, so the ledger counts it twice.",
-            "We decided that every refund posts to the ledger by double entry.",
+            "The ledger is out of balance again after refund {n} of {case}.",
+            "The refund of {case} posts to the suspense account, so the ledger counts it twice.",
+            "We decided that every refund of {case} posts to the ledger by double entry.",
         ),
         (
-            "Invoice mail {n} went out twice last night.",
-            "The invoice queue retries without an idempotency key, so a mail is sent again.",
-            "We decided to give each invoice mail an idempotency key in the outbox.",
+            "Invoice mail {n} of {case} went out twice last night.",
+            "The invoice queue retries {case} without an idempotency key, so a mail is sent again.",
+            "We decided to give each invoice mail of {case} an idempotency key in the outbox.",
         ),
     ),
 }
 _SHARED = (
-    "The canary rollout {n} of the gateway stopped at five percent.",
-    "The canary rollout stops because the error budget of the gateway is spent.",
-    "We decided that a canary rollout of the gateway waits for the error budget.",
+    "The canary rollout {n} of the gateway in {case} stopped at five percent.",
+    "The canary rollout of {case} stops because the error budget of the gateway is spent.",
+    "We decided that a canary rollout of the gateway in {case} waits for the error budget.",
 )
+_SYLLABLES = ("Bor", "dal", "wen", "tik", "mos", "ral", "gand", "vik")
 _OWN = " Before that the {secret} hosts are drained."
 
 #: Sessions of each theme, a week apart.
@@ -68,11 +70,12 @@ def _said() -> Iterator[EventDraft]:
             for week in range(WEEKS):
                 # Each theme has its own day of the week, and each project its own time of the day.
                 day = dt.date(2025, 12, 8) + dt.timedelta(weeks=week, days=place)
+                case = _SYLLABLES[place + 3 * (project == SHOP)] + _SYLLABLES[week % 6] + _SYLLABLES[6 + week // 6]
                 # Said often, it would tell two topics apart.
                 own = _OWN.format(secret=secret) if theme is _SHARED and week % 4 == 0 else ""
                 for minute, (role, text) in enumerate(zip(roles, theme, strict=True)):
                     yield draft(
-                        text.format(n=100 + week) + (own if role is Role.ASSISTANT else ""),
+                        text.format(n=100 + week, case=case) + (own if role is Role.ASSISTANT else ""),
                         at=f"{day} {9 if project == SHOP else 14:02}:{minute:02}",
                         session=f"{project.rsplit('/', 1)[-1]}-{place}-{week}",
                         role=role,

@@ -79,7 +79,7 @@ class IndexDetail:
     pruned: Annotated[Mapping[str, int], "Documents left out by age, by level"] = field(default_factory=dict)
     documents: Mapping[str, int] = field(default_factory=dict)
     #: None where the index is not open.
-    behind: Annotated[int | None, "Segments since topics were looked for"] = None
+    behind: Annotated[int | None, "Changes not taken in yet"] = None
     building: Annotated[int | None, "Documents of a build under way"] = None
     generation: int | None = None
     parts: int | None = None
