@@ -75,7 +75,7 @@ def main() -> int:
     argv = sys.argv[1:]
     if home := os.environ.get("HOME"):
         # Each child process would resolve a relative one again, from its own folder.
-        os.environ["HOME"] = os.path.abspath(home)
+        os.environ["HOME"] = os.path.abspath(home)  # noqa: PTH100 - pathlib would cost each hook its import
     if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):
         from memory_mcp.client import hook
 
