@@ -6,7 +6,6 @@ each is unpacked within a bound, and a walk ends after `_COMMITS` commits.
 
 import re
 import struct
-import zlib
 from bisect import bisect_left
 from pathlib import Path
 
@@ -44,7 +43,7 @@ def root_commit(git_dir: Path, common: Path) -> str:
             if parent is None:
                 return commit
             commit = parent[1].decode()
-    except (OSError, ValueError, struct.error, zlib.error, IndexError):
+    except (OSError, ValueError, struct.error, IndexError):
         pass
     return ""
 
@@ -76,7 +75,7 @@ class _Objects:
         """Return the content of a commit; None where it is not there."""
         packed = _bytes(self._folder / name[:2] / name[2:], _COMMIT_BYTES)
         if packed:
-            head, _, content = zlib.decompressobj().decompress(packed, _COMMIT_BYTES).partition(b"\0")
+            head, _, content = foreign_files.unpack(packed, _COMMIT_BYTES).partition(b"\0")
             return content if head.startswith(b"commit ") else None
         for path, index in self._indexes():
             if (offset := _offset(index, bytes.fromhex(name))) is not None:
@@ -140,7 +139,7 @@ def _offset(index: bytes, name: bytes) -> int | None:
 
 
 def _unpacked(packed: bytes) -> bytes:
-    return zlib.decompressobj().decompress(packed, _COMMIT_BYTES)
+    return foreign_files.unpack(packed, _COMMIT_BYTES)
 
 
 def _varint(content: bytes, start: int) -> tuple[int, int]:

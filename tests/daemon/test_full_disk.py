@@ -74,7 +74,7 @@ def test_a_full_disk_is_logged_by_jobs_and_told_to_writers_and_heals_by_itself_w
         told = json.loads(place.ok("retrieval", "status", "--json"))["notices"]
     for done in refused:
         assert done.returncode == 3, done.stderr
-        assert "RESOURCE_EXHAUSTED" in done.stderr
+        assert "is full" in done.stderr
         assert "needed to write again" in done.stderr
         assert "leave the data directory as it is" in done.stderr
     assert (copied.returncode, "the backup cannot be written" in copied.stderr) == (3, True)

@@ -50,7 +50,7 @@ def test_an_unknown_project_is_refused_with_those_that_are_known(shop: Door, nam
     for tool, arguments in READS[:5]:
         text = shop.error(tool, **arguments, project=name)
         assert text.startswith(f"INVALID_ARGUMENT: no project is called '{name}'. ")
-        assert f"Projects: {BILLING}, {SHOP}." in text
+        assert "Projects: billing, shop." in text
         assert ("Did you mean billing?" in text) is ("billing" in name or name == "illing")
 
 
@@ -70,7 +70,7 @@ def test_a_project_is_known_before_its_events_are_in_the_tree_and_an_ambiguous_n
     own.ok("ingest_events", events=[event | {"text": "Hello there.", "project": "gitlab.com/b/shop"}])
     own.app.derivation.run()
     text = own.error("intelligent_search", query="decided", project="shop")
-    assert f"{SHOP} or gitlab.com/b/shop" in text
+    assert "acme/shop or b/shop" in text
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from memory_mcp.app import App
 from memory_mcp.layers.base import Hit, LayerName, Query
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.layers.standing import kind_said
-from memory_mcp.model.event import EventType, Role
+from memory_mcp.model.event import TOOL, EventType, Role
 from memory_mcp.model.ids import span_grip_id
 from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import MemoryKind
@@ -68,7 +68,7 @@ def test_a_note_has_its_authors_kind_and_its_pin_filed_or_not_and_what_a_day_is_
     note = draft(
         "Rhodium goes first.", at="2026-01-14 09:00", role=Role.ASSISTANT, kind=EventType.NOTE, metadata={"kind": "procedure"}
     )
-    [stored] = app.write([note], "remember").new
+    [stored] = app.write([note], TOOL).new
     app.storage.toc.set_pin(span_grip_id(stored, 0, 19), True, "test")
     waiting = first(app, LayerName.AGENTIC, "rhodium")
     app.derivation.run()

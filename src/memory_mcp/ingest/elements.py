@@ -9,17 +9,20 @@ import re
 from collections.abc import Container
 from typing import NamedTuple
 
+from memory_mcp.model.sentinel import MARK
+
 _NAME = r"[A-Za-z][\w.:-]{0,63}"
 _OPENING = re.compile(rf"<({_NAME})(?:\s[^<>]{{0,2000}})?>")
 _CLOSING = re.compile(rf"</({_NAME})(?:\s[^<>]{{0,100}})?>\s*\Z")
 _OWN_LINES = re.compile(rf"^<({_NAME})(?:\s[^<>]{{0,2000}})?>", re.M)
 _FENCED = re.compile(r"^[ \t]*(?:```|~~~)", re.M)
-#: Elements of HTML and SVG: a closed vocabulary, which no client wraps its words in.
-_HTML = frozenset(
+#: Elements that stay: of HTML and SVG, a closed vocabulary, which no client wraps its words in, and our own, which the gate
+#: knows by its tags.
+_NEVER_CUT = frozenset(
     "a abbr article aside audio b blockquote body br button canvas code del div em embed fieldset figure footer form g h1 h2 h3"
     " h4 h5 h6 head header hr html i iframe img input kbd label li link main mark nav object ol option p path pre q s script"
     " section select small span strong style sub sup svg table tbody td template textarea th thead tr u ul video".split()
-)
+) | {MARK}
 #: Elements that are cut at most, and the tags of one name that are looked at for the end of one.
 _MOST, _MOST_TAGS = 50, 400
 
@@ -39,13 +42,13 @@ def cut_elements(text: str, unclosed: Container[str] = ()) -> tuple[str, list[El
     first: list[Element] = []
     last: list[Element] = []
     words = text.strip()
-    while len(first) < _MOST and (match := _OPENING.match(words)) and match[1].lower() not in _HTML:
+    while len(first) < _MOST and (match := _OPENING.match(words)) and match[1].lower() not in _NEVER_CUT:
         end = _end_of(words, match)
         if not end and match[1] not in unclosed:
             break
         first.append(_element(match, words[: end or len(words)]))
         words = words[end or len(words) :].lstrip()
-    while len(last) < _MOST and (match := _CLOSING.search(words[-300:])) and match[1].lower() not in _HTML:
+    while len(last) < _MOST and (match := _CLOSING.search(words[-300:])) and match[1].lower() not in _NEVER_CUT:
         start = _start_of(words, match[1])
         if start < 0:
             break
@@ -63,7 +66,7 @@ def _cut_inner(text: str) -> tuple[str, list[Element]]:
     pieces: list[str] = []
     position = 0
     for match in _OWN_LINES.finditer(text):
-        if match.start() < position or not {"_", "-"} & set(match[1]) or len(elements) >= _MOST:
+        if match.start() < position or not {"_", "-"} & set(match[1]) or match[1] in _NEVER_CUT or len(elements) >= _MOST:
             continue
         if len(_FENCED.findall(text, 0, match.start())) % 2:
             continue

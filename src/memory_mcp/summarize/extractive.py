@@ -54,6 +54,8 @@ class ExtractiveSummarizer:
         recap = recap or next(filter(is_recap, events), None)
         told = recalled(stretch, recap, own=recap in events) if recap is not None else []
         terms = keywords(stretch) or keywords(whole)
+        # What many stretches say names none of them, but where it is all that was said it is not lost.
+        stated = stretch if any(not s.chatter for s in stretch.sentences) else whole
         heads = headlines_of(stretch)
         deeds = deeds_of(events)
         outcome = None if stretch.is_dialogue else outcome_of(stretch, events, deeds)
@@ -64,7 +66,7 @@ class ExtractiveSummarizer:
         return Summary(
             title=shorten(join(_title(stretch, heads, told, outcome) or plain, terms), MAX_TITLE),
             summary=shorten(summary or plain, MAX_SUMMARY),
-            bullets=_bullets(stretch, events, told, [*deeds[-MAX_DEEDS:-1], outcome] if outcome else []),
+            bullets=_bullets(stated, events, told, [*deeds[-MAX_DEEDS:-1], outcome] if outcome else []),
             keywords=terms,
             openings=openings,
         )
