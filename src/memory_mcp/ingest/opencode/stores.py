@@ -99,13 +99,15 @@ class _Database:
             # A database that was rewritten, or read by the time of its messages, has other numbers: all of it is read again.
             last = int(self._con.execute(f"SELECT coalesce(max(rowid), 0) FROM {_quoted(table.name)}").fetchone()[0])
             rows[number] = rows[number] if rows[number] <= last else 0
-            passed = True
+            is_settled = True
             for row, message in self._of_table(table, rows[number]):
-                passed = passed and message.finished and message.created < written - _SETTLED
-                rows[number] = row if passed else rows[number]
-                place = sum(at << (_ROW_BITS * n) for n, at in enumerate(rows))
+                is_settled = is_settled and message.finished and message.created < written - _SETTLED
+                rows[number] = row if is_settled else rows[number]
+                next_position = sum(last_row << (_ROW_BITS * n) for n, last_row in enumerate(rows))
                 parts = self._parts(table, message) if message.finished else []
-                yield Stored(message.id, message.info, parts, self._whose(table, message.session), message.finished, place)
+                yield Stored(
+                    message.id, message.info, parts, self._whose(table, message.session), message.finished, next_position
+                )
 
     def _of_table(self, table: "_MessageTable", after: int) -> Iterator[tuple[int, "_Message"]]:
         """Yield (row, message) of a table behind a row, in the order in which they were stored."""
