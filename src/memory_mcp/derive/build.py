@@ -56,6 +56,8 @@ class Derived:
     hashes: bytes
     #: Hashes of its first sentences. They are among its terms, so that they are counted for the whole store.
     openings: tuple[int, ...] = ()
+    #: Those of them that its title or a bullet may be made of.
+    quoted: tuple[int, ...] = ()
 
 
 def derive(batch: Sequence[Work], calendar: Calendar, summarizer: Summarizer) -> list[Derived]:
@@ -94,7 +96,7 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
         projects=(segment.project,) if segment.project else (),
     )
     node = keep_refinement(node, work.before, partial(source_of_events, events))
-    return Derived(segment, node, tuple(grips), hashes_of(events, summary.openings), summary.openings)
+    return Derived(segment, node, tuple(grips), hashes_of(events, summary.openings), summary.openings, summary.quoted)
 
 
 def segment_title(calendar: Calendar, start_ms: int, gist: str) -> str:

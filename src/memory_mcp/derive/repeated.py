@@ -25,9 +25,9 @@ def common_among(counts: Mapping[int, int]) -> frozenset[int]:
 
 
 def with_repeated(work: Sequence[Work], derived: Sequence[Derived], common: frozenset[int]) -> list[Work]:
-    """Return the work of those segments again that have common openings, with these."""
-    shared = [(one, common.intersection(made.openings)) for one, made in zip(work, derived, strict=True)]
-    return [replace(one, repeated=frozenset(openings)) for one, openings in shared if openings]
+    """Return the work of those segments again whose title or bullets may be made of common openings, with all they have."""
+    pairs = zip(work, derived, strict=True)
+    return [replace(one, repeated=common.intersection(made.openings)) for one, made in pairs if common.intersection(made.quoted)]
 
 
 def holders_of(store: TocStore, openings: Collection[int]) -> list[NodeId]:

@@ -48,7 +48,8 @@ class ExtractiveSummarizer:
         """
         events = sorted(events, key=lambda e: e.order)
         whole = stretch = read(events)
-        openings = openings_of(stretch)
+        opening_events = openings_of(stretch)
+        openings = tuple(dict.fromkeys([opening for opening, _ in opening_events]))
         if not repeated.isdisjoint(openings):
             stretch = read(events, repeated)
         recap = recap or next(filter(is_recap, events), None)
@@ -63,12 +64,17 @@ class ExtractiveSummarizer:
         said = [t.statement.text for t in told] + [f"{s.speaker}: {s.text}" if s.speaker else s.text for s in heads]
         said = said[:2]
         summary = " ".join(shorten(text, MAX_SUMMARY // len(said) - 1) for text in said)
+        bullets = _bullets(stated, events, told, [*deeds[-MAX_DEEDS:-1], outcome] if outcome else [])
+        cited = {source.event_id for bullet in bullets for source in bullet.sources}.union(
+            [head.event.event_id for head in heads]
+        )
         return Summary(
             title=shorten(join(_title(stretch, heads, told, outcome) or plain, terms), MAX_TITLE),
             summary=shorten(summary or plain, MAX_SUMMARY),
-            bullets=_bullets(stated, events, told, [*deeds[-MAX_DEEDS:-1], outcome] if outcome else []),
+            bullets=bullets,
             keywords=terms,
             openings=openings,
+            quoted=tuple(dict.fromkeys([opening for opening, event_id in opening_events if event_id in cited])),
         )
 
     def roll_up(self, children: Sequence[TocNode], limit: int = 10) -> RollUp:

@@ -10,6 +10,7 @@ from itertools import islice
 from operator import attrgetter
 
 from memory_mcp.model.event import LEAF, RECORD, Event, EventType, Role, is_recap, mark_of
+from memory_mcp.model.ids import EventId
 from memory_mcp.summarize.kinds import MAY_BE_CHATTER, MAY_NOTIFY, OPENERS, is_chatter
 from memory_mcp.summarize.recap import statements_of
 from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, is_bracketed, spans, without_marks
@@ -235,14 +236,14 @@ def _folded(tokens: Sequence[str]) -> Iterator[str]:
         yield token.casefold().rstrip(".-/:@+\\#")
 
 
-def openings_of(stretch: Stretch) -> tuple[int, ...]:
-    """Return the hashes of the first 16 sentences that may name the stretch: a person's, and the first of each reply.
+def openings_of(stretch: Stretch) -> list[tuple[int, EventId]]:
+    """Return the hashes of the first 16 sentences that may name the stretch, with their events.
 
-    They are not fewer when the stretch grows.
+    They are a person's, and the first of each reply, and not fewer when the stretch grows.
     """
     first = (s for s in stretch.sentences if s.voice is _USER or s.event.speaker or (s.voice is _AGENT and s.place == 0))
     names = stretch.short_names
-    return tuple(dict.fromkeys(sentence_hash(s.event.text[s.start : s.end], names) for s in islice(first, MAX_OPENINGS)))
+    return [(sentence_hash(s.event.text[s.start : s.end], names), s.event.event_id) for s in islice(first, MAX_OPENINGS)]
 
 
 def sentence_hash(text: str, names: Container[str]) -> int:
