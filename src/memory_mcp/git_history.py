@@ -79,17 +79,17 @@ class _Objects:
             return content if head.startswith(b"commit ") else None
         for path, index in self._indexes():
             if (offset := _offset(index, bytes.fromhex(name))) is not None:
-                return self._packed(path, offset, _CHAIN)
+                return self._read_packed(path, offset, _CHAIN)
         return None
 
-    def _packed(self, path: Path, offset: int, chain: int) -> bytes | None:
+    def _read_packed(self, path: Path, offset: int, chain: int) -> bytes | None:
         """Return the commit at a place in a pack; of one kept as a difference at most `chain` others are read for it."""
         with foreign_files.open_file(path) as stream:
             stream.seek(offset)
             content = stream.read(_COMMIT_BYTES)
         kind, start = content[0] >> 4 & 7, _varint(content, 0)[1]
         if kind == _COMMIT:
-            return _unpacked(content[start:])
+            return _unpack(content[start:])
         if not chain or kind not in (_OFFSET_DELTA, _REFERENCE_DELTA):
             return None
         if kind == _REFERENCE_DELTA:
@@ -99,8 +99,8 @@ class _Objects:
             while content[start] & 0x80:
                 start += 1
                 back = (back + 1) << 7 | content[start] & 0x7F
-            base, start = self._packed(path, offset - back, chain - 1), start + 1
-        return None if base is None else _patched(base, _unpacked(content[start:]))
+            base, start = self._read_packed(path, offset - back, chain - 1), start + 1
+        return None if base is None else _patched(base, _unpack(content[start:]))
 
     def _indexes(self) -> list[tuple[Path, bytes]]:
         if self._packs is None:
@@ -138,7 +138,7 @@ def _offset(index: bytes, name: bytes) -> int | None:
     return int(offset)
 
 
-def _unpacked(packed: bytes) -> bytes:
+def _unpack(packed: bytes) -> bytes:
     return foreign_files.unpack(packed, _COMMIT_BYTES)
 
 

@@ -1,6 +1,7 @@
 """The suite of the importer family: each check runs over every registered importer."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.errors import SourceUnreadable
+from memory_mcp.ingest import elements
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer, ImportReport
 from memory_mcp.ingest.claude_code.blocks import result_text
 from memory_mcp.ingest.elements import cut_elements
@@ -329,3 +331,19 @@ def test_what_a_person_shows_stays_theirs() -> None:
     assert [cut_elements(text) for text in shown] == [(text, []) for text in shown]
     assert cut_elements("<a_b>1<a_b>2</a_b>3</a_b>") == ("", [("a_b", "1<a_b>2</a_b>3")])
     assert cut_elements("<a_b " * 20_000)[1] == []
+
+
+def test_elements_without_an_end_are_passed_over_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: the end of each is looked for through the rest of the text."""
+    searches = 0
+    find_end = elements._end_of
+
+    def count(text: str, opening: re.Match[str]) -> int:
+        nonlocal searches
+        searches += 1
+        return find_end(text, opening)
+
+    monkeypatch.setattr(elements, "_end_of", count)
+    text = "before\n" + "\n".join(f"<a_{n}>" for n in range(5000)) + "\nbehind"
+    assert cut_elements(text) == (text, [])
+    assert searches <= 200

@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
         if message.startswith(_MISSING):
             names = message.removeprefix(_MISSING).split(", ")
             known = f", one of {', '.join(self.choices() or self._values(names[0]))}"
-            usage = " ".join((self.prog, *self._required()))
+            usage = " ".join((self.prog, *self._list_required_words()))
             are = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} missing"
             raise InvalidQuery(are, f"Write: {usage}{known if known != ', one of ' else ''}. {see}")
         if message.startswith(_UNKNOWN):
@@ -106,7 +106,7 @@ class Parser(argparse.ArgumentParser):
         """
         from memory_mcp.cli.mistakes import nearest
 
-        parser, options = self._chosen()
+        parser, options = self._find_named_parser()
         near = nearest(given.partition("=")[0], sorted(options, key=lambda name: (len(name) < 3, name)))
         if not given.startswith("-"):
             text, positions = parser._takes_text(), [a for a in parser._actions if not a.option_strings]
@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
         said = f"Did you mean {near}? " if near else ""
         return InvalidQuery(f"unknown option: {given!r}", f"{said}See: {parser.prog} --help")
 
-    def _chosen(self) -> "tuple[Parser, set[str]]":
+    def _find_named_parser(self) -> "tuple[Parser, set[str]]":
         """Return the parser of the last command that the command line names, and the options of all on the way."""
         parser, options = self, set(self._option_string_actions)
         while deeper := next((parser.choices()[word] for word in self.given if word in parser.choices()), None):
@@ -126,11 +126,11 @@ class Parser(argparse.ArgumentParser):
 
     def _misspelt_option(self) -> str:
         """Return the first option of the command line that no parser of its commands knows; "" if there is none."""
-        _, options = self._chosen()
+        _, options = self._find_named_parser()
         words = itertools.takewhile(lambda word: word != "--", self.given)
         return next((w for w in words if _OPTION.match(w) and w.partition("=")[0] not in options), "")
 
-    def _required(self) -> list[str]:
+    def _list_required_words(self) -> list[str]:
         """Return the words that the command needs, as its usage writes them."""
         return [str(a.metavar or a.dest) for a in self._actions if not a.option_strings and a.nargs not in ("?", "*", 0)]
 
@@ -263,15 +263,15 @@ def perform(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except MemoryMcpError as error:
-        return _failed(error, is_json)
+        return _print_failure(error, is_json)
     except OSError as error:
-        return _failed(DiskFull.of(error) or MemoryMcpError(str(error), f"{_DEBUG}=1 shows where."), is_json)
+        return _print_failure(DiskFull.of(error) or MemoryMcpError(str(error), f"{_DEBUG}=1 shows where."), is_json)
     except Exception as error:
         render.trace()
-        return _failed(MemoryMcpError(f"{type(error).__name__}: {error}", "This is a defect of memory-mcp."), is_json)
+        return _print_failure(MemoryMcpError(f"{type(error).__name__}: {error}", "This is a defect of memory-mcp."), is_json)
 
 
-def _failed(error: MemoryMcpError, is_json: bool) -> int:
+def _print_failure(error: MemoryMcpError, is_json: bool) -> int:
     """Print an error as one line on stderr, with its code only for programs; return the exit status.
 
     With MEMORY_MCP_DEBUG=1 also where it was raised.

@@ -54,12 +54,12 @@ def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
         sys.stderr.write("stopped\n")
         return _INTERRUPTED
     except link.Refused as error:
-        return _failed(f"{error.code}: ", str(error).removeprefix(f"{error.code}: "), argv, error.status)
+        return _print_failure(f"{error.code}: ", str(error).removeprefix(f"{error.code}: "), argv, error.status)
     except OSError as error:
-        return _failed("UNAVAILABLE: ", f"the daemon ended while it answered ({error}). A retry may help.", argv, _NOT_NOW)
+        return _print_failure("UNAVAILABLE: ", f"the daemon ended while it answered ({error}). A retry may help.", argv, _NOT_NOW)
 
 
-def _failed(code: str, text: str, argv: Sequence[str], status: int) -> int:
+def _print_failure(code: str, text: str, argv: Sequence[str], status: int) -> int:
     """Print an error on stderr, with its code for programs alone; return the exit status."""
     sys.stderr.write(f"{code if '--json' in argv else ''}{text}\n")
     return status

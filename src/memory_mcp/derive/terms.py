@@ -166,7 +166,7 @@ class TermBook:
     def count(self, hashes: Iterable[int]) -> dict[int, int]:
         """Return in how many segments each of some hashes is, in all that was stored or added."""
         if self._frequencies is None:
-            self._frequencies = joined(self._store.frequencies())
+            self._frequencies = join_frequencies(self._store.frequencies())
         return count_hashes(hashes, self._frequencies)
 
     def add(self, segments: Sequence[Filed]) -> Added:
@@ -205,7 +205,7 @@ class TermBook:
         if self._frequencies is not None:
             self._frequencies += [(row.project, row.hashes, row.counts) for row in frequencies]
             if len(self._frequencies) > _MOST_ROWS:
-                self._frequencies = joined(self._frequencies)
+                self._frequencies = join_frequencies(self._frequencies)
         return Added(deltas, frequencies, reset)
 
     def _prefetch(self, targets: Sequence[NodeId]) -> None:
@@ -296,7 +296,7 @@ def count_hashes(hashes: Iterable[int], rows: Iterable[FrequencyRow]) -> dict[in
     return dict(zip(wanted.tolist(), counts.tolist(), strict=True))
 
 
-def joined(rows: Iterable[FrequencyRow]) -> list[FrequencyRow]:
+def join_frequencies(rows: Iterable[FrequencyRow]) -> list[FrequencyRow]:
     """Return document frequencies as one row, of no project in particular."""
     parts = [(from_bytes(hashes), np.frombuffer(numbers, dtype="<i4")) for _, hashes, numbers in rows]
     distinct, places = np.unique(np.concatenate([EMPTY, *(h for h, _ in parts)]), return_inverse=True)

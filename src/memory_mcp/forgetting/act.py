@@ -220,7 +220,7 @@ def resume(app: App) -> None:
 
 
 def lift_lines(app: App) -> None:
-    """Take back values that earlier versions noted for mere lines of forgotten events, where these can be told apart."""
+    """Remove the values that earlier versions kept for lines of forgotten events, if they can be told apart."""
     if not app.gate.tombstones.empty:
         named = sum(act.what == "forget" and act.subject == "value" for act in app.storage.audit.all(_ACTS))
         if count := app.gate.tombstones.lift_lines(named):

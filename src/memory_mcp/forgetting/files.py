@@ -131,7 +131,7 @@ class Files:
 
 
 def _texts_of(payload: str) -> Iterator[str]:
-    """Yield the texts in the lines of a payload, each as a message has it; of a line that was cut off what is in quotes."""
+    """Yield the texts in the lines of a payload; of a line that was cut off, its quoted strings."""
     for line in payload.splitlines():
         try:
             values: list[Any] = [json.loads(line)]

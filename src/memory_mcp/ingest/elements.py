@@ -6,7 +6,9 @@ the nesting of one name.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Container
+from itertools import islice
 from typing import NamedTuple
 
 from memory_mcp.model.sentinel import MARK
@@ -15,6 +17,7 @@ _NAME = r"[A-Za-z][\w.:-]{0,63}"
 _OPENING = re.compile(rf"<({_NAME})(?:\s[^<>]{{0,2000}})?>")
 _CLOSING = re.compile(rf"</({_NAME})(?:\s[^<>]{{0,100}})?>\s*\Z")
 _OWN_LINES = re.compile(rf"^<({_NAME})(?:\s[^<>]{{0,2000}})?>", re.M)
+_BLANK_TO_END = re.compile(r"[^\S\n]*(?:\n|\Z)")
 _FENCED = re.compile(r"^[ \t]*(?:```|~~~)", re.M)
 #: Elements that stay: of HTML and SVG, a closed vocabulary, which no client wraps its words in, and our own, which the gate
 #: knows by its tags.
@@ -23,8 +26,8 @@ _NEVER_CUT = frozenset(
     " h4 h5 h6 head header hr html i iframe img input kbd label li link main mark nav object ol option p path pre q s script"
     " section select small span strong style sub sup svg table tbody td template textarea th thead tr u ul video".split()
 ) | {MARK}
-#: Elements that are cut at most, and the tags of one name that are looked at for the end of one.
-_MOST, _MOST_TAGS = 50, 400
+#: Elements that are cut at most, tags inside a text that are looked at, and tags of one name for the end of one.
+_MOST, _MOST_OPENINGS, _MOST_TAGS = 50, 200, 400
 
 
 class Element(NamedTuple):
@@ -65,16 +68,15 @@ def _cut_inner(text: str) -> tuple[str, list[Element]]:
     elements: list[Element] = []
     pieces: list[str] = []
     position = 0
-    for match in _OWN_LINES.finditer(text):
-        if match.start() < position or not {"_", "-"} & set(match[1]) or match[1] in _NEVER_CUT or len(elements) >= _MOST:
+    fences = [fence.start() for fence in _FENCED.finditer(text)]
+    tags = (tag for tag in _OWN_LINES.finditer(text) if {"_", "-"} & set(tag[1]) and tag[1] not in _NEVER_CUT)
+    for opening in islice(tags, _MOST_OPENINGS):
+        if opening.start() < position or len(elements) >= _MOST or bisect_left(fences, opening.start()) % 2:
             continue
-        if len(_FENCED.findall(text, 0, match.start())) % 2:
-            continue
-        opening = _OPENING.search(text, match.start())
-        end = _end_of(text, opening) if opening else 0
-        if opening and end and not text[end:].partition("\n")[0].strip():
+        end = _end_of(text, opening)
+        if end and _BLANK_TO_END.match(text, end):
             elements.append(_element(opening, text[opening.start() : end]))
-            pieces.append(text[position : match.start()].rstrip())
+            pieces.append(text[position : opening.start()].rstrip())
             position = end
     return "\n".join(filter(None, (*pieces, text[position:].strip()))), elements
 

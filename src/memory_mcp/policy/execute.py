@@ -145,13 +145,9 @@ class Execution:
         for name in plan.paths:
             if name is LayerName.AGENTIC and best is not None and others.nodes_left() < min(_TO_WALK, budget.nodes_left()):
                 continue
-            sought = (
-                _narrow_to_gap(plan, query)
-                if name is LayerName.AGENTIC
-                else query
-                if gap is None
-                else _limit_to_nodes(query, first)
-            )
+            sought = query if gap is None else _limit_to_nodes(query, first)
+            if name is LayerName.AGENTIC:
+                sought = _narrow_to_gap(plan, query)
             paths.append(self._path(name, sought, first if name is best else others, 1.0))
         return paths
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.model.event import Event, Role, is_recap
+from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.model.ids import EventId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -37,9 +38,8 @@ _PATTERNS = tuple((re.compile(rf"\b(?:{pattern})\b" if pattern else "", re.I), p
 #: Names of code and products: a digit, an underscore, a dot or capitals inside.
 _NAMED = re.compile(r"[\d_.]|[a-z][A-Z]|^[A-Z]{2,}$")
 _HASH = re.compile(r"^[0-9a-f]{7,}$")
-#: Ends of sentences, and what ends a question.
+#: Ends of sentences.
 _SENTENCE = re.compile(r"(?<=[.!?;:])\s+|(?<=[。！？；])|\n+")
-_QUESTION_MARKS = ("?", "？", "؟")
 #: Signs of code, addresses and quotations: no question that a stranger would read at ease.
 _CODE = re.compile(r"[`<>{}\\|=]|://|\"")
 #: Characters of a question, and its fewest words: shorter ones read as a list.
@@ -118,7 +118,7 @@ def _asked_questions(app: App, segments: Sequence[Segment]) -> Iterator[Question
 
 def _reads_as_question(sentence: str) -> bool:
     """Whether a sentence is a question of some length in words, without code."""
-    plain = sentence.endswith(_QUESTION_MARKS) and len(sentence) in _LENGTHS and sentence[0].isalnum()
+    plain = sentence.endswith(QUESTION_MARKS) and len(sentence) in _LENGTHS and sentence[0].isalnum()
     words = len(sentence.split()) >= _FEWEST_WORDS or bool(cjk_runs(sentence))
     return plain and words and not _CODE.search(sentence) and len(set(terms(sentence))) >= _SHARED
 
@@ -128,7 +128,7 @@ def _statement_questions(segments: Sequence[Segment], nodes: Mapping[NodeId, Toc
     for segment in segments:
         node = nodes.get(segment.node_id)
         for bullet in node.bullets if node else ():
-            if not bullet.grip_ids or bullet.text.rstrip().endswith(_QUESTION_MARKS):
+            if not bullet.grip_ids or bullet.text.rstrip().endswith(QUESTION_MARKS):
                 continue
             pattern, phrase = next((pattern, phrase) for pattern, phrase in _PATTERNS if pattern.search(bullet.text))
             topic = next(_topics(node, bullet), "") if node else ""

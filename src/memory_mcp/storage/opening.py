@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,15 @@ class Opening:
     pool: int = 8
 
 
+def zone_in(environ: Mapping[str, str]) -> str:
+    """Return the zone that TZ names; "" for none and for the path of a zone's file. Raises InvalidQuery for one there is not."""
+    name = environ.get("TZ", "").removeprefix(":")
+    if not name or name.startswith("/"):
+        return ""
+    Calendar(name).day_of(0)
+    return name
+
+
 def system_zone() -> str:
     """Return the zone of a new store's days: TZ's, else the system's, else UTC.
 
@@ -38,14 +48,11 @@ def system_zone() -> str:
     """
     from tzlocal import get_localzone_name
 
-    named = os.environ.get("TZ", "").removeprefix(":")
-    if named and not named.startswith("/"):
-        try:
-            Calendar(named).day_of(0)
-        except InvalidQuery as error:
-            log.warning("TZ is passed over: %s", error.message)
-        else:
+    try:
+        if named := zone_in(os.environ):
             return named
+    except InvalidQuery as error:
+        log.warning("TZ is passed over: %s", error.message)
     try:
         zone = get_localzone_name() or "UTC"
         Calendar(zone).day_of(0)

@@ -1,13 +1,10 @@
 """Which clients are here, whether they would start this memory, and whether they hand over what happens."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 from memory_mcp.cli.checks.hook_events import client_statuses
 from memory_mcp.errors import MemoryMcpError
-from memory_mcp.install.base import Place
 from memory_mcp.install.status import ClientStatus
 
 
@@ -17,9 +14,8 @@ def checks(look: Look) -> Iterator[Check]:
     WARN where a client's file cannot be read, its hooks wait for trust or something is on twice, FAIL where its command is not
     there. One failed line alone where the records of install cannot be read.
     """
-    place = Place(sys.platform, look.environ, str(look.home), str(Path.cwd()))
     try:
-        clients = [one for one in client_statuses(look, place) if one.found]
+        clients = [one for one in client_statuses(look) if one.found]
     except MemoryMcpError as error:
         yield Check(FAIL, "clients", error.message, error.hint)
         return

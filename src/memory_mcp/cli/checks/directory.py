@@ -16,9 +16,9 @@ def checks(look: Look) -> Iterator[Check]:
     to read is WARN, to write FAIL, read-only FAIL.
     """
     directory = look.directory
-    named = look.settings.storage.data_dir if look.settings else ""
-    if named and not paths.expand_path(named, look.environ):
-        text = f"{named} names a variable that is not set; {directory} is used instead"
+    setting = look.settings.storage.data_dir if look.settings else ""
+    if setting and not paths.expand_path(setting, look.environ):
+        text = f"{setting} names a variable that is not set; {directory} is used instead"
         yield Check(WARN, "data directory", text, "name the folder in full where the client starts memory-mcp")
     if not directory.is_dir():
         first = "memory-mcp setup (or try it first: memory-mcp try)"

@@ -1,5 +1,6 @@
 """Tells which clients' hooks have handed over an event: stored by the daemon or here, or waiting in the spool."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,20 +25,21 @@ def running(look: Look) -> link.Line | None:
         return None
 
 
-def client_statuses(look: Look, place: Place) -> list[ClientStatus]:
+def client_statuses(look: Look) -> list[ClientStatus]:
     """Return the status of every client, in which hooks that handed over an event count as trusted.
 
     The store is only read, and only if hooks of a client wait for trust. Raises InstallRefused where the records of
     install cannot be read.
     """
-    clients_here = statuses(place)
-    if not any(one.untrusted for one in clients_here):
-        return clients_here
-    clients = set(_spooled(look)) | {source.removeprefix(HOOK) for source in _stored(look) if source.startswith(HOOK)}
-    return [trusting(one, clients) for one in clients_here]
+    all_statuses = statuses(Place(sys.platform, look.environ, str(look.home), str(Path.cwd())))
+    if not any(status.untrusted for status in all_statuses):
+        return all_statuses
+    clients = {source.removeprefix(HOOK) for source in _list_sources(look) if source.startswith(HOOK)}
+    clients.update(_iter_spooled_clients(look))
+    return [trusting(status, clients) for status in all_statuses]
 
 
-def _stored(look: Look) -> list[str]:
+def _list_sources(look: Look) -> list[str]:
     """Return the sources of stored events, as the daemon or the store tells; empty where neither can be asked."""
     if (line := running(look)) is not None:
         try:
@@ -60,7 +62,7 @@ def _stored(look: Look) -> list[str]:
         storage.close()
 
 
-def _spooled(look: Look) -> Iterator[str]:
+def _iter_spooled_clients(look: Look) -> Iterator[str]:
     """Yield the client of each payload that waits in the spool."""
     with suppress(OSError):
         for payload in (Path(paths.spool_dir(str(look.directory))) / "new").iterdir():

@@ -7,7 +7,7 @@ from memory_mcp import paths
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 from memory_mcp.config import load, without_password
 from memory_mcp.errors import MemoryMcpError
-from memory_mcp.model.calendar import Calendar
+from memory_mcp.storage.opening import zone_in
 
 #: Parts of names of variables whose values are not shown.
 _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
@@ -26,10 +26,8 @@ def checks(look: Look) -> Iterator[Check]:
     else:
         text = f"read from {file}" if file.is_file() else f"defaults: there is no settings file {file}"
         yield Check(OK, "settings", text)
-    zone = look.environ.get("TZ", "").removeprefix(":")
     try:
-        if zone and not zone.startswith("/"):
-            Calendar(zone).day_of(0)
+        zone_in(look.environ)
     except MemoryMcpError as error:
         step = f"{error.hint} A store keeps its own zone; a new one counts days in the system's while TZ is not mended."
         yield Check(WARN, "TZ", error.message, step)

@@ -50,7 +50,7 @@ EMPTY_HINT = f"The memory is empty. {_TO_FILL}"
 
 
 class EmptyMemory(MemoryMcpError):
-    """There is nothing to show yet, which is no failure."""
+    """An empty memory, which a command reports without failing."""
 
     exit_status = 0
 

@@ -219,7 +219,7 @@ def shares_of(app: "Memory", found: "Sequence[Finding]") -> list[Share]:
 
 
 def finding_lines(found: "Sequence[Finding]") -> Iterator[str]:
-    """Yield a heading, and a line for each source found here with what is to import."""
+    """Yield a heading, then a line for each source on this machine."""
     yield "Found on this machine:"
     for f in found:
         days = " to ".join(dict.fromkeys(time.strftime("%Y-%m-%d", time.localtime(ms / 1000)) for ms in (f.oldest, f.newest)))
@@ -234,7 +234,7 @@ class Work:
     """One bar over all bytes of an import: read and stored, then filed and indexed; the time left is measured from its start."""
 
     def __init__(self, size: int, title: str = "importing") -> None:
-        """Keep the bytes that there are to read, about; nothing is shown before the block begins."""
+        """Prepare the bar for about so many bytes; it is shown when the block begins."""
         self._bar = render.Progress(title)
         self._size, self._read, self._new, self._known = size, 0, 0, 0
         self._began = time.monotonic()

@@ -49,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
         with Work(size) as work:
             report = _from_stdin(app) if args.file == "-" else read(app, "jsonl", path, None, work, size)
             seconds = build(app, work)
-        named = _STDIN if args.file == "-" else args.file
-        data = {"source": "jsonl", "path": named, **report_shape(report, seconds), "built": app.holdings()}
+        source_path = _STDIN if args.file == "-" else args.file
+        data = {"source": "jsonl", "path": source_path, **report_shape(report, seconds), "built": app.holdings()}
     render.emit(as_json(args), data, report_lines(data, verbose=True))
     refused = report.skipped or set(report.dropped) - {FORGOTTEN}
     if refused and not (report.new or report.known):

@@ -250,7 +250,7 @@ def run_status(args: argparse.Namespace) -> int:
 
     Raises InstallRefused where the records of install cannot be read.
     """
-    found = client_statuses(look_of(args), here())
+    found = client_statuses(look_of(args))
     data = {"clients": [{**asdict(one), "configured": one.configured, "recording": one.recording} for one in found]}
     lines: list[str] = []
     for one in found:

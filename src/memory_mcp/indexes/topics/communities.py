@@ -140,7 +140,7 @@ class _Graph:
 
 
 def _best(links: Mapping[int, float], member: Sequence[int], total: Sequence[float], now: int, price: float) -> int:
-    """Return the community that a node gains most by, of its own and its neighbours'; its own if none is better.
+    """Return the neighbouring community with the largest gain of modularity for a node; its own if none is larger.
 
     The node is not in `total`, the scaled degree of each community; `now` is its own, `price` is its scaled degree.
     """

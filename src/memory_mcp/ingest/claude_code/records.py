@@ -24,7 +24,7 @@ from memory_mcp.ingest.claude_code.blocks import (
     unknown_words,
 )
 from memory_mcp.ingest.claude_code.state import State
-from memory_mcp.ingest.claude_code.wrappers import Said, author_of, is_agent, unwrap
+from memory_mcp.ingest.claude_code.wrappers import Said, author_of, note_of, unwrap
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import FILE_TIME, LEAF, RECAP, RECORD, EventDraft, EventType, Role
 from memory_mcp.model.ids import digest, encode
@@ -183,8 +183,7 @@ def _prompt(record: dict[str, object], state: State, texts: list[str]) -> list[t
         return others or [(pieces[0], {})]
     prompt, author = Said(Role.USER, EventType.USER_MESSAGE, "\n".join(typed)), author_of(record)
     if author:
-        role = Role.ASSISTANT if is_agent(author) else Role.SYSTEM
-        return [(Said(role, EventType.NOTE, prompt.text), {RECORD: author}), *others]
+        return [(note_of(author, prompt.text), {RECORD: author}), *others]
     if record.get("isSidechain") is True:
         begins = state.thread_of(record) not in state.threads
         prompt = Said(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, prompt.text)
@@ -309,10 +308,8 @@ def _other(record: dict[str, object], state: State, outcome: Outcome) -> Iterato
     if text := state.slipped_in(record):
         author = author_of(as_mapping(record.get("attachment")))
         for number, piece in enumerate(unwrap(text)):
-            by_other = author if piece.role is Role.USER else ""
-            role = Role.ASSISTANT if is_agent(author) else Role.SYSTEM
-            said = Said(role, EventType.NOTE, piece.text) if by_other else piece
-            yield _Part(f"#n{number}" if number else "", said, {"queued": "true", RECORD: by_other or piece.name})
+            said = note_of(author, piece.text) if author and piece.role is Role.USER else piece
+            yield _Part(f"#n{number}" if number else "", said, {"queued": "true", RECORD: said.name})
 
 
 _Reader = Callable[[dict[str, object], State, Outcome], Iterator[_Part]]

@@ -90,9 +90,10 @@ def author_of(record: Mapping[str, object]) -> str:
     return source if isinstance(source, str) and _CLIENTS.search(source) else ""
 
 
-def is_agent(author: str) -> bool:
-    """Return whether an author, as `author_of` names it, is another agent, not the client."""
-    return _AGENTS.search(author) is not None
+def note_of(author: str, text: str) -> Said:
+    """Return what an author, as `author_of` names it, wrote in the person's place: a note of another agent or of the client."""
+    role = Role.ASSISTANT if _AGENTS.search(author) else Role.SYSTEM
+    return Said(role, EventType.NOTE, text, name=author)
 
 
 def without_reminders(text: str) -> str:
