@@ -182,7 +182,8 @@ def both_killed(place: Place, before: int) -> int:
     os.kill(importer.pid, signal.SIGKILL)
     os.kill(daemon, signal.SIGKILL)
     importer.communicate()
-    assert before < stored(place) < count
+    # A machine that looks late finds all of it stored: then nothing is missing for the next import.
+    assert before < stored(place) <= count
     place.ok("daemon", "start")
     # Answers once the memory is open, and with it everything that works beside it.
     place.ok("retrieval", "status")
@@ -214,6 +215,6 @@ def ended_early(place: Place, end: signal.Signals, before: int) -> str:
     _, beside = importer.communicate()
     assert importer.returncode != 0
     until(lambda: settled(place))
-    assert before < stored(place) < before + count
+    assert before < stored(place) <= before + count
     assert place.run("admin", "check").returncode == 0
     return beside
