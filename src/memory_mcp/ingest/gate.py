@@ -214,23 +214,32 @@ class Gate:
                 kept[key] = shorten(value, MAX_METADATA_BYTES)[0]
         return kept
 
-    def _redact_values(self, kept: dict[str, str], report: ImportReport) -> None:
+    def _redact_values(self, values: dict[str, str], report: ImportReport) -> None:
         """Redact values in place, each with its key in view, counted in `report`; short harmless ones are not searched again."""
-        unknown = [item for item in kept.items() if item not in self._harmless]
-        # A key such as "password" gives its value away, so it is looked at too.
-        shown = "\n".join(f"{key}: {value}" for key, value in unknown)
-        if not unknown or not (self._redactor.suspects(shown) or self._own.holds(shown)):
-            if unknown and len(self._harmless) > _HARMLESS_LIMIT:
-                self._harmless.clear()
-            self._harmless.update(item for item in unknown if len(item[1]) <= MAX_SESSION_CHARS)
-            return
-        for key, value in unknown:
-            kept[key] = self.redact(value, report)
-            if value and kept[key] == value:
-                start, quoted = f'{key}: "', value.replace('"', "'")
-                shown = f'{start}{quoted}"'
-                if (told := self.redact(shown, report)) != shown:
-                    kept[key] = told[len(start) : -1]
+        unchecked = [item for item in values.items() if item not in self._harmless]
+        # A key such as "password" gives its value away, so it is looked at too. All at once first: most are harmless.
+        if unchecked and self._suspects("\n".join(f"{key}: {value}" for key, value in unchecked)):
+            for key, value in unchecked:
+                if self._suspects(f"{key}: {value}"):
+                    values[key] = self._redact_value(key, value, report)
+        harmless = [item for item in unchecked if values[item[0]] == item[1] and len(item[1]) <= MAX_SESSION_CHARS]
+        if len(self._harmless) + len(harmless) > _HARMLESS_LIMIT:
+            self._harmless.clear()
+        self._harmless.update(harmless)
+
+    def _suspects(self, text: str) -> bool:
+        """Return whether the text may hold a secret."""
+        return self._redactor.suspects(text) or self._own.holds(text)
+
+    def _redact_value(self, key: str, value: str, report: ImportReport) -> str:
+        """Return the value without secrets; one that alone is none is judged once more with its key in front."""
+        clean = self.redact(value, report)
+        if not value or clean != value:
+            return clean
+        start, quoted = f'{key}: "', value.replace('"', "'")
+        line = f'{start}{quoted}"'
+        redacted = self.redact(line, report)
+        return value if redacted == line else redacted[len(start) : -1]
 
 
 def _in_repository(draft: EventDraft, metadata: dict[str, str]) -> dict[str, str]:
