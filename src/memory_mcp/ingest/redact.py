@@ -54,6 +54,8 @@ _PRIVATE = re.compile(
     rf"(?:(?:\s|\\{{1,8}}[nrt]|\+|%20)[^<>]{{0,1000}}?)?{_CLOSING}",
     re.I,
 )
+#: Each spelling of a tag's opening sign has one of these characters.
+_OPENING_SIGNS = "<\uff1c\u2039\u3008&\\%"
 #: Every vendor's token is at least so long; prose has hardly a word that is, and is passed over in 10 µs per 600 bytes.
 _LONG_RUN = re.compile(r"[a-z0-9_.~%+/=:-]{16,}+").findall
 _ASCII_LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
@@ -76,7 +78,8 @@ def strip_private(text: str) -> str:
 
     A tag that closes and was not opened removes all from the beginning: clients cut a message into parts.
     """
-    return text if text.isascii() and "private" not in text.lower() else Private(text).kept
+    may_hold_tag = "private" in text.lower() if text.isascii() else any(sign in text for sign in _OPENING_SIGNS)
+    return Private(text).kept if may_hold_tag else text
 
 
 class Private:
