@@ -111,8 +111,8 @@ class Client:
         """
         return self._ask("POST", f"/share/{quote(space, safe='')}/events", json=batch)
 
-    def _ask(self, method: str, path: str, **given: Any) -> dict[str, Any]:
-        """Send a request (`given`: params or json) and return the answer's JSON object; up to three tries.
+    def _ask(self, method: str, path: str, **payload: Any) -> dict[str, Any]:
+        """Send a request (`payload`: params or json) and return the answer's JSON object; up to three tries.
 
         Tried again where nothing answers, or with 429, 500, 502, 503 or 504, after 0.5 s, then 1 s, or as the server asks,
         10 s at most. Raises ServerUnreachable after the last try or once `stopped`, and what `_answer` raises.
@@ -120,9 +120,9 @@ class Client:
         from httpx2 import HTTPError
 
         wait = _WAIT
-        for left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_TRIES)):
             try:
-                response = self._received(method, path, given)
+                response = self._received(method, path, payload)
             except HTTPError as error:
                 why = f"{self._url} does not answer ({type(error).__name__})"
                 after = None
@@ -131,7 +131,7 @@ class Client:
                     return self._answer(response)
                 why = f"{self._url} does not answer now (HTTP {response.status_code})"
                 after = response.headers.get("retry-after", "")
-            if not left or self._stopped():
+            if not tries_left or self._stopped():
                 break
             until = time.monotonic() + (min(float(after), _LONGEST_WAIT) if after and after.isdecimal() else wait)
             while time.monotonic() < until and not self._stopped():
@@ -162,12 +162,12 @@ class Client:
         no JSON or more than 64 MB.
         """
         try:
-            told = response.json()
+            body = response.json()
         except ValueError:
-            told = None
-        if response.status_code == 200 and isinstance(told, dict):
-            return told
-        error = told.get("error") if isinstance(told, dict) else None
+            body = None
+        if response.status_code == 200 and isinstance(body, dict):
+            return body
+        error = body.get("error") if isinstance(body, dict) else None
         if isinstance(error, dict) and (kind := _ERRORS.get(response.status_code)):
             raise kind(str(error.get("message", "")), str(error.get("hint", "")))
         if response.status_code == 401:

@@ -32,8 +32,8 @@ def way_of(names: Names, recorded: str, session_id: str) -> str:
 
 def rules_of(sharing: Sharing, space: str, names: Names) -> str:
     """Return a digest of what is shared with a space and all rules for names; while it stays, no event is looked at again."""
-    shared = [f"{name} {one.ways}" for name, one in sorted(sharing.projects.items()) if one.space == space]
-    return f"{digest('rules', *shared, *map(repr, (*names.aliases, *names.splits)), bits=60):x}"
+    shared_projects = [f"{name} {project.ways}" for name, project in sorted(sharing.projects.items()) if project.space == space]
+    return f"{digest('rules', *shared_projects, *map(repr, (*names.aliases, *names.splits)), bits=60):x}"
 
 
 @dataclass(slots=True)
@@ -48,17 +48,17 @@ class Leaving:
     @classmethod
     def to(cls, app: App, sharing: Sharing, space: str) -> "Leaving":
         """Return the decider for the projects that are shared with a space; nothing is counted in it yet."""
-        return cls(app, {name: one for name, one in sharing.projects.items() if one.space == space})
+        return cls(app, {name: project for name, project in sharing.projects.items() if project.space == space})
 
     def project_of(self, event: Event) -> str:
         """Return the shared project as which an event may leave, the gate not asked; "" for none, or a way that came later."""
-        shown, shared = self._shown(event)
-        return shown if shared is not None and self._way(event) in shared.ways else ""
+        name, shared = self._shown(event)
+        return name if shared is not None and self._way(event) in shared.ways else ""
 
     def waits(self, event: Event) -> str:
         """Return the shared project that an event is shown under by a way that came after it was shared; "" for none."""
-        shown, shared = self._shown(event)
-        return shown if shared is not None and self._way(event) not in shared.ways else ""
+        name, shared = self._shown(event)
+        return name if shared is not None and self._way(event) not in shared.ways else ""
 
     def others(self) -> bool:
         """Return whether any session with cuts is shown under a shared project that it did not belong to when that was shared."""
@@ -72,8 +72,8 @@ class Leaving:
     def _shown(self, event: Event) -> tuple[str, SharedProject | None]:
         """Return (project an event is shown under now, what is shared of it); the latter is None where it is not shared."""
         # By the names now, and not those when it was read.
-        shown = self.app.storage.projects.names.shown(_recorded(event), event.session_id)
-        return shown, self.projects.get(shown) if shown else None
+        name = self.app.storage.projects.names.shown(_recorded(event), event.session_id)
+        return name, self.projects.get(name) if name else None
 
     def _way(self, event: Event) -> str:
         """Return the digest of the rules that lead the event's session to its project now."""
@@ -84,7 +84,7 @@ class Leaving:
 
         Those the gate refuses, and results of refused calls, are counted in `kept_back` by reason; unshared ones are not.
         """
-        report, found = ImportReport(), list[tuple[Event, EventDraft]]()
+        report, leaving = ImportReport(), list[tuple[Event, EventDraft]]()
         for event in events:
             project = self.project_of(event)
             if not project:
@@ -93,9 +93,9 @@ class Leaving:
             if why := capture.refusal(as_recorded) or self._call_refused(event):
                 report.dropped[why] += 1
             elif (clean := self.app.gate.clean(replace(as_recorded, project=project), report)) is not None:
-                found.append((event, clean))
+                leaving.append((event, clean))
         self.kept_back.update(report.dropped)
-        return found
+        return leaving
 
     def _call_refused(self, event: Event) -> str:
         """Return why the call that a result belongs to may not leave, "" if it may or is not found.
@@ -106,10 +106,10 @@ class Leaving:
         capture, call = self.app.gate.capture, event.metadata.get("tool_use_id", "")
         if event.type is not EventType.TOOL_RESULT or not call or not (capture.paths or capture.projects or capture.tools):
             return ""
-        before, _ = self.app.storage.events.around(event, _NEAR, 0)
-        calls = (e for e in reversed(before) if e.type is EventType.TOOL_CALL and e.metadata.get("tool_use_id") == call)
-        found = next(calls, None)
-        return capture.refusal(carried(found)) if found is not None else ""
+        earlier, _ = self.app.storage.events.around(event, _NEAR, 0)
+        calls = (e for e in reversed(earlier) if e.type is EventType.TOOL_CALL and e.metadata.get("tool_use_id") == call)
+        call_event = next(calls, None)
+        return capture.refusal(carried(call_event)) if call_event is not None else ""
 
 
 def _recorded(event: Event) -> str:

@@ -51,7 +51,7 @@ class Sharing:
     @property
     def spaces(self) -> list[str]:
         """Every space with which something is exchanged, once each, the one of the server first ("" where it is not named)."""
-        return list(dict.fromkeys((self.space, *(one.space for one in self.projects.values()))))
+        return list(dict.fromkeys((self.space, *(project.space for project in self.projects.values()))))
 
 
 @dataclass(slots=True)
@@ -88,13 +88,13 @@ class SharePlace:
     def sharing(self) -> Sharing:
         """Return what is shared now, an empty `Sharing` for nothing. Raises StorageError when the file is damaged."""
         try:
-            told = json.loads(foreign_files.read_file(self._folder / _CONFIG))
+            document = json.loads(foreign_files.read_file(self._folder / _CONFIG))
             projects = {
-                name: SharedProject(str(one["space"]), int(one["since_ms"]), tuple(one["ways"]))
-                for name, one in told.pop("projects", {}).items()
+                name: SharedProject(str(project["space"]), int(project["since_ms"]), tuple(project["ways"]))
+                for name, project in document.pop("projects", {}).items()
             }
-            known = {f.name for f in fields(Sharing)}
-            return replace(Sharing(**{k: v for k, v in told.items() if k in known}), projects=projects)
+            field_names = {f.name for f in fields(Sharing)}
+            return replace(Sharing(**{k: v for k, v in document.items() if k in field_names}), projects=projects)
         except FileNotFoundError:
             return Sharing()
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -122,8 +122,8 @@ class SharePlace:
     def progress(self) -> Progress:
         """Return the outcome of the last runs; an empty one where none is stored or it is damaged."""
         with suppress(OSError, ValueError, TypeError):
-            told: dict[str, Any] = json.loads(foreign_files.read_file(self._folder / _PROGRESS))
-            return Progress(**{f.name: told[f.name] for f in fields(Progress) if f.name in told})
+            document: dict[str, Any] = json.loads(foreign_files.read_file(self._folder / _PROGRESS))
+            return Progress(**{f.name: document[f.name] for f in fields(Progress) if f.name in document})
         return Progress()
 
     def keep_progress(self, progress: Progress) -> None:
@@ -158,9 +158,13 @@ class Ledger:
 
         `kind` says who published them, `OURS` or `THEIRS`. An event that is known keeps its kind, and takes the new id there.
         """
-        known = self._known()
-        keys = [(event_key(here), event_key(there)) for here, there in pairs]
-        new = [(known.get(here, (kind, 0))[0], here, there) for here, there in keys if known.get(here, (b"", 0))[1] != there]
+        stored_ids = self._known()
+        keys = [(event_key(local_id), event_key(space_id)) for local_id, space_id in pairs]
+        new = [
+            (stored_ids.get(local_key, (kind, 0))[0], local_key, space_key)
+            for local_key, space_key in keys
+            if stored_ids.get(local_key, (b"", 0))[1] != space_key
+        ]
         if not new:
             return
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -170,32 +174,39 @@ class Ledger:
             size = stream.seek(0, os.SEEK_END) // _RECORD * _RECORD
             stream.truncate(size)
             stream.seek(size)
-            stream.write(b"".join(who + here.to_bytes(_ID, "big") + there.to_bytes(_ID, "big") for who, here, there in new))
+            stream.write(
+                b"".join(
+                    who + local_key.to_bytes(_ID, "big") + space_key.to_bytes(_ID, "big") for who, local_key, space_key in new
+                )
+            )
             machine.on_disk(stream)
-        known.update({here: (who, there) for who, here, there in new})
+        stored_ids.update({local_key: (who, space_key) for who, local_key, space_key in new})
 
-    def there(self, here: EventId) -> EventId | None:
+    def there(self, event_id: EventId) -> EventId | None:
         """Return the id that an event of this memory has in the space; None where it is not there."""
-        found = self._known().get(event_key(here))
-        return event_id_from(found[1]) if found else None
+        stored_id = self._known().get(event_key(event_id))
+        return event_id_from(stored_id[1]) if stored_id else None
 
     def here(self) -> dict[EventId, tuple[EventId, bool]]:
         """Return by each id in the space (id here, whether it was published from here); a new dict."""
-        return {event_id_from(there): (event_id_from(here), kind == OURS) for here, (kind, there) in self._known().items()}
+        return {
+            event_id_from(space_key): (event_id_from(local_key), kind == OURS)
+            for local_key, (kind, space_key) in self._known().items()
+        }
 
-    def __contains__(self, here: EventId) -> bool:
+    def __contains__(self, event_id: EventId) -> bool:
         """Return whether an event of this memory is known to be in the space."""
-        return event_key(here) in self._known()
+        return event_key(event_id) in self._known()
 
     def _known(self) -> dict[int, tuple[bytes, int]]:
         """Return {key here: (kind, key there)}, read from the file at first use; the object itself, which `add` changes."""
         if self._there is None:
-            found: dict[int, tuple[bytes, int]] = {}
+            stored_ids: dict[int, tuple[bytes, int]] = {}
             with suppress(FileNotFoundError):
                 raw = foreign_files.read_file(self._file, -1)
                 # What a crash left of a record is passed over.
                 for at in range(0, len(raw) // _RECORD * _RECORD, _RECORD):
-                    here, there = raw[at + 1 : at + 1 + _ID], raw[at + 1 + _ID : at + _RECORD]
-                    found[int.from_bytes(here, "big")] = (raw[at : at + 1], int.from_bytes(there, "big"))
-            self._there = found
+                    local_key, space_key = raw[at + 1 : at + 1 + _ID], raw[at + 1 + _ID : at + _RECORD]
+                    stored_ids[int.from_bytes(local_key, "big")] = (raw[at : at + 1], int.from_bytes(space_key, "big"))
+            self._there = stored_ids
         return self._there

@@ -51,23 +51,23 @@ def followed(storage: Storage, position: Position | None) -> tuple[Position, lis
     seq, event, gone = position.seq, position.event, list[EventId]()
     change, mark = position.change, position.mark
     while changes := storage.outbox.after(change, _PAGE):
-        for one in changes:
-            if one.kind is ChangeKind.EVENT_DROPPED:
-                gone.append(EventId(one.subject))
-            elif one.kind is ChangeKind.EVENTS_MOVED and int(one.subject) <= seq:
-                seq, event = int(one.subject) - 1, ""
+        for change_entry in changes:
+            if change_entry.kind is ChangeKind.EVENT_DROPPED:
+                gone.append(EventId(change_entry.subject))
+            elif change_entry.kind is ChangeKind.EVENTS_MOVED and int(change_entry.subject) <= seq:
+                seq, event = int(change_entry.subject) - 1, ""
         change, mark = changes[-1].seq, _print_of(changes[-1])
     if event:
-        found = storage.events.after(seq - 1, 1)
-        if not found or found[0].seq != seq or _print(found[0].event.event_id) != event:
+        last_events = storage.events.after(seq - 1, 1)
+        if not last_events or last_events[0].seq != seq or _print(last_events[0].event.event_id) != event:
             seq, event = 0, ""
     return Position(seq, event, change, mark), list(dict.fromkeys(gone))
 
 
 def _mark(storage: Storage, change: int) -> str:
     """Return the digest of the outbox entry with this number; "" for 0 or where there is none."""
-    found = storage.outbox.after(change - 1, 1) if change else []
-    return _print_of(found[0]) if found and found[0].seq == change else ""
+    entries = storage.outbox.after(change - 1, 1) if change else []
+    return _print_of(entries[0]) if entries and entries[0].seq == change else ""
 
 
 def _print_of(change: Change) -> str:

@@ -58,31 +58,33 @@ class Publishing:
         has changed. When `should_stop` ends it early, no position is stored. Raises what the client raises.
         """
         storage = self.app.storage
-        kept, _, rules = storage.outbox.marks(OUT + self._mark).get(OUT + self._mark, "").partition("~")
-        before = Position.parse(kept)
-        position, gone = followed(storage, before)
+        stored_position, _, rules = storage.outbox.marks(OUT + self._mark).get(OUT + self._mark, "").partition("~")
+        previous_position = Position.parse(stored_position)
+        position, gone = followed(storage, previous_position)
         now = rules_of(self._sharing, self.space, storage.projects.names)
         seq = position.seq if rules == now else 0
         if not seq:
             self.progress.kept_back.clear()
-        while not self.should_stop() and (found := storage.events.after(seq, MAX_EVENTS)):
-            self._send_all([one.event for one in found])
-            seq = found[-1].seq
+        while not self.should_stop() and (batch := storage.events.after(seq, MAX_EVENTS)):
+            self._send_all([entry.event for entry in batch])
+            seq = batch[-1].seq
         # Which of the events there were forgotten here.
         still = storage.events.get_many(gone) if gone else {}
-        there = [known for one in gone if one not in still and (known := self._ledger.there(one)) is not None]
-        for start in range(0, len(there), MAX_IDS):
-            self._handed_over({"gone": there[start : start + MAX_IDS]})
+        space_ids = [
+            space_id for event_id in gone if event_id not in still and (space_id := self._ledger.there(event_id)) is not None
+        ]
+        for start in range(0, len(space_ids), MAX_IDS):
+            self._handed_over({"gone": space_ids[start : start + MAX_IDS]})
         # All corrections and retractions of statements whose events are there, where any of them is new.
-        said = said_of(self.app, lambda event: self._ledger.there(event.event_id))
-        stamp, name = stamp_of([one.superseded for one in said]), SAID + self._mark
-        if said and storage.outbox.marks(name).get(name) != stamp:
-            self._handed_over({"corrections": told_said(said)})
+        corrections = said_of(self.app, lambda event: self._ledger.there(event.event_id))
+        stamp, name = stamp_of([correction.superseded for correction in corrections]), SAID + self._mark
+        if corrections and storage.outbox.marks(name).get(name) != stamp:
+            self._handed_over({"corrections": told_said(corrections)})
             storage.outbox.mark(name, stamp)
         if self.should_stop():
             return
-        found = storage.events.after(seq - 1, 1) if seq else []
-        at = position.at(seq, found[0].event.event_id) if found else Position(0, "", position.change, position.mark)
+        batch = storage.events.after(seq - 1, 1) if seq else []
+        at = position.at(seq, batch[0].event.event_id) if batch else Position(0, "", position.change, position.mark)
         if storage.outbox.marks(OUT + self._mark).get(OUT + self._mark) != f"{at}~{now}":
             storage.outbox.mark(OUT + self._mark, f"{at}~{now}")
 
@@ -92,12 +94,12 @@ class Publishing:
         A batch has up to 2,000,000 characters, or one longer event. What is kept back is counted in the progress.
         """
         leaving = self._leaving()
-        wanted = []
+        candidates = []
         for event in events:
             is_partly_forgotten = any(FORGOTTEN in text for text in (event.text, *event.metadata.values()))
             if leaving.project_of(event) and (event.event_id not in self._ledger or is_partly_forgotten):
-                wanted.append(event)
-        cleaned = leaving.cleaned(wanted)
+                candidates.append(event)
+        cleaned = leaving.cleaned(candidates)
         for why, count in leaving.kept_back.items():
             self.progress.kept_back[why] = self.progress.kept_back.get(why, 0) + count
         batch: list[tuple[Event, EventDraft]] = []
@@ -136,8 +138,8 @@ class Publishing:
         failpoint("share.sent")
         renamed = answer.get("renamed") or {}
         new = [(event, draft) for event, draft in batch if event.event_id not in self._ledger]
-        own = [(event.event_id, draft.carried.event_id if draft.carried else EventId("")) for event, draft in batch]
-        self._ledger.add(OURS, [(here, EventId(renamed.get(there, there))) for here, there in own])
+        id_pairs = [(event.event_id, draft.carried.event_id if draft.carried else EventId("")) for event, draft in batch]
+        self._ledger.add(OURS, [(local_id, EventId(renamed.get(space_id, space_id))) for local_id, space_id in id_pairs])
         for _, draft in new:
             count = self.progress.left.get(draft.project, [0, 0])[0]
             self.progress.left[draft.project] = [count + 1, self.app.clock.now_ms()]
@@ -153,7 +155,7 @@ class Publishing:
         for why, count in (answer.get("left_out") or {}).items():
             name = f"{why} (there)"
             self.progress.kept_back[name] = self.progress.kept_back.get(name, 0) + int(count)
-        refused = [{str(k): str(v) for k, v in one.items()} for one in answer.get("refused") or ()]
-        known = [one for one in self.progress.refused if one not in refused]
-        self.progress.refused = [*known, *refused][-_REFUSALS:]
+        refused = [{str(k): str(v) for k, v in refusal.items()} for refusal in answer.get("refused") or ()]
+        earlier_refusals = [refusal for refusal in self.progress.refused if refusal not in refused]
+        self.progress.refused = [*earlier_refusals, *refused][-_REFUSALS:]
         return answer

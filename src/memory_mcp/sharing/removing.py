@@ -26,33 +26,33 @@ class Removal:
     def carry_out(self, app: App, author: str) -> int:
         """Forget them for good, as by `author`, and return how many events that concerned; raises what forgetting raises."""
         if self.events:
-            wanted = Wanted(events=self.gone, cuts=self.cuts)
-            Forgetting(app).carry_out(wanted, app.gate.name(author), "shared events")
+            selection = Wanted(events=self.gone, cuts=self.cuts)
+            Forgetting(app).carry_out(selection, app.gate.name(author), "shared events")
         return len(self.events)
 
 
-def cuts_of(own: Event, told: EventDraft) -> list[Cut] | None:
-    """Return the parts of a stored event that its copy `told` has as marks of forgetting, one `Cut` for each changed text.
+def cuts_of(event: Event, copy: EventDraft) -> list[Cut] | None:
+    """Return the parts of a stored event that its `copy` has as marks of forgetting, one `Cut` for each changed text.
 
     The text and the metadata that both have are compared. [] where nothing is forgotten, None where a part is not found.
     """
-    pairs = [(own.text, told.text)]
-    pairs += [(own.metadata[key], value) for key, value in told.metadata.items() if key in own.metadata]
-    found = []
-    for here, there in pairs:
-        if FORGOTTEN not in there or here == there:
+    pairs = [(event.text, copy.text)]
+    pairs += [(event.metadata[key], value) for key, value in copy.metadata.items() if key in event.metadata]
+    cuts = []
+    for stored_text, copy_text in pairs:
+        if FORGOTTEN not in copy_text or stored_text == copy_text:
             continue
-        spans = forgotten_in(there, here)
+        spans = forgotten_in(copy_text, stored_text)
         if spans is None:
             return None
         if spans:
-            found.append(Cut(own, here, spans))
-    return found
+            cuts.append(Cut(event, stored_text, spans))
+    return cuts
 
 
-def add(removal: Removal, own: Event, cuts: Sequence[Cut] | None) -> None:
+def add(removal: Removal, event: Event, cuts: Sequence[Cut] | None) -> None:
     """Add to `removal` the cuts that `cuts_of` gave of an event; the whole event where they are None."""
     if cuts is None:
-        removal.gone.append(own)
+        removal.gone.append(event)
     else:
         removal.cuts += cuts

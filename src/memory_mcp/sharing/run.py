@@ -30,9 +30,9 @@ class Ran:
     @property
     def words(self) -> str:
         """The outcome in words: "published 12 events, took in 3", then the reason after a semicolon where not all was done."""
-        told = f"published {self.left:,} events, took in {self.came:,}"
+        summary = f"published {self.left:,} events, took in {self.came:,}"
         why = f"offline ({self.offline})" if self.offline else self.error
-        return f"{told}; {why}" if why else told
+        return f"{summary}; {why}" if why else summary
 
 
 def place_of(app: App) -> SharePlace:
@@ -50,35 +50,35 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
     agreed that own events which others forgot are removed here, however many. Raises InvalidQuery for a memory
     without a directory, StorageError where what is shared cannot be read.
     """
-    place = place_of(app)
-    sharing = place.sharing()
+    share_folder = place_of(app)
+    sharing = share_folder.sharing()
     if not sharing.url:
         return None
     with _TURN:
-        progress, left, came = place.progress(), 0, 0
+        progress, sent_count, taken_count = share_folder.progress(), 0, 0
         offline = error = ""
-        with Client(sharing.url, place.key, should_stop) as client:
+        with Client(sharing.url, share_folder.key, should_stop) as client:
             for space in sharing.spaces:
                 try:
-                    told = client.standing(space)
-                    role = str(told.get("role", ""))
-                    progress.roles[space] = [str(told.get("member", "")), role]
-                    out = Publishing(app, place, client, space, progress, should_stop)
-                    back = Taking(app, place, client, space, progress, should_stop, agreed)
+                    member_role = client.standing(space)
+                    role = str(member_role.get("role", ""))
+                    progress.roles[space] = [str(member_role.get("member", "")), role]
+                    out = Publishing(app, share_folder, client, space, progress, should_stop)
+                    back = Taking(app, share_folder, client, space, progress, should_stop, agreed)
                     try:
                         if role != READER:
                             out.run()
                         back.run()
                     finally:
-                        left, came = left + out.sent, came + back.new
+                        sent_count, taken_count = sent_count + out.sent, taken_count + back.new
                 except ServerUnreachable as failure:
                     offline = failure.message
                     break
                 except MemoryMcpError as failure:
                     error = error or f"{space}: {failure.message}. {failure.hint}"
         _note(app, progress, offline, error)
-        place.keep_progress(progress)
-    return Ran(left, came, offline, error)
+        share_folder.keep_progress(progress)
+    return Ran(sent_count, taken_count, offline, error)
 
 
 def _note(app: App, progress: Progress, offline: str, error: str) -> None:

@@ -79,20 +79,20 @@ class Taking:
         drafts, _ = heard(page.get("events") or [])
         removal = Removal()
         self._events(drafts, removal)
-        here = self._ledger.here() if page.get("gone") else {}
-        named = [here[one][0] for one in ids(page.get("gone") or []) if one in here]
-        removal.gone += self.app.storage.events.get_many(named).values()
+        local_ids = self._ledger.here() if page.get("gone") else {}
+        gone_ids = [local_ids[event_id][0] for event_id in ids(page.get("gone") or []) if event_id in local_ids]
+        removal.gone += self.app.storage.events.get_many(gone_ids).values()
         published = dict(self._ledger.here().values()) if removal.events else {}
-        own = sum(published.get(EventId(one), False) for one in removal.events)
-        if own > MOST_OWN and not self.agreed:
-            self.progress.held = own
-            text = f"{own} events that were published from here were forgotten in the space {self.space}"
+        own_count = sum(published.get(EventId(event_id), False) for event_id in removal.events)
+        if own_count > MOST_OWN and not self.agreed:
+            self.progress.held = own_count
+            text = f"{own_count} events that were published from here were forgotten in the space {self.space}"
             raise PermissionDenied(text, "They stay here, and nothing more comes, until you agree: memory-mcp share now --forget")
         self.progress.held = 0
         self.progress.forgotten_here += removal.carry_out(self.app, f"space {self.space}")
         if "corrections" in page:
-            said = heard_said(page["corrections"])
-            self.progress.corrected += take(self.app, said, lambda event: event.event_id in self._ledger)[0]
+            corrections = heard_said(page["corrections"])
+            self.progress.corrected += take(self.app, corrections, lambda event: event.event_id in self._ledger)[0]
 
     def _events(self, drafts: Sequence[EventDraft], removal: Removal) -> None:
         """Store what is new of a page and note it in the ledger; what of known events is forgotten there is added to `removal`.
@@ -100,19 +100,19 @@ class Taking:
         New events pass the gate, which may refuse or change them. The progress counts them by project and by who
         published them.
         """
-        report, fresh, known = ImportReport(), list[tuple[EventDraft, EventId]](), list[tuple[Event, EventDraft]]()
+        report, fresh, known_pairs = ImportReport(), list[tuple[EventDraft, EventId]](), list[tuple[Event, EventDraft]]()
         published = self._ledger.here() if drafts else {}
-        for draft, own in zip(drafts, matches(self.app.storage, drafts), strict=True):
-            if own is not None:
-                known.append((own, draft))
+        for draft, stored_event in zip(drafts, matches(self.app.storage, drafts), strict=True):
+            if stored_event is not None:
+                known_pairs.append((stored_event, draft))
             # Published from here in other words than are stored here.
             elif _id_of(draft) not in published and (clean := self.app.gate.clean(draft, report)) is not None:
                 fresh.append((clean, _id_of(draft)))
         new = set(self.app.append([clean for clean, _ in fresh], SOURCE).new) if fresh else set()
         self.new += len(new)
         # An id that is taken here belongs to another event: that one is not the space's.
-        came = [(clean, there) for clean, there in fresh if _id_of(clean) in new]
-        self._ledger.add(THEIRS, [(_id_of(clean), there) for clean, there in came])
+        came = [(clean, space_id) for clean, space_id in fresh if _id_of(clean) in new]
+        self._ledger.add(THEIRS, [(_id_of(clean), space_id) for clean, space_id in came])
         progress, now = self.progress, self.app.clock.now_ms()
         for clean, _ in came:
             progress.came[clean.project] = [progress.came.get(clean.project, [0, 0])[0] + 1, now]
@@ -120,12 +120,16 @@ class Taking:
             if by and (by in progress.people or len(progress.people) < _PEOPLE):
                 progress.people[by] = progress.people.get(by, 0) + 1
         for kind in (OURS, THEIRS):
-            told = [(own.event_id, _id_of(draft)) for own, draft in known if (SHARED_BY in own.metadata) == (kind == THEIRS)]
-            self._ledger.add(kind, told)
-        for own, draft in known:
-            cuts = cuts_of(own, draft)
+            id_pairs = [
+                (stored_event.event_id, _id_of(draft))
+                for stored_event, draft in known_pairs
+                if (SHARED_BY in stored_event.metadata) == (kind == THEIRS)
+            ]
+            self._ledger.add(kind, id_pairs)
+        for stored_event, draft in known_pairs:
+            cuts = cuts_of(stored_event, draft)
             if cuts is None or cuts:
-                add(removal, own, cuts)
+                add(removal, stored_event, cuts)
 
 
 def _id_of(draft: EventDraft) -> EventId:

@@ -69,31 +69,31 @@ def published_by(draft: EventDraft, member: str) -> EventDraft:
 
 def ids(values: Sequence[Any]) -> list[EventId]:
     """Return the event ids among the first 5000 values, in their canonical form; anything else is left out."""
-    found = []
+    event_ids = []
     for value in values[:MAX_IDS]:
         try:
-            found.append(event_id_from(event_key(str(value))))
+            event_ids.append(event_id_from(event_key(str(value))))
         except InvalidQuery:
             continue
-    return found
+    return event_ids
 
 
-def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
+def told_said(corrections: Iterable[Said]) -> list[dict[str, Any]]:
     """Return corrections as JSON values, in their order.
 
     Keys: old, new (quotation ids), at (UTC ms), reason, author, old_event, new_event (ids). A retraction has None as new ones.
     """
     return [
         {
-            "old": one.superseded.old,
-            "new": one.superseded.new,
-            "at": one.superseded.at_ms,
-            "reason": one.superseded.reason,
-            "author": one.superseded.author,
-            "old_event": one.old_event,
-            "new_event": one.new_event,
+            "old": correction.superseded.old,
+            "new": correction.superseded.new,
+            "at": correction.superseded.at_ms,
+            "reason": correction.superseded.reason,
+            "author": correction.superseded.author,
+            "old_event": correction.old_event,
+            "new_event": correction.new_event,
         }
-        for one in said
+        for correction in corrections
     ]
 
 
@@ -102,15 +102,15 @@ def heard_said(rows: Sequence[Any]) -> list[Said]:
 
     Reasons are cut at 500 characters; one whose events have no valid ids is left out too.
     """
-    found = []
+    corrections = []
     for row in rows[:MAX_SAID]:
         try:
             new = GripId(str(row["new"])) if row["new"] else None
             reason = str(row["reason"])[:_LONGEST_REASON]
-            one = Superseded(GripId(str(row["old"])), new, int(row["at"]), reason, str(row["author"]))
+            superseded = Superseded(GripId(str(row["old"])), new, int(row["at"]), reason, str(row["author"]))
             events = ids([row["old_event"], *([row["new_event"]] if new else [])])
         except (KeyError, TypeError, ValueError):
             continue
         if len(events) == 1 + bool(new):
-            found.append(Said(one, events[0], events[1] if new else None))
-    return found
+            corrections.append(Said(superseded, events[0], events[1] if new else None))
+    return corrections
