@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from memory_mcp.web import charts, topic_drawing
 from memory_mcp.web.charts import Column, Tally
-from memory_mcp.web.packing import Circle, around, grouped, packed
+from memory_mcp.web.packing import Circle, around, pack_circles, pack_groups
 from memory_mcp.web.rendering import plain
 
 HOSTILE = "</title><script>alert(1)</script>\" onload='x' \u202egnp\x1b[31m&"
@@ -128,7 +128,7 @@ def test_a_bar_is_as_long_as_its_share_and_not_told_twice(count: int, most: int,
 
 def test_layers_of_a_month_are_as_high_as_their_shares_and_lie_on_each_other() -> None:
     series = [("one", {"2026-01": 30, "2026-02": 10}), (HOSTILE, {"2026-01": 10})]
-    drawn = parsed(charts.stacked(["2026-01", "2026-02", "2026-03"], series, "Months"))
+    drawn = parsed(charts.stacked_columns(["2026-01", "2026-02", "2026-03"], series, "Months"))
     layers = [(g.findtext("title", ""), g.find("rect")) for g in drawn.findall("g")]
     assert [title for title, _ in layers][::2] == ["one, Jan 2026: 30 events", "one, Feb 2026: 10 events"]
     shapes = [(rect.attrib["y"], rect.attrib["height"], rect.attrib["class"]) for _, rect in layers if rect is not None]
@@ -139,9 +139,9 @@ def test_layers_of_a_month_are_as_high_as_their_shares_and_lie_on_each_other() -
 
 def test_more_series_than_shades_share_the_last_and_none_is_a_chart_too() -> None:
     series = [(str(n), {"2026-01": 1}) for n in range(charts.SERIES + 2)]
-    drawn = parsed(charts.stacked(["2026-01"], series, "Months"))
+    drawn = parsed(charts.stacked_columns(["2026-01"], series, "Months"))
     assert [rect.attrib["class"] for rect in drawn.iter("rect")][-3:] == [f"series-{charts.SERIES - 1}"] * 3
-    assert parsed(charts.stacked(["2026-01"], [], "Months")).get("role") == "img"
+    assert parsed(charts.stacked_columns(["2026-01"], [], "Months")).get("role") == "img"
 
 
 def test_hostile_texts_stay_texts() -> None:
@@ -167,21 +167,21 @@ sizes = st.lists(st.floats(5, 60), max_size=40).map(lambda radii: sorted(radii, 
 
 @given(sizes, st.floats(0, 5), st.floats(1, 3))
 def test_packed_circles_do_not_overlap_and_are_the_same_each_time(radii: list[float], gap: float, wide: float) -> None:
-    circles = packed(radii, gap, wide)
+    circles = pack_circles(radii, gap, wide)
     assert [one.r for one in circles] == radii
     assert not any(overlap(one, other) for place, one in enumerate(circles) for other in circles[:place])
-    assert packed(radii, gap, wide) == circles
+    assert pack_circles(radii, gap, wide) == circles
 
 
 @given(st.lists(st.floats(5, 60), max_size=20))
 def test_also_circles_in_no_order_do_not_overlap(radii: list[float]) -> None:
-    circles = packed(radii)
+    circles = pack_circles(radii)
     assert not any(overlap(one, other) for place, one in enumerate(circles) for other in circles[:place])
 
 
 @given(sizes)
 def test_the_circle_around_others_holds_them_all(radii: list[float]) -> None:
-    circles = packed(radii)
+    circles = pack_circles(radii)
     whole = around(circles)
     assert all(math.hypot(one.x - whole.x, one.y - whole.y) + one.r <= whole.r + 1e-6 for one in circles)
 
@@ -191,12 +191,12 @@ def test_what_pulls_comes_nearer() -> None:
         return math.hypot(circles[8].x - circles[11].x, circles[8].y - circles[11].y)
 
     radii = [10.0] * 12
-    assert distance(packed(radii, pulls={(8, 11): 5.0})) == pytest.approx(20.0)
-    assert distance(packed(radii)) > 30
+    assert distance(pack_circles(radii, pulls={(8, 11): 5.0})) == pytest.approx(20.0)
+    assert distance(pack_circles(radii)) > 30
 
 
 def test_groups_hold_their_own_and_lie_apart() -> None:
-    placed = grouped([[30.0, 20.0, 20.0], [25.0], [22.0, 22.0]], 2, 6, 2, {(0, 2): 0.5})
+    placed = pack_groups([[30.0, 20.0, 20.0], [25.0], [22.0, 22.0]], 2, 6, 2, {(0, 2): 0.5})
     for ring, inside in placed:
         assert all(math.hypot(one.x - ring.x, one.y - ring.y) + one.r <= ring.r for one in inside)
     rings = [ring for ring, _ in placed]

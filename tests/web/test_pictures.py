@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.web import pictures
-from memory_mcp.web.marking import marked, wanted
+from memory_mcp.web.marking import mark_terms, terms_to_mark
 from tests.hostile import SPELLINGS, tags
 
 TRIED = [
@@ -83,18 +83,20 @@ def test_nothing_in_a_picture_is_markup_of_others() -> None:
     ],
 )
 def test_words_of_the_question_are_marked_whole_in_whatever_form(question: str, text: str, found: list[str]) -> None:
-    made = marked(text, wanted(question))
+    made = mark_terms(text, terms_to_mark(question))
     assert [html.unescape(one) for one in re.findall("<mark>(.*?)</mark>", made)] == found
     assert html.unescape(re.sub("</?mark>", "", made)) == text
 
 
 def test_words_that_only_name_the_time_are_not_marked() -> None:
-    assert marked("last week the ledger", wanted("ledger last week", "last week")) == "last week the <mark>ledger</mark>"
+    assert (
+        mark_terms("last week the ledger", terms_to_mark("ledger last week", "last week")) == "last week the <mark>ledger</mark>"
+    )
 
 
 @pytest.mark.parametrize("bad", [*SPELLINGS, HOSTILE])
 def test_marking_lets_nothing_through(bad: str) -> None:
-    made = marked(f"recalled {bad} memory", wanted("recalled memory mcp by script alert"))
+    made = mark_terms(f"recalled {bad} memory", terms_to_mark("recalled memory mcp by script alert"))
     assert re.findall("<[^>]*>", made.replace("<mark>", "").replace("</mark>", "")) == []
     shown = html.unescape(re.sub("<[^>]*>", "", made))
     assert tags(shown) == 0

@@ -58,22 +58,22 @@ class Ask:
         return self.request.headers.get(PART, "")
 
     @property
-    def scoped(self) -> dict[str, Any]:
+    def scope_arguments(self) -> dict[str, Any]:
         """Arguments of a request, {"project", "scope"}: that of form or address with scope "", else "" with scope "all"."""
-        project = self.given("project")
+        project = self.argument("project")
         return {"project": project, "scope": "" if project else ScopeName.ALL.value}
 
     def path(self, name: str) -> str:
         """Return a part of the address that the route names; "" where the route has none of that name."""
         return str(self.request.path_params.get(name, ""))
 
-    def given(self, name: str, default: str = "") -> str:
+    def argument(self, name: str, default: str = "") -> str:
         """Return a field of the form, else an argument of the address, else the default, stripped; empty counts as absent."""
         return (self.form.get(name) or self.request.query_params.get(name) or default).strip()
 
     def number(self, name: str, default: int) -> int:
         """Return an argument as a whole number, `default` where absent; InvalidQuery for anything but one to nine digits."""
-        text = self.given(name)
+        text = self.argument(name)
         if not text:
             return default
         if not text.isdecimal() or len(text) > 9:
@@ -88,7 +88,7 @@ class Ask:
         """Return the shortest name of a project that no other one has; of an unknown project its whole name."""
         return self.memory.project_names.get(project, project)
 
-    def shown(self, name: str, code: int = 200, /, **values: Any) -> Response:
+    def render(self, name: str, code: int = 200, /, **values: Any) -> Response:
         """Return the page NAME.html, or where a script asked for its changing part, part_NAME.html; `code` is the status."""
         return self.page(f"part_{name}.html" if self.part else f"{name}.html", code, **values)
 
@@ -102,15 +102,15 @@ class Ask:
         if not self.part:
             # A part has no place for notes: they wait for the next whole page.
             notes, self.visit.notes = self.visit.notes, []
-        shown = {
+        context = {
             "notes": notes,
-            "project": self.given("project"),
+            "project": self.argument("project"),
             "at": self.request.url.path,
             "arguments": dict(self.request.query_params),
             "project_names": self.memory.project_names,
             **values,
         }
-        html = rendering.environment().get_template(template).render(**shown, visit=self.visit, link=self.link)
+        html = rendering.environment().get_template(template).render(**context, visit=self.visit, link=self.link)
         return HTMLResponse(html, code, HEADERS)
 
 

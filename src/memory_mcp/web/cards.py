@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from memory_mcp.text import placed_terms
-from memory_mcp.web.marking import marked, wanted
+from memory_mcp.web.marking import mark_terms, terms_to_mark
 from memory_mcp.web.rendering import cut_at_word
 
 #: How a response writes that a result has no project where the one before has one; and that it is bound to none.
@@ -20,29 +20,29 @@ _LEADS = 12
 _SENTENCE = 200
 
 
-def cards_of(query: str, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+def cards_of(query: str, response: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the results as cards, in their order, with the project that a response leaves out if the result before has it.
 
     Each has the result's fields and project ("" for none), level ("" for what is no node), is_period, page (of its
     node or citation), id, and sentence and quote as `_sentence` gives them.
     """
-    why = found["explanation"]
-    terms = wanted(query, why.get("window", {}).get("words", ""))
+    why = response["explanation"]
+    terms = terms_to_mark(query, why.get("window", {}).get("words", ""))
     project = "" if why.get("scope") == _ALL else why.get("scope", "")
     cards = []
-    for one in found["results"]:
-        project = "" if one.get("project") == _NO_PROJECT else one.get("project") or project
-        node = one.get("node", "")
+    for result in response["results"]:
+        project = "" if result.get("project") == _NO_PROJECT else result.get("project") or project
+        node = result.get("node", "")
         level = node.split(":")[1] if node.startswith("toc:") else ""
         cards.append(
             {
-                **one,
+                **result,
                 "project": project,
                 "level": level,
                 "is_period": bool(level) and level != "segment",
-                "page": f"grip/{one['grip']}" if one.get("grip") and not node else f"tree/{node}",
-                "id": one.get("grip") or node,
-                **_sentence(one.get("quote", "") or one.get("title", ""), terms),
+                "page": f"grip/{result['grip']}" if result.get("grip") and not node else f"tree/{node}",
+                "id": result.get("grip") or node,
+                **_sentence(result.get("quote", "") or result.get("title", ""), terms),
             }
         )
     return cards
@@ -54,15 +54,15 @@ def _sentence(quote: str, terms: Set[str]) -> dict[str, Markup]:
     best = max(pieces, key=lambda piece: len({term for *_, term in placed_terms(piece)} & terms))
     line = cut_at_word(_MARKS.sub("", best), _SENTENCE)
     says_more = len(" ".join(quote.split())) > len(line) + _LEADS
-    return {"sentence": marked(line, terms), "quote": marked(quote, terms) if says_more else Markup()}
+    return {"sentence": mark_terms(line, terms), "quote": mark_terms(quote, terms) if says_more else Markup()}
 
 
 def by_conversation(cards: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one card for each conversation, in the order of its best result; its other results are `further` of that one."""
-    shown: dict[str, dict[str, Any]] = {}
+    conversations: dict[str, dict[str, Any]] = {}
     for card in cards:
         session = card.get("session", "")
-        first = shown.setdefault(session if session and not card["is_period"] else card["id"], {**card, "further": []})
+        first = conversations.setdefault(session if session and not card["is_period"] else card["id"], {**card, "further": []})
         if first["id"] != card["id"]:
             first["further"].append(card)
-    return list(shown.values())
+    return list(conversations.values())

@@ -47,15 +47,15 @@ class Column:
     label: str = ""
 
 
-def drawn(name: str, *inner: str, **attributes: object) -> Markup:
+def svg_element(name: str, *inner: str, **attributes: object) -> Markup:
     """Return an element of SVG with attributes, always escaped, and inner parts, escaped unless they are markup.
 
     `_` in the name of an attribute is a hyphen, one at the end is dropped, and None leaves the attribute out.
     """
-    named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
-    said = "".join(f' {key}="{_safe(value)}"' for key, value in named.items())
-    held = "".join(part if isinstance(part, Markup) else _safe(part) for part in inner)
-    return Markup(f"<{name}{said}>{held}</{name}>")
+    attribute_values = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
+    attribute_text = "".join(f' {key}="{_safe(value)}"' for key, value in attribute_values.items())
+    content = "".join(part if isinstance(part, Markup) else _safe(part) for part in inner)
+    return Markup(f"<{name}{attribute_text}>{content}</{name}>")
 
 
 def _safe(value: object) -> str:
@@ -63,10 +63,14 @@ def _safe(value: object) -> str:
     return str(value) if isinstance(value, int | float) else escape(plain(str(value)))
 
 
-def linked(href: str, title: str, *inner: Markup, **attributes: object) -> Markup:
+def svg_link(href: str, title: str, *inner: Markup, **attributes: object) -> Markup:
     """Return a link around `inner` with a title for pointers and screen readers; without `href` a group with that title."""
-    told = drawn("title", title)
-    return drawn("a", told, *inner, href=href, **attributes) if href else drawn("g", told, *inner, **attributes)
+    title_element = svg_element("title", title)
+    return (
+        svg_element("a", title_element, *inner, href=href, **attributes)
+        if href
+        else svg_element("g", title_element, *inner, **attributes)
+    )
 
 
 def step(count: int, most: int) -> int:
@@ -85,12 +89,12 @@ def week_of(monday: dt.date) -> tuple[str, str]:
     return week_id(year, week), f"Week of {date(monday)}"
 
 
-def month_of(year: int, place: int) -> tuple[str, str]:
-    """Return (node id, name such as "Jan 2026") of a month; `place` 0 is January."""
-    return month_id(year, place + 1), f"{MONTHS[place]} {year}"
+def month_of(year: int, month_index: int) -> tuple[str, str]:
+    """Return (node id, name such as "Jan 2026") of a month; `month_index` 0 is January."""
+    return month_id(year, month_index + 1), f"{MONTHS[month_index]} {year}"
 
 
-def said(day: dt.date, tally: Tally | None) -> str:
+def day_title(day: dt.date, tally: Tally | None) -> str:
     """Return the title of a day: "Mon 5 Jan 2026: 12 events in 3 sessions", or ": nothing" after the date for None."""
     if tally is None:
         return f"{date(day)}: nothing"
@@ -109,16 +113,18 @@ def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
     most = max((tally.events for tally in days.values()), default=0)
     columns = [_week(number, start, _LEFT + n * _PITCH, days, most, to) for n, start in enumerate(weeks)]
     names = [
-        drawn("text", name, x=_LEFT - 6, y=_TOP + n * _PITCH + 10, text_anchor="end") for n, name in enumerate(_WEEKDAYS) if name
+        svg_element("text", name, x=_LEFT - 6, y=_TOP + n * _PITCH + 10, text_anchor="end")
+        for n, name in enumerate(_WEEKDAYS)
+        if name
     ]
     months = []
     for month, name in enumerate(MONTHS, 1):
         # Above the week of its first day.
-        text = drawn("text", name, x=_LEFT + (dt.date(number, month, 1) - monday).days // _DAYS * _PITCH, y=11)
-        held = any(day.startswith(f"{number:04}-{month:02}-") for day in days)
-        href = to(month_id(number, month)) if held else ""
-        months.append(linked(href, f"{name} {number}", text, data_month=month if held else None))
-    return drawn(
+        text = svg_element("text", name, x=_LEFT + (dt.date(number, month, 1) - monday).days // _DAYS * _PITCH, y=11)
+        has_events = any(day.startswith(f"{number:04}-{month:02}-") for day in days)
+        href = to(month_id(number, month)) if has_events else ""
+        months.append(svg_link(href, f"{name} {number}", text, data_month=month if has_events else None))
+    return svg_element(
         "svg",
         *months,
         *names,
@@ -144,48 +150,54 @@ def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most:
         tally = days.get(day.isoformat())
         holds = holds or tally is not None
         shade = f"heat-{step(tally.events, most) if tally else 0}"
-        square = drawn("rect", y=_TOP + weekday * _PITCH, width=_SIDE, height=_SIDE, rx=2.5, class_=shade)
+        square = svg_element("rect", y=_TOP + weekday * _PITCH, width=_SIDE, height=_SIDE, rx=2.5, class_=shade)
         href = to(day_id(day.isoformat())) if tally else ""
-        cells.append(linked(href, said(day, tally), square, data_day=day.isoformat() if tally else None))
+        cells.append(svg_link(href, day_title(day, tally), square, data_day=day.isoformat() if tally else None))
     of, week, _ = monday.isocalendar()
-    text = drawn("text", str(week), x=_SIDE / 2, y=_TOP + _DAYS * _PITCH + 9, text_anchor="middle", class_="week")
-    below = linked(to(week_id(of, week)) if holds else "", f"Week {week} of {of}", text, data_week=week if holds else None)
-    return drawn("g", *cells, below, transform=f"translate({x} 0)")
+    text = svg_element("text", str(week), x=_SIDE / 2, y=_TOP + _DAYS * _PITCH + 9, text_anchor="middle", class_="week")
+    below = svg_link(to(week_id(of, week)) if holds else "", f"Week {week} of {of}", text, data_week=week if holds else None)
+    return svg_element("g", *cells, below, transform=f"translate({x} 0)")
 
 
 def legend() -> Markup:
     """Return a picture of the shades of a heat map, from nothing to most, hidden from screen readers."""
-    cells = [drawn("rect", x=n * _PITCH, y=0, width=_SIDE, height=_SIDE, rx=2.5, class_=f"heat-{n}") for n in range(STEPS + 1)]
+    cells = [
+        svg_element("rect", x=n * _PITCH, y=0, width=_SIDE, height=_SIDE, rx=2.5, class_=f"heat-{n}") for n in range(STEPS + 1)
+    ]
     wide = (STEPS + 1) * _PITCH
-    return drawn("svg", *cells, viewBox=f"0 0 {wide} {_SIDE}", width=wide, height=_SIDE, class_="legend", aria_hidden="true")
+    return svg_element(
+        "svg", *cells, viewBox=f"0 0 {wide} {_SIDE}", width=wide, height=_SIDE, class_="legend", aria_hidden="true"
+    )
 
 
-def columns(shown: Sequence[Column], label: str, height: int = 56) -> Markup:
+def columns(items: Sequence[Column], label: str, height: int = 56) -> Markup:
     """Return an SVG of one column per item, each with its own title and, if it has one, a link; labels below, if any.
 
     Heights are relative to the largest count; a count of 0 is a thin line. `height` is in units of the drawing.
     """
     pitch = 22
-    most = max((one.count for one in shown), default=0)
-    below = 14 if any(one.label for one in shown) else 0
+    most = max((item.count for item in items), default=0)
+    below = 14 if any(item.label for item in items) else 0
     parts = []
-    for place, one in enumerate(shown):
-        tall = max(round(height * one.count / most, 1), 2.0) if one.count else 1.5
-        x = place * pitch
-        area = drawn("rect", x=x, y=0, width=pitch, height=height + below, class_="reach")
-        shade = "column" if one.count else "heat-0"
-        bar = drawn("rect", x=x + 2, y=height - tall, width=pitch - 4, height=tall, rx=2, class_=shade)
-        parts.append(linked(one.href, one.title, area, bar))
-        if one.label:
-            is_short = len(one.label) < 4
+    for index, item in enumerate(items):
+        tall = max(round(height * item.count / most, 1), 2.0) if item.count else 1.5
+        x = index * pitch
+        area = svg_element("rect", x=x, y=0, width=pitch, height=height + below, class_="reach")
+        shade = "column" if item.count else "heat-0"
+        bar = svg_element("rect", x=x + 2, y=height - tall, width=pitch - 4, height=tall, rx=2, class_=shade)
+        parts.append(svg_link(item.href, item.title, area, bar))
+        if item.label:
+            is_short = len(item.label) < 4
             at = x + pitch / 2 if is_short else x + 2
-            parts.append(drawn("text", one.label, x=at, y=height + 12, text_anchor="middle" if is_short else "start"))
-    wide, high = max(len(shown), 1) * pitch, height + below
-    role = "group" if any(one.href for one in shown) else "img"
-    return drawn("svg", *parts, viewBox=f"0 0 {wide} {high}", width=wide, role=role, aria_label=label, class_="columns-chart")
+            parts.append(svg_element("text", item.label, x=at, y=height + 12, text_anchor="middle" if is_short else "start"))
+    wide, high = max(len(items), 1) * pitch, height + below
+    role = "group" if any(item.href for item in items) else "img"
+    return svg_element(
+        "svg", *parts, viewBox=f"0 0 {wide} {high}", width=wide, role=role, aria_label=label, class_="columns-chart"
+    )
 
 
-def stacked(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]]], label: str) -> Markup:
+def stacked_columns(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]]], label: str) -> Markup:
     """Return an SVG with a column for each month, in layers from below: one for each of the series that has events then.
 
     `months` are as 2026-01. Each series is (name, events by month); from the fifth on they share a shade. `label` describes
@@ -195,17 +207,19 @@ def stacked(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]
     most = max((sum(events.get(month, 0) for _, events in series) for month in months), default=0)
     parts = []
     for n, month in enumerate(months):
-        shown, top = MONTHS[int(month[5:]) - 1], float(height)
-        parts.append(drawn("text", shown, x=n * pitch + pitch / 2, y=height + 14, text_anchor="middle"))
-        for place, (name, events) in enumerate(series):
+        month_name, top = MONTHS[int(month[5:]) - 1], float(height)
+        parts.append(svg_element("text", month_name, x=n * pitch + pitch / 2, y=height + 14, text_anchor="middle"))
+        for index, (name, events) in enumerate(series):
             if count := events.get(month, 0):
                 tall = height * count / most
                 top -= tall
-                shade = f"series-{min(place, SERIES - 1)}"
-                layer = drawn("rect", x=n * pitch + 5, y=round(top, 1), width=pitch - 10, height=round(tall, 1), class_=shade)
-                parts.append(linked("", f"{name}, {shown} {month[:4]}: {counted(count, 'event')}", layer))
+                shade = f"series-{min(index, SERIES - 1)}"
+                layer = svg_element(
+                    "rect", x=n * pitch + 5, y=round(top, 1), width=pitch - 10, height=round(tall, 1), class_=shade
+                )
+                parts.append(svg_link("", f"{name}, {month_name} {month[:4]}: {counted(count, 'event')}", layer))
     wide = max(len(months), 1) * pitch
-    return drawn("svg", *parts, viewBox=f"0 0 {wide} {height + 18}", role="img", aria_label=label, class_="stacked")
+    return svg_element("svg", *parts, viewBox=f"0 0 {wide} {height + 18}", role="img", aria_label=label, class_="stacked")
 
 
 def sparkline(counts: Sequence[int], label: str, height: int = 22) -> Markup:
@@ -215,13 +229,15 @@ def sparkline(counts: Sequence[int], label: str, height: int = 22) -> Markup:
     """
     pitch = 4
     most = max(counts, default=0)
-    tall = {place: max(round(height * one / most, 1), 2.0) for place, one in enumerate(counts) if one}
-    path = "".join(f"M{place * pitch} {height}v-{one}h{pitch - 1}V{height}z" for place, one in tall.items())
+    heights = {index: max(round(height * count / most, 1), 2.0) for index, count in enumerate(counts) if count}
+    path = "".join(f"M{index * pitch} {height}v-{tall}h{pitch - 1}V{height}z" for index, tall in heights.items())
     wide = max(len(counts), 1) * pitch
-    ground = drawn("path", d=f"M0 {height - 0.5}H{wide}", class_="axis")
-    shape = drawn("path", d=path or "M0 0", class_="column")
+    ground = svg_element("path", d=f"M0 {height - 0.5}H{wide}", class_="axis")
+    shape = svg_element("path", d=path or "M0 0", class_="column")
     box = f"0 0 {wide} {height}"
-    return drawn("svg", drawn("title", label), ground, shape, viewBox=box, width=wide, height=height, role="img", class_="spark")
+    return svg_element(
+        "svg", svg_element("title", label), ground, shape, viewBox=box, width=wide, height=height, role="img", class_="spark"
+    )
 
 
 def bar(count: int, most: int) -> Markup:
@@ -230,6 +246,6 @@ def bar(count: int, most: int) -> Markup:
     Hidden from screen readers, since a number beside it says the same.
     """
     share = max(round(100 * count / most, 1), 1.0) if count and most else 0.0
-    filled = drawn("rect", width=share, height=8, rx=2, class_="column")
-    ground = drawn("rect", width=100, height=8, rx=2, class_="heat-0")
-    return drawn("svg", ground, filled, viewBox="0 0 100 8", preserveAspectRatio="none", class_="bar", aria_hidden="true")
+    filled = svg_element("rect", width=share, height=8, rx=2, class_="column")
+    ground = svg_element("rect", width=100, height=8, rx=2, class_="heat-0")
+    return svg_element("svg", ground, filled, viewBox="0 0 100 8", preserveAspectRatio="none", class_="bar", aria_hidden="true")

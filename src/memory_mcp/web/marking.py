@@ -13,12 +13,12 @@ _WORD = re.compile(r"\w+")
 _MOST = 200
 
 
-def wanted(question: str, but: str = "") -> frozenset[str]:
+def terms_to_mark(question: str, but: str = "") -> frozenset[str]:
     """Return the first 200 terms of a question, without those of `but`, its words that only name a time ("" for none)."""
     return frozenset(query_terms(question)[:_MOST]) - (term_set(but) if but else set())
 
 
-def marked(text: str, terms: Set[str]) -> Markup:
+def mark_terms(text: str, terms: Set[str]) -> Markup:
     """Return a text as markup, made plain and escaped, with each word that holds one of the terms in a mark element."""
     # What steers a page is replaced first: between two elements it would not be known again.
     text = plain(text)
@@ -42,5 +42,5 @@ def _places(text: str, terms: Set[str]) -> Iterator[tuple[int, int]]:
     Of a path or dotted name only the words in it that hold a term by themselves, or all its words where none does.
     """
     for start, end in {(start, end) for start, end, term in placed_terms(text) if term in terms}:
-        words = [(start + one.start(), start + one.end()) for one in _WORD.finditer(text[start:end])]
-        yield from [place for place in words if not term_set(text[slice(*place)]).isdisjoint(terms)] or words
+        words = [(start + word.start(), start + word.end()) for word in _WORD.finditer(text[start:end])]
+        yield from [span for span in words if not term_set(text[slice(*span)]).isdisjoint(terms)] or words

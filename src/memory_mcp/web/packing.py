@@ -22,7 +22,7 @@ class Circle:
     y: float
     r: float
 
-    def moved(self, x: float, y: float) -> "Circle":
+    def shift(self, x: float, y: float) -> "Circle":
         """Return a new circle with the middle moved by (x, y)."""
         return Circle(self.x + x, self.y + y, self.r)
 
@@ -31,7 +31,7 @@ class Circle:
 _Corner = tuple[Circle, Circle, int]
 
 
-def packed(
+def pack_circles(
     radii: Sequence[float], gap: float = 0.0, wide: float = 1.0, pulls: Mapping[tuple[int, int], float] | None = None
 ) -> list[Circle]:
     """Return a circle for each radius, in the same order; no two are nearer to each other than `gap`.
@@ -41,15 +41,18 @@ def packed(
     """
     placed: list[Circle] = []
     corners: list[_Corner] = []
-    for place, radius in enumerate(radii):
-        pulling = [(one, pull) for other, one in enumerate(placed) if (pull := (pulls or {}).get((other, place), 0.0))]
+    for index, radius in enumerate(radii):
+        pulling = [(circle, pull) for other, circle in enumerate(placed) if (pull := (pulls or {}).get((other, index), 0.0))]
         x, y = _free_place(placed, corners, radius + gap, wide, pulling)
-        made = Circle(x, y, radius)
-        reach = 2 * max(radii[place + 1 :], default=0.0) + 2 * gap
+        new_circle = Circle(x, y, radius)
+        reach = 2 * max(radii[index + 1 :], default=0.0) + 2 * gap
         corners += [
-            (one, made, side) for one in placed if math.hypot(one.x - x, one.y - y) - one.r - radius <= reach for side in (1, -1)
+            (circle, new_circle, side)
+            for circle in placed
+            if math.hypot(circle.x - x, circle.y - y) - circle.r - radius <= reach
+            for side in (1, -1)
         ]
-        placed.append(made)
+        placed.append(new_circle)
     return placed
 
 
@@ -64,8 +67,11 @@ def _free_place(
     if len(placed) < 2:
         return (placed[0].x + placed[0].r + radius, placed[0].y) if placed else (0.0, 0.0)
     # The centre of gravity, circles weighted by their areas.
-    whole = sum(one.r * one.r for one in placed)
-    middle = sum(one.x * one.r * one.r for one in placed) / whole, sum(one.y * one.r * one.r for one in placed) / whole
+    weight = sum(circle.r * circle.r for circle in placed)
+    middle = (
+        sum(circle.x * circle.r * circle.r for circle in placed) / weight,
+        sum(circle.y * circle.r * circle.r for circle in placed) / weight,
+    )
     points = [(_cost(x, y, middle, wide, pulling), x, y, corner) for corner in corners for x, y in _touching(*corner, radius)]
     full, best = [], None
     for _, x, y, corner in sorted(points, key=lambda point: point[:3]):
@@ -74,20 +80,20 @@ def _free_place(
             break
         full.append(corner)
     corners[:] = [corner for corner in corners if corner not in full]
-    return best or (max(one.x + one.r for one in placed) + radius, 0.0)
+    return best or (max(circle.x + circle.r for circle in placed) + radius, 0.0)
 
 
-def _touching(one: Circle, other: Circle, side: int, radius: float) -> Iterable[tuple[float, float]]:
+def _touching(first_circle: Circle, second_circle: Circle, side: int, radius: float) -> Iterable[tuple[float, float]]:
     """Yield the middle (x, y) of the circle that touches both on one side (1 or -1); none if they are too far apart for it."""
-    across, down = other.x - one.x, other.y - one.y
-    first, second = one.r + radius, other.r + radius
+    across, down = second_circle.x - first_circle.x, second_circle.y - first_circle.y
+    first, second = first_circle.r + radius, second_circle.r + radius
     square = across * across + down * down
     if square <= (first + second) ** 2:
         distance = math.sqrt(square)
         along = (first * first - second * second + square) / (2 * distance)
         aside = side * math.sqrt(max(first * first - along * along, 0.0)) / distance
         along /= distance
-        yield one.x + along * across + aside * down, one.y + along * down - aside * across
+        yield first_circle.x + along * across + aside * down, first_circle.y + along * down - aside * across
 
 
 def _cost(x: float, y: float, middle: tuple[float, float], wide: float, pulling: Iterable[tuple[Circle, float]]) -> float:
@@ -96,14 +102,14 @@ def _cost(x: float, y: float, middle: tuple[float, float], wide: float, pulling:
     In the former x is divided by `wide`, the latter is multiplied by the pull. Rounded to 4 digits, so that all machines agree.
     """
     away = math.hypot((x - middle[0]) / wide, y - middle[1])
-    return round(away + sum(pull * math.hypot(x - one.x, y - one.y) for one, pull in pulling), 4)
+    return round(away + sum(pull * math.hypot(x - circle.x, y - circle.y) for circle, pull in pulling), 4)
 
 
 def _is_free(placed: Sequence[Circle], x: float, y: float, radius: float) -> bool:
     """Return whether a circle of this middle and radius overlaps none of `placed`; touching is no overlap."""
-    for one in reversed(placed):
-        across, down, apart = one.x - x, one.y - y, one.r + radius
-        if across * across + down * down < apart * apart - _EPSILON * apart:
+    for circle in reversed(placed):
+        across, down, min_distance = circle.x - x, circle.y - y, circle.r + radius
+        if across * across + down * down < min_distance * min_distance - _EPSILON * min_distance:
             return False
     return True
 
@@ -112,29 +118,29 @@ def around(circles: Sequence[Circle]) -> Circle:
     """Return a circle around all of them, hardly larger than it must be; one of radius 0 at (0, 0) for none."""
     if not circles:
         return Circle(0.0, 0.0, 0.0)
-    x = sum(one.x for one in circles) / len(circles)
-    y = sum(one.y for one in circles) / len(circles)
+    x = sum(circle.x for circle in circles) / len(circles)
+    y = sum(circle.y for circle in circles) / len(circles)
     for step in range(2, _STEPS):
-        far = max(circles, key=lambda one: (math.hypot(one.x - x, one.y - y) + one.r, one.x, one.y))
+        far = max(circles, key=lambda circle: (math.hypot(circle.x - x, circle.y - y) + circle.r, circle.x, circle.y))
         distance = math.hypot(far.x - x, far.y - y)
         if distance:
             # Towards the farthest point of the farthest circle, less with each step.
             share = (distance + far.r) / distance / step / 2
             x, y = x + (far.x - x) * share, y + (far.y - y) * share
-    return Circle(x, y, max(math.hypot(one.x - x, one.y - y) + one.r for one in circles))
+    return Circle(x, y, max(math.hypot(circle.x - x, circle.y - y) + circle.r for circle in circles))
 
 
-def grouped(
+def pack_groups(
     groups: Sequence[Sequence[float]], gap: float, margin: float, wide: float, pulls: Mapping[tuple[int, int], float]
 ) -> list[tuple[Circle, list[Circle]]]:
     """Return for each group of radii (circle of the group, circles in it), in the order of groups and radii.
 
     The circle of a group is `margin` larger than its circles need. Groups are placed by `packed`, with `wide` and `pulls`.
     """
-    inner = [packed(radii, gap) for radii in groups]
+    inner = [pack_circles(radii, gap) for radii in groups]
     rings = [around(circles) for circles in inner]
-    outer = packed([ring.r + margin for ring in rings], gap, wide, pulls)
+    outer = pack_circles([ring.r + margin for ring in rings], gap, wide, pulls)
     return [
-        (place, [one.moved(place.x - ring.x, place.y - ring.y) for one in circles])
-        for place, ring, circles in zip(outer, rings, inner, strict=True)
+        (outer_circle, [circle.shift(outer_circle.x - ring.x, outer_circle.y - ring.y) for circle in circles])
+        for outer_circle, ring, circles in zip(outer, rings, inner, strict=True)
     ]

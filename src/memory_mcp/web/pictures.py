@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from memory_mcp.web.charts import drawn, linked
+from memory_mcp.web.charts import svg_element, svg_link
 from memory_mcp.web.rendering import count
 
 #: Width of a picture and height of a row, of which the bar has the lower part.
@@ -47,30 +47,32 @@ def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, An
     Each of `tried` has layer and outcome, and ms, hits (both 0 if absent) and reason ("" if absent). Rows of `skipped`, each
     with layer and reason, follow with an empty outline.
     """
-    longest = max((float(one.get("ms", 0)) for one in tried), default=0.0)
+    longest = max((float(layer.get("ms", 0)) for layer in tried), default=0.0)
     rows: list[tuple[str, str, float | None, str]] = []
-    for one in tried:
-        took, found = float(one.get("ms", 0)), one.get("hits", 0)
-        told = f"{one['layer']}: {found} found, {milliseconds(took)}, {one['outcome']}"
-        rows.append((told, str(one.get("reason", "")), took / longest if longest else 0.0, "column" if found else "series-3"))
-    rows += [(f"{one['layer']}: not used, {one['reason']}", str(one["reason"]), None, "") for one in skipped]
+    for layer in tried:
+        took, hit_count = float(layer.get("ms", 0)), layer.get("hits", 0)
+        line = f"{layer['layer']}: {hit_count} found, {milliseconds(took)}, {layer['outcome']}"
+        rows.append(
+            (line, str(layer.get("reason", "")), took / longest if longest else 0.0, "column" if hit_count else "series-3")
+        )
+    rows += [(f"{layer['layer']}: not used, {layer['reason']}", str(layer["reason"]), None, "") for layer in skipped]
     label = f"{count(len(tried), 'layer')} tried, {len(skipped)} not used"
     return _rows(rows, label, "layers")
 
 
-def bounds(given: Mapping[str, Mapping[str, int]], hit: Sequence[str] = ()) -> Markup:
+def bounds(usage_by_bound: Mapping[str, Mapping[str, int]], hit: Sequence[str] = ()) -> Markup:
     """Return a picture with a row for each bound of which `used` is known, filled to its share of `limit`.
 
-    `given` has the bounds by name, each {"limit", "used"}; those without `used` are left out. A bound among `hit`,
+    `usage_by_bound` has the bounds by name, each {"limit", "used"}; those without `used` are left out. A bound among `hit`,
     which ended the search, has another shade and says so.
     """
     rows = []
-    for name, one in given.items():
-        if "used" in one:
-            told = f"{bound_name(name)}: {count(one['used'])} of {count(one['limit'])}"
-            share = one["used"] / one["limit"] if one["limit"] else 1.0
+    for name, usage in usage_by_bound.items():
+        if "used" in usage:
+            line = f"{bound_name(name)}: {count(usage['used'])} of {count(usage['limit'])}"
+            share = usage["used"] / usage["limit"] if usage["limit"] else 1.0
             ended = name in hit
-            rows.append((told + (", the search ended here" if ended else ""), "", share, "series-2" if ended else "column"))
+            rows.append((line + (", the search ended here" if ended else ""), "", share, "series-2" if ended else "column"))
     return _rows(rows, "How much of each bound was used", "bounds")
 
 
@@ -91,16 +93,16 @@ def _rows(rows: Sequence[tuple[str, str, float | None, str]], label: str, name: 
 
     None draws an empty outline. A text of more than 56 characters is cut; the title has all of it.
     """
-    made = []
-    for place, (told, more, share, shade) in enumerate(rows):
-        top = place * _ROW
-        line = drawn("text", told if len(told) <= _LINE else f"{told[: _LINE - 1]}…", x=0, y=top + 14)
+    groups = []
+    for index, (text, more, share, shade) in enumerate(rows):
+        top = index * _ROW
+        line = svg_element("text", text if len(text) <= _LINE else f"{text[: _LINE - 1]}…", x=0, y=top + 14)
         back = "heat-0" if share is not None else "left-out"
-        ground = drawn("rect", x=0, y=top + 19, width=_WIDE, height=_BAR, rx=2, class_=back)
-        held = [line, ground]
+        ground = svg_element("rect", x=0, y=top + 19, width=_WIDE, height=_BAR, rx=2, class_=back)
+        shapes = [line, ground]
         if share:
             wide = max(round(min(share, 1.0) * _WIDE, 1), 2)
-            held.append(drawn("rect", x=0, y=top + 19, width=wide, height=_BAR, rx=2, class_=shade))
-        made.append(linked("", f"{told}{f': {more}' if more and more not in told else ''}", *held))
+            shapes.append(svg_element("rect", x=0, y=top + 19, width=wide, height=_BAR, rx=2, class_=shade))
+        groups.append(svg_link("", f"{text}{f': {more}' if more and more not in text else ''}", *shapes))
     box = f"0 0 {_WIDE} {max(len(rows), 1) * _ROW}"
-    return drawn("svg", *made, viewBox=box, role="img", aria_label=label, class_=f"picture {name}")
+    return svg_element("svg", *groups, viewBox=box, role="img", aria_label=label, class_=f"picture {name}")

@@ -44,7 +44,7 @@ def plain(text: str) -> str:
     return neutral(text.translate(_CONTROLS))
 
 
-def _finalized(value: Any) -> Any:
+def _finalize(value: Any) -> Any:
     """Return a template's value as it is put out: a text made plain, "" for None, markup and all else unchanged."""
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else "" if value is None else value
 
@@ -58,8 +58,8 @@ def when(iso: str, seconds: bool = False) -> Markup:
         moment = dt.datetime.fromisoformat(str(iso))
     except ValueError:
         return Markup("{}").format(plain(iso))
-    said = moment.strftime("%a %d %b %Y, %H:%M:%S" if seconds else "%a %d %b %Y, %H:%M")
-    return Markup('<time datetime="{}">{}</time>').format(iso, said)
+    moment_text = moment.strftime("%a %d %b %Y, %H:%M:%S" if seconds else "%a %d %b %Y, %H:%M")
+    return Markup('<time datetime="{}">{}</time>').format(iso, moment_text)
 
 
 def period(node_id: str) -> str:
@@ -67,18 +67,18 @@ def period(node_id: str) -> str:
 
     The id itself for a segment and anything else, also for a month or day that there is not.
     """
-    kind, _, rest = node_id.removeprefix("toc:").partition(":")
+    kind, _, date_part = node_id.removeprefix("toc:").partition(":")
     try:
         if kind == "month":
-            return dt.date.fromisoformat(f"{rest}-01").strftime("%B %Y")
+            return dt.date.fromisoformat(f"{date_part}-01").strftime("%B %Y")
         if kind == "day":
-            return dt.date.fromisoformat(rest).strftime("%a %d %b %Y")
+            return dt.date.fromisoformat(date_part).strftime("%a %d %b %Y")
     except ValueError:
         return node_id
     if kind == "week":
-        year, _, week = rest.partition("-W")
+        year, _, week = date_part.partition("-W")
         return f"Week {week.lstrip('0')} of {year}"
-    return rest if kind == "year" else "All years" if kind == "root" else node_id
+    return date_part if kind == "year" else "All years" if kind == "root" else node_id
 
 
 def behind(iso: str) -> str:
@@ -110,9 +110,9 @@ def cut_at_word(text: str, width: int) -> str:
     return line[: space if space > 0 else width - 1].rstrip(" ,;:") + "…"
 
 
-def count(given: int | None, noun: str = "") -> str:
+def count(quantity: int | None, noun: str = "") -> str:
     """Return a number with thousands separated and its noun, in the plural unless it is 1; None counts as 0."""
-    number = given or 0
+    number = quantity or 0
     return f"{number:,}" if not noun else f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -127,11 +127,11 @@ def size(number: float) -> str:
 
 def duration(seconds: float) -> str:
     """Return seconds in their two largest units, as "2 h 5 min"; a unit of 0 is left out, and fractions are dropped."""
-    days, rest = divmod(int(seconds), 86400)
-    hours, rest = divmod(rest, 3600)
-    minutes, rest = divmod(rest, 60)
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
-    first = next((place for place, (number, _) in enumerate(parts) if number), 3)
+    days, remainder = divmod(int(seconds), 86400)
+    hours, remainder = divmod(remainder, 3600)
+    minutes, remainder = divmod(remainder, 60)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (remainder, "s")]
+    first = next((index for index, (number, _) in enumerate(parts) if number), 3)
     return " ".join(f"{number} {unit}" for number, unit in parts[first : first + 2] if number) or "0 s"
 
 
@@ -141,21 +141,24 @@ def environment() -> Environment:
 
     Filters are functions of this module; globals are version, new_key (makes a random key of a form) and kinds.
     """
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("memory_mcp.web"),
         autoescape=True,
         undefined=ChainableUndefined,
-        finalize=_finalized,
+        finalize=_finalize,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {one.__name__: one for one in (when, short, count, size, plain, duration, behind, period, without_shares)}
-    made.globals |= {"version": __version__, "new_key": lambda: secrets.token_urlsafe(12), "kinds": [*MemoryKind]}
-    return made
+    templates.filters |= {
+        filter_function.__name__: filter_function
+        for filter_function in (when, short, count, size, plain, duration, behind, period, without_shares)
+    }
+    templates.globals |= {"version": __version__, "new_key": lambda: secrets.token_urlsafe(12), "kinds": [*MemoryKind]}
+    return templates
 
 
 def address(visit: Visit, page: str, /, **query: object) -> str:
     """Return the path of a page of a visit with its arguments, quoted for a URL; arguments "" and None are left out, 0 stays."""
-    given = urlencode({name: value for name, value in query.items() if value not in ("", None)})
-    return f"{visit.base}/{quote(page, safe='/:')}{'?' if given else ''}{given}"
+    arguments = urlencode({name: value for name, value in query.items() if value not in ("", None)})
+    return f"{visit.base}/{quote(page, safe='/:')}{'?' if arguments else ''}{arguments}"

@@ -102,11 +102,11 @@ class _Site:
         Raises HTTPException (404) for any other name. The version in the address only makes it new after an update.
         """
         name = PurePosixPath(request.path_params["name"])
-        place = files("memory_mcp.web").joinpath("static", name.name)
-        if name.suffix not in _TYPES or not place.is_file():
+        resource = files("memory_mcp.web").joinpath("static", name.name)
+        if name.suffix not in _TYPES or not resource.is_file():
             raise HTTPException(404)
         headers = {**HEADERS, "cache-control": "private, max-age=604800, immutable"}
-        return Response(place.read_bytes(), 200, headers, f"{_TYPES[name.suffix]}; charset=utf-8")
+        return Response(resource.read_bytes(), 200, headers, f"{_TYPES[name.suffix]}; charset=utf-8")
 
     async def live(self, request: Request) -> Response:
         """Announce changes of the memory as server-sent events for as long as the page is open.
@@ -119,12 +119,12 @@ class _Site:
 
         async def events() -> AsyncIterator[str]:
             """Yield without an end "data: {event, change}", at first, on each change, and after 20 seconds of silence."""
-            known, silent = None, 0.0
+            last_pulse, silent = None, 0.0
             while True:
                 now = self._memory.pulse()
-                if now != known or silent >= _SILENCE:
+                if now != last_pulse or silent >= _SILENCE:
                     yield f"data: {json.dumps({'event': now.event, 'change': now.change})}\n\n"
-                    known, silent = now, 0.0
+                    last_pulse, silent = now, 0.0
                 await anyio.sleep(_LOOK)
                 silent += _LOOK
 
@@ -142,12 +142,12 @@ class _Site:
             fields = dict(parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
         except ValueError:
             fields = {}
-        given = fields.pop(TOKEN, "") or request.headers.get(TOKEN_HEADER, "")
+        token = fields.pop(TOKEN, "") or request.headers.get(TOKEN_HEADER, "")
         act = ACTS.get(request.path_params["act"])
 
         async def carry_out(ask: Ask) -> Response:
             """Check the token, carry out the act; return JSON for a script, else a redirect, or the form again if refused."""
-            if not hmac.compare_digest(given.encode(), visit.form_token.encode()):
+            if not hmac.compare_digest(token.encode(), visit.form_token.encode()):
                 raise InvalidQuery("the form is not of this visit", "Go back, load the page again, and send the form from there.")
             if act is None:
                 raise NotFound(f"there is no act {request.path_params['act']}", "Nothing was changed.")
@@ -161,7 +161,7 @@ class _Site:
                 return RedirectResponse(rendering.address(ask.visit, done.page), 303, HEADERS)
             except MemoryMcpError as error:
                 if ask.part:
-                    return _failed(ask, error)
+                    return _respond_with_error(ask, error)
                 name = str(ask.request.path_params["act"])
                 return ask.page("refused.html", status_of(error), error=error, act=name, given=ask.form, back=ask.back)
 
@@ -200,11 +200,11 @@ class _Site:
         try:
             return await handler(ask)
         except MemoryMcpError as error:
-            return _failed(ask, error)
+            return _respond_with_error(ask, error)
         except Exception:
             log.exception("the page %s failed", request.url.path.removeprefix(ask.visit.base))
             hint = "The log of memory-mcp has the details (memory-mcp daemon status)."
-            return _failed(ask, MemoryMcpError("the page failed", hint))
+            return _respond_with_error(ask, MemoryMcpError("the page failed", hint))
 
 
 def _visit(request: Request) -> Visit:
@@ -222,8 +222,8 @@ async def _once(ask: Ask, act: Act) -> Done:
     """
     if not ask.form.get("key"):
         return await act(ask)
-    said = json.dumps([ask.request.path_params["act"], sorted(ask.form.items())])
-    seal, sent = hashlib.sha256(said.encode()).hexdigest(), ask.visit.sent
+    content = json.dumps([ask.request.path_params["act"], sorted(ask.form.items())])
+    seal, sent = hashlib.sha256(content.encode()).hexdigest(), ask.visit.sent
     async with ask.visit.acting:
         if seal not in sent:
             sent[seal] = await act(ask)
@@ -233,10 +233,12 @@ async def _once(ask: Ask, act: Act) -> Done:
         return done
 
 
-def _failed(ask: Ask, error: MemoryMcpError) -> Response:
+def _respond_with_error(ask: Ask, error: MemoryMcpError) -> Response:
     """Return the page of an error with its status; for a script a part of it, or {"error": {code, message, hint}} for an act."""
     status = status_of(error)
     if ask.part and ask.request.method == "POST":
-        said = {"error": {"code": error.code, "message": rendering.plain(error.message), "hint": rendering.plain(error.hint)}}
-        return JSONResponse(said, status, HEADERS)
+        error_values = {
+            "error": {"code": error.code, "message": rendering.plain(error.message), "hint": rendering.plain(error.hint)}
+        }
+        return JSONResponse(error_values, status, HEADERS)
     return ask.page("part_error.html" if ask.part else "error.html", status, error=error)

@@ -81,13 +81,13 @@ class Later:
         self._clock = clock
         self._known: OrderedDict[str, Pending] = OrderedDict()
 
-    async def show(self, owner: str, shown: Mapping[str, Any], look: Work, work: Work) -> Pending:
+    async def show(self, owner: str, subject: Mapping[str, Any], look: Work, work: Work) -> Pending:
         """Keep an act that a visit is shown first, with what `look` finds that it would change; `work` carries it out later.
 
         Waits a second for `look`: the act is then SHOWN; if it takes longer it goes on in a task, and the act is returned as
         LOOKING. Beyond 64 acts the oldest that neither waits nor runs is forgotten. Raises what `look` raises by then.
         """
-        made = Pending(owner, shown, work)
+        pending = Pending(owner, subject, work)
         looking = asyncio.ensure_future(look())
         try:
             done, _ = await asyncio.wait({looking}, timeout=self._patience_s)
@@ -95,19 +95,19 @@ class Later:
             looking.cancel()
             raise
         if done:
-            made.found, made.stage = looking.result(), Stage.SHOWN
+            pending.found, pending.stage = looking.result(), Stage.SHOWN
         else:
-            made.task = asyncio.get_running_loop().create_task(self._look(made, looking))
-        self._known[made.id] = made
+            pending.task = asyncio.get_running_loop().create_task(self._look(pending, looking))
+        self._known[pending.id] = pending
         idle = [p.id for p in self._known.values() if p.stage not in (Stage.LOOKING, Stage.WAITING, Stage.RUNNING)]
         for gone in idle[: max(0, len(self._known) - _MOST)]:
             del self._known[gone]
-        return made
+        return pending
 
-    def find(self, owner: str, given: str) -> Pending | None:
-        """Return the act with the id `given` of the visit called `owner`; None for an unknown one and another visit's."""
-        found = self._known.get(given)
-        return found if found is not None and found.owner == owner else None
+    def find(self, owner: str, pending_id: str) -> Pending | None:
+        """Return the act with the id `pending_id` of the visit called `owner`; None for an unknown one and another visit's."""
+        pending = self._known.get(pending_id)
+        return pending if pending is not None and pending.owner == owner else None
 
     def start(self, pending: Pending) -> None:
         """Start the waiting time of an act that is shown, after which a task carries it out; needs the running event loop.
@@ -148,8 +148,8 @@ class Later:
 
     async def _look(self, pending: Pending, looking: Awaitable[Mapping[str, Any]]) -> None:
         """Keep what `looking` finds, unless the act was undone meanwhile, and make the act SHOWN; FAILED by an error."""
-        if (found := await _outcome(pending, looking)) is not None and pending.stage is Stage.LOOKING:
-            pending.found, pending.stage = found, Stage.SHOWN
+        if (preview := await _outcome(pending, looking)) is not None and pending.stage is Stage.LOOKING:
+            pending.found, pending.stage = preview, Stage.SHOWN
 
 
 async def _outcome(pending: Pending, doing: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any] | None:

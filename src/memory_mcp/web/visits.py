@@ -92,11 +92,13 @@ class Visits:
 
         A visit lasts 12 hours; of more than 32 the oldest is dropped.
         """
-        given = path.removeprefix(ENTER)
-        known = next((t for t in self._tickets if hmac.compare_digest(t.encode(), given.encode("utf-8", "replace"))), None)
-        if known is None:
+        ticket = path.removeprefix(ENTER)
+        known_ticket = next(
+            (t for t in self._tickets if hmac.compare_digest(t.encode(), ticket.encode("utf-8", "replace"))), None
+        )
+        if known_ticket is None:
             return None
-        ends, is_person = self._tickets.pop(known)
+        ends, is_person = self._tickets.pop(known_ticket)
         if ends < self._clock():
             return None
         visit = Visit(is_person, self._clock() + VISIT_SECONDS, later=self.later)
@@ -111,8 +113,8 @@ class Visits:
         None also for a visit whose time is over, which is then dropped.
         """
         visit = self._visits.get(path.removeprefix(PAGES).partition("/")[0])
-        given = [cookie.encode("utf-8", "replace") for cookie in cookies]
-        if visit is None or not any(hmac.compare_digest(visit.cookie.encode(), cookie) for cookie in given):
+        cookie_values = [cookie.encode("utf-8", "replace") for cookie in cookies]
+        if visit is None or not any(hmac.compare_digest(visit.cookie.encode(), cookie) for cookie in cookie_values):
             return None
         if visit.ends < self._clock():
             del self._visits[visit.name]

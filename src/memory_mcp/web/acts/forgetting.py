@@ -29,9 +29,9 @@ async def find(ask: Ask) -> Done:
 
     Errors of the search are passed on. Of a value only the results are kept: the words are in no address.
     """
-    query = ask.given("words")
-    found = await ask.memory.ask(SearchRequest(query=query, scope=ScopeName.ALL, limit=_FOUND, with_agents=True))
-    ask.visit.to_forget = by_conversation([card for card in cards_of(query, found) if card.get("grip")])
+    query = ask.argument("words")
+    response = await ask.memory.ask(SearchRequest(query=query, scope=ScopeName.ALL, limit=_FOUND, with_agents=True))
+    ask.visit.to_forget = by_conversation([card for card in cards_of(query, response) if card.get("grip")])
     return Done("", _PAGE)
 
 
@@ -41,20 +41,20 @@ async def show(ask: Ask) -> Done:
     What is ticked is a request for each message and each whole conversation. A preview that takes longer than a second goes on
     in the background. Raises what the requests raise for a bad form.
     """
-    ticked = await _ticked(ask)
-    given: dict[str, Any] = {name: ask.given(name) for name in _FIELDS}
-    requests = ticked or [Forget(**given, project=ask.given("of_project"), by=PERSON)]
+    ticked = await _read_ticked(ask)
+    fields: dict[str, Any] = {name: ask.argument(name) for name in _FIELDS}
+    requests = ticked or [Forget(**fields, project=ask.argument("of_project"), by=PERSON)]
     what = _subject(requests[0]) if len(requests) == 1 else f"{len(requests)} things that you ticked"
     # The requests are dry runs until the waiting time is over.
     work = [replace(request, dry_run=False) for request in requests]
     look = partial(_carry_out, ask.memory.ask, requests)
-    shown = {"what": what, "is_value": bool(requests[0].value)}
-    pending = await ask.visit.later.show(ask.visit.name, shown, look, partial(_carry_out, ask.memory.write, work))
+    subject = {"what": what, "is_value": bool(requests[0].value)}
+    pending = await ask.visit.later.show(ask.visit.name, subject, look, partial(_carry_out, ask.memory.write, work))
     ask.visit.to_forget = None
     return Done("", f"forget/{pending.id}")
 
 
-async def _ticked(ask: Ask) -> list[Forget]:
+async def _read_ticked(ask: Ask) -> list[Forget]:
     """Return a request for each conversation and each message that the form ticks, a message of such a conversation left out."""
     # The field of a message has its conversation as value.
     sessions = [name.removeprefix(_SESSION) for name in ask.form if name.startswith(_SESSION)]
@@ -63,22 +63,22 @@ async def _ticked(ask: Ask) -> list[Forget]:
         if name.startswith(_TICK) and session not in sessions:
             quoted = await ask.memory.ask(ExpandRequest(grip_id=name.removeprefix(_TICK), before=0, after=0))
             events[quoted["grip"]["event_id_start"]] = None
-    return [*(Forget(session=one, by=PERSON) for one in sessions), *(Forget(event=one, by=PERSON) for one in events)]
+    return [*(Forget(session=session, by=PERSON) for session in sessions), *(Forget(event=event, by=PERSON) for event in events)]
 
 
 async def _carry_out(run: Callable[[Forget], Awaitable[dict[str, Any]]], requests: Sequence[Forget]) -> dict[str, Any]:
     """Carry out requests one after the other; return their responses as one, counts added up and lists joined."""
-    whole = await run(requests[0])
+    response = await run(requests[0])
     for request in requests[1:]:
         for name, value in (await run(request)).items():
-            before = whole.get(name)
-            if isinstance(value, dict) and isinstance(before, dict):
-                whole[name] = {kind: before.get(kind, 0) + value.get(kind, 0) for kind in {**before, **value}}
-            elif isinstance(value, list) and isinstance(before, list):
-                whole[name] = [*before, *value]
+            total = response.get(name)
+            if isinstance(value, dict) and isinstance(total, dict):
+                response[name] = {kind: total.get(kind, 0) + value.get(kind, 0) for kind in {**total, **value}}
+            elif isinstance(value, list) and isinstance(total, list):
+                response[name] = [*total, *value]
             else:
-                whole.setdefault(name, value)
-    return whole
+                response.setdefault(name, value)
+    return response
 
 
 async def start(ask: Ask) -> Done:
@@ -105,10 +105,10 @@ async def undo(ask: Ask) -> Done:
 
 def _pending(ask: Ask) -> Pending:
     """Return the request that the form names by `id`; raise NotFound for one that is unknown or another visit's."""
-    found = ask.visit.later.find(ask.visit.name, ask.given("id"))
-    if found is None:
+    pending = ask.visit.later.find(ask.visit.name, ask.argument("id"))
+    if pending is None:
         raise NotFound("this was not started here, or too long ago", "Nothing was changed. Begin again with Forget.")
-    return found
+    return pending
 
 
 def _subject(request: Forget) -> str:

@@ -24,7 +24,7 @@ async def alias(ask: Ask) -> Done:
     if len(picked) != 2:
         raise InvalidQuery(f"{count(len(picked), 'project')} picked", "Pick the two cards that are one project, then Merge.")
     listed = (await ask.memory.ask(ListProjects(PAGE.most)))["projects"]
-    events = {one["project"]: one["events"] for one in listed}
+    events = {project["project"]: project["events"] for project in listed}
     old, new = sorted(picked, key=lambda name: (not is_place(name), events.get(name, 0)))
     done = await ask.memory.write(AliasProject(old, new, ask.by))
     return Done(f"{ask.short(done['project'])} is shown as {ask.short(done['shown_as'])} now.", _PAGE)
@@ -35,14 +35,14 @@ async def split(ask: Ask) -> Done:
 
     Errors of the request are passed on. The next page is that of the projects.
     """
-    request = SplitProject(ask.given("name"), ask.given("folder"), name=ask.given("new_name"), by=ask.by)
+    request = SplitProject(ask.argument("name"), ask.argument("folder"), name=ask.argument("new_name"), by=ask.by)
     done = await ask.memory.write(request)
     return Done(f"{ask.short(done['shown_as'])} is a project with {count(done['sessions'], 'session')} now.", _PAGE)
 
 
 async def undo_project(ask: Ask) -> Done:
     """Take back the alias or split of the form's project `name`; errors of the request are passed on. Next page: projects."""
-    done = await ask.memory.write(UndoProject(ask.given("name"), ask.by))
+    done = await ask.memory.write(UndoProject(ask.argument("name"), ask.by))
     return Done(f"{ask.short(done['project'])} is as it was recorded again.", _PAGE)
 
 
@@ -51,15 +51,15 @@ async def pause(ask: Ask) -> Done:
 
     Errors of the request are passed on. The next page is the one the form was on, else the projects.
     """
-    done = await ask.memory.write(PauseCapture(ask.given("name"), ask.given("duration"), ask.by))
+    done = await ask.memory.write(PauseCapture(ask.argument("name"), ask.argument("duration"), ask.by))
     until = f"until {done['until'][:16].replace('T', ' ')}" if done.get("until") else "until you resume it"
-    return Done(f"Nothing of {_called(ask, done['project'], 'any project')} is recorded {until}.", ask.back or _PAGE)
+    return Done(f"Nothing of {_display_name(ask, done['project'], 'any project')} is recorded {until}.", ask.back or _PAGE)
 
 
 async def resume(ask: Ask) -> Done:
     """Record the form's project `name` (* for all) again; errors of the request pass. Next page: the form's, else projects."""
-    done = await ask.memory.write(ResumeCapture(ask.given("name"), ask.by))
-    return Done(f"{_called(ask, done['project'], 'Every project')} is recorded again.", ask.back or _PAGE)
+    done = await ask.memory.write(ResumeCapture(ask.argument("name"), ask.by))
+    return Done(f"{_display_name(ask, done['project'], 'Every project')} is recorded again.", ask.back or _PAGE)
 
 
 async def exclude(ask: Ask) -> Done:
@@ -85,12 +85,12 @@ async def include(ask: Ask) -> Done:
 
 def _pattern(ask: Ask) -> tuple[str, str]:
     """Return (kind, pattern) of the form, the kind `project` if none is given; raise InvalidQuery for an unknown kind."""
-    kind = ask.given("kind", "project")
+    kind = ask.argument("kind", "project")
     if kind not in _KINDS:
         raise InvalidQuery(f"kind must be {' or '.join(_KINDS)}, not {kind[:20]!r}")
-    return kind, ask.given("pattern")
+    return kind, ask.argument("pattern")
 
 
-def _called(ask: Ask, project: str, everything: str) -> str:
+def _display_name(ask: Ask, project: str, everything: str) -> str:
     """Return a project's short name; `everything` for "*", which means all projects."""
     return everything if project == _ALL else ask.short(project)

@@ -12,7 +12,7 @@ async def pin(ask: Ask) -> Done:
 
     Errors of the request are passed on. The next page is the one the form was on.
     """
-    done = await ask.memory.write(Pin(ask.given("id"), ask.given("on") != "no", ask.by))
+    done = await ask.memory.write(Pin(ask.argument("id"), ask.argument("on") != "no", ask.by))
     return Done("Pinned: it counts for more." if done["pinned"] else "Unpinned.", ask.back, {"pinned": done["pinned"]})
 
 
@@ -21,10 +21,10 @@ async def correct(ask: Ask) -> Done:
 
     A form that is sent again with the same key and words corrects once. The next page shows the new quotation.
     """
-    grip, text, kind, key = (ask.given(name) for name in ("grip_id", "text", "kind", "key"))
+    grip, text, kind, key = (ask.argument(name) for name in ("grip_id", "text", "kind", "key"))
     # The same form with other words is another correction.
     once = f"{key}:{digest(grip, text, kind):x}" if key else ""
-    request = Correct(grip, text, ask.given("reason"), kind, PERSON, ask.visit.is_person, once, by_hand=True)
+    request = Correct(grip, text, ask.argument("reason"), kind, PERSON, ask.visit.is_person, once, by_hand=True)
     done = await ask.memory.write(request)
     note = "Corrected: what you wrote is shown first from now on, and the old words stay readable."
     return Done(note, f"grip/{done['grip_id']}")
@@ -35,7 +35,7 @@ async def retract(ask: Ask) -> Done:
 
     Errors of the request are passed on. The next page is the one the form was on.
     """
-    await ask.memory.write(Retract(ask.given("grip_id"), ask.given("reason"), PERSON, ask.visit.is_person))
+    await ask.memory.write(Retract(ask.argument("grip_id"), ask.argument("reason"), PERSON, ask.visit.is_person))
     return Done("Marked as no longer true; it stays readable.", ask.back)
 
 
@@ -44,5 +44,5 @@ async def label(ask: Ask) -> Done:
 
     Errors of the request are passed on. The next page is the one the form was on.
     """
-    done = await ask.memory.write(LabelTopic(ask.given("topic_id"), ask.given("label"), **ask.scoped, by=ask.by))
+    done = await ask.memory.write(LabelTopic(ask.argument("topic_id"), ask.argument("label"), **ask.scope_arguments, by=ask.by))
     return Done(f"The topic is called {done['label']} now.", ask.back)

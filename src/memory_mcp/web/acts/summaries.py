@@ -10,9 +10,11 @@ async def refine(ask: Ask) -> Done:
     The form has node_id and title, and for each statement text.N, grips.N (ids between blanks) and kind.N, N from 0.
     Errors of the request, as for a grip that proves nothing there, are passed on. The next page is the node's.
     """
-    given = [(ask.given(f"text.{n}"), ask.given(f"grips.{n}").split(), ask.given(f"kind.{n}")) for n in range(MAX_BULLETS)]
-    said = [Statement(text, grips, kind) for text, grips, kind in given if text]
-    request = RefineSummary(ask.given("node_id"), ask.given("title"), said, **ask.scoped, by=ask.by)
+    rows = [
+        (ask.argument(f"text.{n}"), ask.argument(f"grips.{n}").split(), ask.argument(f"kind.{n}")) for n in range(MAX_BULLETS)
+    ]
+    statements = [Statement(text, grips, kind) for text, grips, kind in rows if text]
+    request = RefineSummary(ask.argument("node_id"), ask.argument("title"), statements, **ask.scope_arguments, by=ask.by)
     done = await ask.memory.write(request)
     note = " ".join(["The node has your words now.", *done.get("notices", ())])
     return Done(note, f"tree/{done['node_id']}")

@@ -15,5 +15,5 @@ async def audit(ask: Ask) -> Response:
     Raises InvalidQuery for a limit that is no whole number, and what the request raises.
     """
     limit = min(ask.number("limit", _ACTS), _MOST)
-    found = await ask.memory.ask(Audit(limit))
-    return ask.page("audit.html", found=found, limit=limit, most=_MOST)
+    response = await ask.memory.ask(Audit(limit))
+    return ask.page("audit.html", found=response, limit=limit, most=_MOST)

@@ -20,29 +20,29 @@ async def calendar(ask: Ask) -> Response:
 
     The year is the address's (InvalidQuery if it is no number); else this year, or where it holds nothing the last that does.
     """
-    project, agent = ask.given("project"), ask.given("agent")
-    now = await ask.memory.ask(GetAgentActivity(agent=agent, days=1, **ask.scoped))
+    project, agent = ask.argument("project"), ask.argument("agent")
+    now = await ask.memory.ask(GetAgentActivity(agent=agent, days=1, **ask.scope_arguments))
     years = now.get("years", [])
     this = int(now["last_day"][:4])
     year = ask.number("year", this if this in years or not years else max(years))
     window = f"{year:04}"
-    found = await ask.memory.ask(GetAgentActivity(agent=agent, since=window, until=window, **ask.scoped))
+    activity = await ask.memory.ask(GetAgentActivity(agent=agent, since=window, until=window, **ask.scope_arguments))
     # What could be chosen instead, where something was chosen.
     every = GetAgentActivity(since=window, until=window, scope="all")
-    whole = await ask.memory.ask(every) if project or agent else found
-    days = {one["day"]: charts.Tally(one["events"], one["sessions"]) for one in found.get("days", ())}
+    all_activity = await ask.memory.ask(every) if project or agent else activity
+    days = {day["day"]: charts.Tally(day["events"], day["sessions"]) for day in activity.get("days", ())}
     return ask.page(
         "calendar.html",
         year=year,
         years=sorted({*years, year}, reverse=True),
-        found=found,
+        found=activity,
         agent=agent,
         chart=charts.year(year, days, lambda node: ask.link(f"tree/{node}", project=project)),
         legend=charts.legend(),
-        projects=_choices(whole.get("projects", ()), project),
-        agents=_choices(whole.get("agents", ()), agent),
+        projects=_choices(all_activity.get("projects", ()), project),
+        agents=_choices(all_activity.get("agents", ()), agent),
         totals=[
-            _totals(ask, of, found.get(f"{of}s", ()), {"project": project, "agent": agent, "year": year})
+            _totals(ask, of, activity.get(f"{of}s", ()), {"project": project, "agent": agent, "year": year})
             for of in ("project", "agent")
         ],
     )
@@ -50,7 +50,7 @@ async def calendar(ask: Ask) -> Response:
 
 def _choices(totals: Sequence[Mapping[str, Any]], chosen: str) -> list[str]:
     """Return the sorted names of the totals, without NO_NAME; `chosen` (if not "") is among them even without a total."""
-    return sorted({one["name"] for one in totals if one["name"] != NO_NAME} | ({chosen} if chosen else set()))
+    return sorted({total["name"] for total in totals if total["name"] != NO_NAME} | ({chosen} if chosen else set()))
 
 
 def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,14 +58,14 @@ def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapp
 
     A row is a total with href, the address of its calendar ("" for events without a name), and bar.
     """
-    most = max((one["events"] for one in totals), default=0)
+    most = max((total["events"] for total in totals), default=0)
     rows = [
         {
-            **one,
-            "href": "" if one["name"] == NO_NAME else ask.link("calendar", **{**chosen, of: one["name"]}),
-            "bar": charts.bar(one["events"], most),
+            **total,
+            "href": "" if total["name"] == NO_NAME else ask.link("calendar", **{**chosen, of: total["name"]}),
+            "bar": charts.bar(total["events"], most),
         }
-        for one in totals
+        for total in totals
     ]
     return {"of": of, "rows": rows[:_LISTED], "rest": rows[_LISTED:], "chart": _by_month(ask, of, totals, int(chosen["year"]))}
 
@@ -76,13 +76,13 @@ def _by_month(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], year: int)
     A single fifth one keeps its name. Each of `totals` has name and months (month as 2026-01, events); projects are shortened.
     """
     series: list[tuple[str, dict[str, int]]] = []
-    for one in totals:
+    for total in totals:
         if len(series) < charts.SERIES:
-            series.append((ask.short(one["name"]) if of == "project" else one["name"], {}))
+            series.append((ask.short(total["name"]) if of == "project" else total["name"], {}))
         elif len(series) == charts.SERIES:
             series[-1] = ("others", series[-1][1])
         events = series[-1][1]
-        for month in one["months"]:
+        for month in total["months"]:
             events[month["month"]] = events.get(month["month"], 0) + month["events"]
     months = [f"{year:04}-{month:02}" for month in range(1, 13)]
-    return charts.stacked(months, series, f"Events of each month by {of}, of which the table has the sums")
+    return charts.stacked_columns(months, series, f"Events of each month by {of}, of which the table has the sums")

@@ -28,27 +28,27 @@ async def grip(ask: Ask) -> Response:
     NotFound of the request for an unknown citation is passed on.
     """
     grip_id = ask.path("grip_id")
-    before, after = (min(ask.number(side, _AROUND), AROUND.most) for side in ("before", "after"))
-    found = await ask.memory.ask(ExpandRequest(grip_id=grip_id, before=0, after=0, token_budget=TOKENS.most))
-    cited = found["grip"]
-    around: dict[str, Any] = {"event_id": cited["event_id_start"], "before": before, "after": after}
+    n_before, n_after = (min(ask.number(side, _AROUND), AROUND.most) for side in ("before", "after"))
+    response = await ask.memory.ask(ExpandRequest(grip_id=grip_id, before=0, after=0, token_budget=TOKENS.most))
+    cited = response["grip"]
+    window: dict[str, Any] = {"event_id": cited["event_id_start"], "before": n_before, "after": n_after}
     shape: dict[str, Any] = {"detail": Detail.FULL, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
-    found_around = (await ask.memory.ask(GetEvents(**around, **shape)))["events"]
-    own_at = next(i for i, one in enumerate(found_around) if one["event_id"] == cited["event_id_start"])
+    found_around = (await ask.memory.ask(GetEvents(**window, **shape)))["events"]
+    own_at = next(i for i, event in enumerate(found_around) if event["event_id"] == cited["event_id_start"])
     found_around[own_at] = await _at_its_words(ask, found_around[own_at], cited["grip_id"])
-    events = [talk.shown(one, {cited["grip_id"]}) for one in found_around]
-    own = events[own_at]
+    events = [talk.describe_event(event, {cited["grip_id"]}) for event in found_around]
+    quoted_event = events[own_at]
     values: dict[str, Any] = {
-        "found": found,
+        "found": response,
         "grip": cited,
-        "own": own,
+        "own": quoted_event,
         "events": events,
         "day": cited["when"][:10],
-        "is_old": bool(found.get("superseded_by")),
-        "earlier": before + _MORE if own_at >= before and before < AROUND.most else 0,
-        "later": after + _MORE if len(events) - own_at - 1 >= after and after < AROUND.most else 0,
-        "before": before,
-        "after": after,
+        "is_old": bool(response.get("superseded_by")),
+        "earlier": n_before + _MORE if own_at >= n_before and n_before < AROUND.most else 0,
+        "later": n_after + _MORE if len(events) - own_at - 1 >= n_after and n_after < AROUND.most else 0,
+        "before": n_before,
+        "after": n_after,
     }
     return ask.page("grip.html", **values)
 
@@ -60,17 +60,17 @@ async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[s
     beyond, with its text cut around them from a word's beginning, and `offset` says where.
     """
     quotes = list(event.get("quotes", []))
-    known = next((one for one in quotes if one["grip_id"] == grip_id), None)
-    if known is None and (span := parse_span_grip(grip_id)) is not None:
-        known = {"grip_id": grip_id, "start": span[1], "end": span[2]}
-        quotes.append(known)
-    if known is None or not known["start"] or known["end"] <= talk.SHOWN:
+    quote = next((other_quote for other_quote in quotes if other_quote["grip_id"] == grip_id), None)
+    if quote is None and (span := parse_span_grip(grip_id)) is not None:
+        quote = {"grip_id": grip_id, "start": span[1], "end": span[2]}
+        quotes.append(quote)
+    if quote is None or not quote["start"] or quote["end"] <= talk.SHOWN:
         return {**event, "quotes": quotes}
-    start = max(known["start"] - _LEAD, 0) if known["end"] > 2 * talk.SHOWN else 0
-    most = min(known["end"] + _LEAD - start, talk.PART)
+    start = max(quote["start"] - _LEAD, 0) if quote["end"] > 2 * talk.SHOWN else 0
+    most = min(quote["end"] + _LEAD - start, talk.PART)
     request = GetEvents(event_id=event["event_id"], offset=start, text_limit=most, detail=Detail.FULL, token_budget=TOKENS.most)
     [cut] = (await ask.memory.ask(request))["events"]
-    space = re.search(r"\s", cut["text"][: known["start"] - start]) if start else None
+    space = re.search(r"\s", cut["text"][: quote["start"] - start]) if start else None
     spare = space.end() if space else 0
     return {**cut, "offset": start + spare, "text": cut["text"][spare:], "quotes": quotes}
 
@@ -82,32 +82,32 @@ async def session(ask: Ask) -> Response:
     """
     session_id = ask.path("session_id")
     shape: dict[str, Any] = {"detail": Detail.FULL, "text_limit": _WIDTH, "token_budget": TOKENS.most}
-    start, end = ask.given("from"), ask.given("to")
+    start, end = ask.argument("from"), ask.argument("to")
     if start or end:
         sides: dict[str, Any] = {"after": min(_EVENTS, NEIGHBOURS.most)} if start else {"before": min(_EVENTS, NEIGHBOURS.most)}
         request = GetEvents(event_id=start or end, **sides, **shape)
     else:
-        project = ask.given("project")
-        request = GetEvents(session_id=session_id, limit=_EVENTS, cursor=ask.given("cursor"), project=project, **shape)
-    found = await ask.memory.ask(request)
-    events = found["events"]
-    if not events and not ask.given("cursor"):
+        project = ask.argument("project")
+        request = GetEvents(session_id=session_id, limit=_EVENTS, cursor=ask.argument("cursor"), project=project, **shape)
+    response = await ask.memory.ask(request)
+    events = response["events"]
+    if not events and not ask.argument("cursor"):
         raise NotFound(f"no events of session {session_id} are stored", "It may have been forgotten, or be of another project.")
     if events and (start or end):
         session_id = events[0]["session_id"]
-    begins = not (start or ask.given("cursor")) and (not end or len(events) <= _EVENTS)
+    begins = not (start or ask.argument("cursor")) and (not end or len(events) <= _EVENTS)
     values: dict[str, Any] = {
         "session_id": session_id,
         "start": start,
         "end": end,
-        "cursor": ask.given("cursor"),
+        "cursor": ask.argument("cursor"),
         "events": events,
         "exchanges": talk.exchanges(events),
         "first": "" if begins or not events else events[0]["event_id"],
         "last": events[-1]["event_id"] if events and (end or (start and len(events) > _EVENTS)) else "",
-        "next_cursor": found.get("next_cursor", ""),
-        "projects": sorted({one.get("project", "") for one in events} - {""}),
-        "agents": sorted({one.get("agent", "") for one in events} - {""}),
+        "next_cursor": response.get("next_cursor", ""),
+        "projects": sorted({event.get("project", "") for event in events} - {""}),
+        "agents": sorted({event.get("agent", "") for event in events} - {""}),
     }
     return ask.page("part_talk.html" if ask.part else "session.html", **values)
 
@@ -121,6 +121,11 @@ async def event(ask: Ask) -> Response:
     request = GetEvents(
         event_id=ask.path("event_id"), offset=offset, text_limit=talk.PART, detail=Detail.FULL, token_budget=TOKENS.most
     )
-    [found] = (await ask.memory.ask(request))["events"]
-    values = {"event": talk.shown(found), "offset": offset, "previous": max(offset - talk.PART, 0), "part_size": talk.PART}
-    return ask.shown("event", **values)
+    [event_values] = (await ask.memory.ask(request))["events"]
+    values = {
+        "event": talk.describe_event(event_values),
+        "offset": offset,
+        "previous": max(offset - talk.PART, 0),
+        "part_size": talk.PART,
+    }
+    return ask.render("event", **values)

@@ -17,11 +17,11 @@ async def export(ask: Ask) -> Response:
 
     `form` and the other arguments of the address say what; errors of the request are passed on.
     """
-    given: dict[str, Any] = {name: ask.given(name) for name in _TEXTS}
-    scope = "" if given["project"] else "all"
-    given |= {side: ask.number(side, AROUND.default) for side in ("before", "after")}
-    limit, query = ask.number("limit", 0), ask.given("q")
-    request = ExportShown(form=ask.given("form"), query=query, limit=limit, scope=scope, **given)
-    found = await ask.memory.ask(request)
-    headers = {**HEADERS, "content-disposition": f'attachment; filename="{found["name"]}"'}
-    return Response(found["text"].encode("utf-8", "replace"), 200, headers, found["media_type"])
+    arguments: dict[str, Any] = {name: ask.argument(name) for name in _TEXTS}
+    scope = "" if arguments["project"] else "all"
+    arguments |= {side: ask.number(side, AROUND.default) for side in ("before", "after")}
+    limit, query = ask.number("limit", 0), ask.argument("q")
+    request = ExportShown(form=ask.argument("form"), query=query, limit=limit, scope=scope, **arguments)
+    file = await ask.memory.ask(request)
+    headers = {**HEADERS, "content-disposition": f'attachment; filename="{file["name"]}"'}
+    return Response(file["text"].encode("utf-8", "replace"), 200, headers, file["media_type"])

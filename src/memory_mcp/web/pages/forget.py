@@ -11,13 +11,13 @@ _FIELDS = ("event", "session", "of_project", "since", "until", "topic")
 
 async def form(ask: Ask) -> Response:
     """Show the forms and what this visit found to tick; filled in from the address, but for the value, which none may hold."""
-    return ask.page("forget.html", given={name: ask.given(name) for name in _FIELDS}, found=ask.visit.to_forget)
+    return ask.page("forget.html", given={name: ask.argument(name) for name in _FIELDS}, found=ask.visit.to_forget)
 
 
 async def pending(ask: Ask) -> Response:
     """Show the request to forget `id`: preview, seconds left, or result; raises NotFound if this visit has none such."""
     later = ask.visit.later
-    found = later.find(ask.visit.name, ask.path("id"))
-    if found is None:
+    request = later.find(ask.visit.name, ask.path("id"))
+    if request is None:
         raise NotFound("this was not started here, or too long ago", "What was forgotten is in the list of acts.")
-    return ask.shown("pending", pending=found, left=int(later.left_s(found)))
+    return ask.render("pending", pending=request, left=int(later.left_s(request)))

@@ -13,7 +13,7 @@ _PROJECTS = 50
 
 async def projects(ask: Ask) -> Response:
     """Show 50 projects from the address's cursor on, the one with the newest event first, and what is paused and excluded."""
-    found = await ask.memory.ask(ListProjects(_PROJECTS, ask.given("cursor")))
+    page = await ask.memory.ask(ListProjects(_PROJECTS, ask.argument("cursor")))
     paused = (await ask.memory.ask(ListPaused()))["paused"]
     excluded = await ask.memory.ask(ListExcluded())
-    return ask.page("projects.html", found=found, paused=paused, excluded=excluded)
+    return ask.page("projects.html", found=page, paused=paused, excluded=excluded)

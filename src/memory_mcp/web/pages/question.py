@@ -39,17 +39,17 @@ class Question:
         """
         numbers = {name: self.ask.number(name, 0) or None for name in _NUMBERS}
         bounds = {name: numbers[name] for name in BOUNDS}
-        given = self.given
-        filters: dict[str, Any] = {name: given[name] for name in (*FILTERS, *_WORDS)}
+        arguments = self.given
+        filters: dict[str, Any] = {name: arguments[name] for name in (*FILTERS, *_WORDS)}
         try:
-            floor = float(given[_FLOOR]) if given[_FLOOR] else None
+            floor = float(arguments[_FLOOR]) if arguments[_FLOOR] else None
         except ValueError:
-            raise InvalidQuery(f"{_FLOOR} must be 0 to 1, not {given[_FLOOR][:40]!r}") from None
+            raise InvalidQuery(f"{_FLOOR} must be 0 to 1, not {arguments[_FLOOR][:40]!r}") from None
         return SearchRequest(
             query=self.query,
             **filters,
-            scope="" if given["project"] else ScopeName.ALL,
-            limit=numbers["limit"] or (_LOOKED_THROUGH if given[KIND] else _RESULTS),
+            scope="" if arguments["project"] else ScopeName.ALL,
+            limit=numbers["limit"] or (_LOOKED_THROUGH if arguments[KIND] else _RESULTS),
             token_budget=numbers["token_budget"],
             bounds=Bounds(**bounds, min_confidence=floor),
             cursor=self.cursor,
@@ -62,7 +62,7 @@ class Question:
         """Return the arguments of a link to the same search without its cursor, with `more` added or replaced."""
         return {"q": self.query, **self.given, **more}
 
-    def changed(self, change: Mapping[str, Any]) -> dict[str, object]:
+    def change_arguments(self, change: Mapping[str, Any]) -> dict[str, object]:
         """Return the arguments of a link to the search with a change that `why_not` names.
 
         `change` has arguments of the request, bounds nested under `bounds`; numbers become texts. A scope of all drops
@@ -82,10 +82,10 @@ class Question:
         return self.given["limit"] or str(_LOOKED_THROUGH if self.given[KIND] else _RESULTS)
 
 
-def asked(ask: Ask) -> Question:
+def parse_question(ask: Ask) -> Question:
     """Return the question of an address; raise InvalidQuery for an unknown kind of statement. Scope all drops the project."""
-    given = {name: ask.given(name) for name in (*FILTERS, KIND, *OTHERS)}
-    choice(MemoryKind, KIND, given[KIND])
-    if ask.given("scope") == ScopeName.ALL:
-        given["project"] = ""
-    return Question(ask, ask.given("q"), given, ask.given("cursor"))
+    arguments = {name: ask.argument(name) for name in (*FILTERS, KIND, *OTHERS)}
+    choice(MemoryKind, KIND, arguments[KIND])
+    if ask.argument("scope") == ScopeName.ALL:
+        arguments["project"] = ""
+    return Question(ask, ask.argument("q"), arguments, ask.argument("cursor"))

@@ -14,8 +14,8 @@ async def refine(ask: Ask) -> Response:
 
     Errors of the request, as NotFound for an unknown node, are passed on.
     """
-    found = await ask.memory.ask(RefineShow(ask.path("node_id"), _TOKENS, **ask.scoped))
-    given = {"node_id": found["node_id"], "title": found["title"]}
-    for n, bullet in enumerate(found.get("bullets", ())):
-        given |= {f"text.{n}": bullet["text"], f"grips.{n}": " ".join(bullet["grip_ids"]), f"kind.{n}": bullet.get("kind", "")}
-    return ask.page("refine.html", found=found, given=given)
+    node = await ask.memory.ask(RefineShow(ask.path("node_id"), _TOKENS, **ask.scope_arguments))
+    fields = {"node_id": node["node_id"], "title": node["title"]}
+    for n, bullet in enumerate(node.get("bullets", ())):
+        fields |= {f"text.{n}": bullet["text"], f"grips.{n}": " ".join(bullet["grip_ids"]), f"kind.{n}": bullet.get("kind", "")}
+    return ask.page("refine.html", found=node, given=fields)

@@ -12,7 +12,7 @@ from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.web import pictures
 from memory_mcp.web.asking import Ask, status_of
 from memory_mcp.web.cards import by_conversation, cards_of
-from memory_mcp.web.pages.question import FILTERS, KIND, OTHERS, Question, asked
+from memory_mcp.web.pages.question import FILTERS, KIND, OTHERS, Question, parse_question
 from memory_mcp.web.rendering import count
 
 #: Projects that the form offers.
@@ -36,14 +36,14 @@ async def search(ask: Ask) -> Response:
 
     A search that fails shows its error in the page, with the error's status; without a query there is only the form.
     """
-    question = asked(ask)
-    shown = ask.given("show")
-    if shown in _PARTS and question.query:
-        return await _PARTS[shown](ask, question)
+    question = parse_question(ask)
+    part_name = ask.argument("show")
+    if part_name in _PARTS and question.query:
+        return await _PARTS[part_name](ask, question)
     values: dict[str, Any] = {"question": question, "given": question.given}
     code = 200
     try:
-        values |= await _found(ask, question)
+        values |= await _find_results(ask, question)
     except MemoryMcpError as error:
         values["error"], code = error, status_of(error)
         values["told"] = "The search failed."
@@ -55,14 +55,14 @@ async def search(ask: Ask) -> Response:
         "search.html",
         code,
         **values,
-        projects=_with(question.given["project"], [one["project"] for one in projects]),
-        agents=_with(question.given["agent"], [one["agent"] for one in agents]),
+        projects=_with(question.given["project"], [entry["project"] for entry in projects]),
+        agents=_with(question.given["agent"], [entry["agent"] for entry in agents]),
         others={name: question.given[name] for name in OTHERS if question.given[name]},
         narrowed=any(question.given[name] for name in (*FILTERS, KIND)),
     )
 
 
-async def _found(ask: Ask, question: Question) -> dict[str, Any]:
+async def _find_results(ask: Ask, question: Question) -> dict[str, Any]:
     """Return the values of the results for the template; {"told": ""} without a query. Raises what the search raises.
 
     Values: found (the response), cards (those of the chosen kind, if any), told (how many), sure, unknown (the words that occur
@@ -71,41 +71,41 @@ async def _found(ask: Ask, question: Question) -> dict[str, Any]:
     """
     if not question.query:
         return {"told": ""}
-    missing, refused = ask.given("why_not"), None
+    missing, refused = ask.argument("why_not"), None
     try:
-        found = await ask.memory.ask(question.request(why_not=missing))
+        response = await ask.memory.ask(question.request(why_not=missing))
     except MemoryMcpError as error:
         if not missing:
             raise
         # A search that is refused itself is refused again.
-        refused, found = error, await ask.memory.ask(question.request())
-    kind, cards = question.given[KIND], cards_of(question.query, found)
-    shown = [card for card in cards if not kind or card.get("kind") == kind]
-    told = f"{count(len(shown), 'result')}{f' of this kind among {len(cards)}' if kind else ''}"
-    conversations = by_conversation(shown)
-    if len(conversations) < len(shown):
-        told += f" in {count(len(conversations), 'conversation')}"
-    if projects := found.get("projects", ()):
-        told = count(len(projects), "project")
-    why = found["explanation"].get("why_not") or {}
+        refused, response = error, await ask.memory.ask(question.request())
+    kind, cards = question.given[KIND], cards_of(question.query, response)
+    kind_cards = [card for card in cards if not kind or card.get("kind") == kind]
+    count_text = f"{count(len(kind_cards), 'result')}{f' of this kind among {len(cards)}' if kind else ''}"
+    conversations = by_conversation(kind_cards)
+    if len(conversations) < len(kind_cards):
+        count_text += f" in {count(len(conversations), 'conversation')}"
+    if projects := response.get("projects", ()):
+        count_text = count(len(projects), "project")
+    why = response["explanation"].get("why_not") or {}
     if why:
         # The arguments of a link to the search that shows the item; none if no search would.
-        why = {**why, "search": question.changed(why["change"]) if why.get("change") else {}}
+        why = {**why, "search": question.change_arguments(why["change"]) if why.get("change") else {}}
     return {
-        "found": found,
+        "found": response,
         "cards": conversations,
-        "told": f"{told}, more follow" if found.get("next_cursor") else told,
-        "sure": _SURE[found["confidence"]] if cards else _NOTHING,
-        "unknown": unknown_line(found),
+        "told": f"{count_text}, more follow" if response.get("next_cursor") else count_text,
+        "sure": _SURE[response["confidence"]] if cards else _NOTHING,
+        "unknown": unknown_line(response),
         "missing": missing,
         "why_not": why,
         "refused": refused,
     }
 
 
-def _with(given: str, names: list[str]) -> list[str]:
+def _with(chosen: str, names: list[str]) -> list[str]:
     """Return the names that a field offers, each once in their order, the given one first if it is not ""; without NO_NAME."""
-    return list(dict.fromkeys([*([given] if given else []), *(name for name in names if name != NO_NAME)]))
+    return list(dict.fromkeys([*([chosen] if chosen else []), *(name for name in names if name != NO_NAME)]))
 
 
 async def _how(ask: Ask, question: Question) -> Response:
@@ -117,12 +117,12 @@ async def _how(ask: Ask, question: Question) -> Response:
     tried, skipped = why.get("tried", []), why.get("skipped", [])
     values = {
         "why": why,
-        "tried": [{**one, "took": pictures.milliseconds(one.get("ms", 0))} for one in tried],
-        "bounds": {pictures.bound_name(name): one for name, one in why.get("bounds", {}).items()},
+        "tried": [{**layer, "took": pictures.milliseconds(layer.get("ms", 0))} for layer in tried],
+        "bounds": {pictures.bound_name(name): usage for name, usage in why.get("bounds", {}).items()},
         "layers_picture": pictures.layers(tried, skipped),
         "bounds_picture": pictures.bounds(why.get("bounds", {}), why.get("bounds_hit", ())),
     }
-    return ask.shown("how", question=question, **values)
+    return ask.render("how", question=question, **values)
 
 
 async def _why(ask: Ask, question: Question) -> Response:
@@ -130,12 +130,14 @@ async def _why(ask: Ask, question: Question) -> Response:
 
     The search runs once more in full detail, and its errors are passed on; the part is empty where it does not find it.
     """
-    name = ask.given("of")
-    found = await ask.memory.ask(question.request(Detail.FULL))
-    one: dict[str, Any] = next((one for one in found["results"] if name in (one["id"], *one.get("grip_ids", ()))), {})
-    parts = one.get("score_parts", {})
+    name = ask.argument("of")
+    response = await ask.memory.ask(question.request(Detail.FULL))
+    result: dict[str, Any] = next(
+        (result for result in response["results"] if name in (result["id"], *result.get("grip_ids", ()))), {}
+    )
+    parts = result.get("score_parts", {})
     numbers = [(name.replace("_", " "), value) for name, value in parts.items()]
-    return ask.shown("why", question=question, one=one, numbers=numbers, picture=pictures.reasons(parts))
+    return ask.render("why", question=question, one=result, numbers=numbers, picture=pictures.reasons(parts))
 
 
 _PARTS = {"how": _how, "why": _why}

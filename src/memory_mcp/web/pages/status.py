@@ -15,18 +15,18 @@ from memory_mcp.web.asking import Ask
 
 async def status(ask: Ask) -> Response:
     """Show layers, store, clients, queues, jobs, and what leaves the machine; for a script only `part` jobs or now."""
-    part = ask.given("part")
+    part = ask.argument("part")
     if ask.part and part == "jobs":
         return ask.page("part_jobs.html", jobs=await _jobs(ask))
-    found = await ask.memory.ask(GetStatus(Detail.FULL))
+    memory_status = await ask.memory.ask(GetStatus(Detail.FULL))
     process = await ask.memory.process()
     if ask.part and part == "now":
-        return ask.page("part_status.html", found=found, process=process)
+        return ask.page("part_status.html", found=memory_status, process=process)
     overview = await ask.memory.ask(GetOverview())
     programs = await ask.memory.ask(ListClients())
     jobs = await _jobs(ask)
-    values = {"found": found, "process": process, "overview": overview, "programs": programs, "jobs": jobs}
-    return ask.page("status.html", **values, problems=_problems(found, process, programs, jobs))
+    values = {"found": memory_status, "process": process, "overview": overview, "programs": programs, "jobs": jobs}
+    return ask.page("status.html", **values, problems=_problems(memory_status, process, programs, jobs))
 
 
 async def _jobs(ask: Ask) -> Sequence[Mapping[str, Any]]:
@@ -36,15 +36,15 @@ async def _jobs(ask: Ask) -> Sequence[Mapping[str, Any]]:
 
 
 def _problems(
-    found: Mapping[str, Any], process: Mapping[str, Any], programs: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]
+    memory_status: Mapping[str, Any], process: Mapping[str, Any], programs: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]
 ) -> list[str]:
     """Return what needs a look, each as a sentence: layers, the background process, clients' configurations and jobs."""
-    layers = [one for one in found["layers"] if one.get("enabled") and not one.get("healthy")]
-    error = found.get("lag", {}).get("error") or process.get("last_error")
-    failed = [one for one in jobs if one.get("last_result") and not one["last_result"].startswith("ok")]
+    layers = [entry for entry in memory_status["layers"] if entry.get("enabled") and not entry.get("healthy")]
+    error = memory_status.get("lag", {}).get("error") or process.get("last_error")
+    failed = [entry for entry in jobs if entry.get("last_result") and not entry["last_result"].startswith("ok")]
     return [
-        *(f"{one['name']}: {one.get('reason') or 'does not work'}" for one in layers),
+        *(f"{entry['name']}: {entry.get('reason') or 'does not work'}" for entry in layers),
         *([error] if error else ()),
-        *(f"{one['title']}: {problem}" for one in programs.get("clients", ()) for problem in one.get("problems", ())),
-        *(f"{one['name'].replace('_', ' ')}: {one['last_result']}" for one in failed),
+        *(f"{entry['title']}: {problem}" for entry in programs.get("clients", ()) for problem in entry.get("problems", ())),
+        *(f"{entry['name'].replace('_', ' ')}: {entry['last_result']}" for entry in failed),
     ]

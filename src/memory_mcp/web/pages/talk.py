@@ -19,22 +19,22 @@ def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) 
     """Return a conversation in exchanges: what a person said, and all that followed it up to the next.
 
     Each has prompt (the first words that are no tool's, in one line of at most 160 characters; "" for none), events (as
-    `shown` gives them, with the words of `cited` marked), and messages and tools, how many events are such. `events` are in
-    order, as get_events gives them with full detail.
+    `describe_event` gives them, with the words of `cited` marked), and messages and tools, how many events are such. `events` are
+    in order, as get_events gives them with full detail.
     """
-    made: list[dict[str, Any]] = []
-    for one in events:
-        if not made or one["role"] == "user":
-            made.append({"prompt": "", "events": [], "messages": 0, "tools": 0})
-        last, event = made[-1], shown(one, cited)
-        last["events"].append(event)
-        last["tools" if event["is_tool"] else "messages"] += 1
-        if not last["prompt"] and not event["is_tool"]:
-            last["prompt"] = cut_at_word(event["text"], _PROMPT)
-    return made
+    exchange_list: list[dict[str, Any]] = []
+    for event in events:
+        if not exchange_list or event["role"] == "user":
+            exchange_list.append({"prompt": "", "events": [], "messages": 0, "tools": 0})
+        last, page_event = exchange_list[-1], describe_event(event, cited)
+        last["events"].append(page_event)
+        last["tools" if page_event["is_tool"] else "messages"] += 1
+        if not last["prompt"] and not page_event["is_tool"]:
+            last["prompt"] = cut_at_word(page_event["text"], _PROMPT)
+    return exchange_list
 
 
-def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, Any]:
+def describe_event(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, Any]:
     """Return a copy of an event with what a page says of it.
 
     Added: is_tool, tool (its name or ""), failed, who (speaker, else role), line (at most 110 characters), pieces (as `pieces`,
@@ -72,12 +72,12 @@ def pieces(text: str, offset: int, quotes: Sequence[Mapping[str, Any]]) -> list[
 
     `offset` is where the text begins in the event, whose offsets the quotes have. Empty pieces are left out.
     """
-    made, at = [], 0
+    parts, at = [], 0
     for quote in sorted(quotes, key=lambda q: (q["start"], -q["end"])):
         start, end = max(quote["start"] - offset, at), min(quote["end"] - offset, len(text))
         if start >= end:
             continue
-        made += [(text[at:start], ""), (text[start:end], quote["grip_id"])]
+        parts += [(text[at:start], ""), (text[start:end], quote["grip_id"])]
         at = end
-    made.append((text[at:], ""))
-    return [piece for piece in made if piece[0]]
+    parts.append((text[at:], ""))
+    return [piece for piece in parts if piece[0]]

@@ -20,16 +20,16 @@ async def today(ask: Ask) -> Response:
 
     Of the project that the address names, else of all. Errors of the requests are passed on.
     """
-    found = await ask.memory.ask(GetToday(**ask.scoped))
-    activity = await ask.memory.ask(GetAgentActivity(days=_DAYS, **ask.scoped))
-    held = {one["day"]: charts.Tally(one["events"], one["sessions"]) for one in activity.get("days", ())}
+    response = await ask.memory.ask(GetToday(**ask.scope_arguments))
+    activity = await ask.memory.ask(GetAgentActivity(days=_DAYS, **ask.scope_arguments))
+    tallies = {entry["day"]: charts.Tally(entry["events"], entry["sessions"]) for entry in activity.get("days", ())}
     last = dt.date.fromisoformat(activity["last_day"])
-    shown = []
+    columns = []
     for day in (last - dt.timedelta(days=ago) for ago in reversed(range(_DAYS))):
-        tally = held.get(day.isoformat())
-        href = ask.link(f"tree/{day_id(day.isoformat())}", project=ask.given("project")) if tally else ""
-        shown.append(charts.Column(tally.events if tally else 0, charts.said(day, tally), href, str(day.day)))
+        tally = tallies.get(day.isoformat())
+        href = ask.link(f"tree/{day_id(day.isoformat())}", project=ask.argument("project")) if tally else ""
+        columns.append(charts.Column(tally.events if tally else 0, charts.day_title(day, tally), href, str(day.day)))
     days = activity.get("days", ())
     held_on = f"something was recorded on {len(days)} of them" if days else "nothing was recorded"
-    chart = charts.columns(shown, f"The last {_DAYS} days: {held_on}")
-    return ask.shown("today", found=found, activity=activity, chart=chart, nameless=NO_NAME)
+    chart = charts.columns(columns, f"The last {_DAYS} days: {held_on}")
+    return ask.render("today", found=response, activity=activity, chart=chart, nameless=NO_NAME)

@@ -23,13 +23,13 @@ _WEEK = dt.timedelta(weeks=1)
 async def topics(ask: Ask) -> Response:
     """Show the map and 60 topics from the cursor on; the state of the topic graph where it cannot be used."""
     try:
-        found = await ask.memory.ask(GetTopicMap(_TOPICS, ask.given("cursor"), **ask.scoped))
+        topic_map = await ask.memory.ask(GetTopicMap(_TOPICS, ask.argument("cursor"), **ask.scope_arguments))
     except LayerUnavailable:
-        return ask.shown("topics", status=await ask.memory.ask(GetTopicGraphStatus()))
-    areas = {name: area for area in found.get("areas", ()) for name in area["topics"]}
-    sparks = {one["topic_id"]: charts.sparkline(one["weeks"], _by_week(one["weeks"])) for one in found["topics"]}
-    drawing = topic_drawing.topic_map(found, lambda name: ask.link(f"topics/{name}", project=ask.given("project")))
-    return ask.shown("topics", found=found, areas=areas, sparks=sparks, drawing=drawing)
+        return ask.render("topics", status=await ask.memory.ask(GetTopicGraphStatus()))
+    areas = {name: area for area in topic_map.get("areas", ()) for name in area["topics"]}
+    sparks = {entry["topic_id"]: charts.sparkline(entry["weeks"], _by_week(entry["weeks"])) for entry in topic_map["topics"]}
+    drawing = topic_drawing.topic_map(topic_map, lambda name: ask.link(f"topics/{name}", project=ask.argument("project")))
+    return ask.render("topics", found=topic_map, areas=areas, sparks=sparks, drawing=drawing)
 
 
 async def topic(ask: Ask) -> Response:
@@ -37,12 +37,12 @@ async def topic(ask: Ask) -> Response:
 
     Errors of the request, as NotFound for an unknown topic, are passed on.
     """
-    scope = ask.scoped
-    found = await ask.memory.ask(GetTopic(ask.path("topic_id"), **scope))
-    page = await ask.memory.ask(TopicNodes(found["topic"]["topic_id"], _SEGMENTS, ask.given("cursor"), **scope))
-    nodes = sorted(page["nodes"], key=lambda one: (one["when"], one["node_id"]), reverse=True)
-    chart = charts.columns(_over_time(ask, found.get("by_week", ()), found["topic"].get("weeks", ())), "Mentions over time")
-    return ask.page("topic.html", found=found, page=page, nodes=nodes, chart=chart)
+    scope = ask.scope_arguments
+    response = await ask.memory.ask(GetTopic(ask.path("topic_id"), **scope))
+    page = await ask.memory.ask(TopicNodes(response["topic"]["topic_id"], _SEGMENTS, ask.argument("cursor"), **scope))
+    nodes = sorted(page["nodes"], key=lambda segment: (segment["when"], segment["node_id"]), reverse=True)
+    chart = charts.columns(_over_time(ask, response.get("by_week", ()), response["topic"].get("weeks", ())), "Mentions over time")
+    return ask.page("topic.html", found=response, page=page, nodes=nodes, chart=chart)
 
 
 def _by_week(weeks: Sequence[int]) -> str:
@@ -50,10 +50,10 @@ def _by_week(weeks: Sequence[int]) -> str:
 
     As "7 mentions in 26 weeks, the last 3 weeks ago", or "no mention in the last 26 weeks".
     """
-    held = [place for place, one in enumerate(reversed(weeks)) if one]
-    if not held:
+    weeks_ago = [ago for ago, mentions in enumerate(reversed(weeks)) if mentions]
+    if not weeks_ago:
         return f"no mention in the last {len(weeks)} weeks"
-    last = "this week" if not held[0] else f"{held[0]} week{'' if held[0] == 1 else 's'} ago"
+    last = "this week" if not weeks_ago[0] else f"{weeks_ago[0]} week{'' if weeks_ago[0] == 1 else 's'} ago"
     return f"{sum(weeks)} mentions in {len(weeks)} weeks, the last {last}"
 
 
@@ -62,7 +62,7 @@ def _over_time(ask: Ask, by_week: Sequence[Mapping[str, Any]], latest: Sequence[
 
     Empty without mentions. `latest` are those of the last weeks, this one last; columns end with the last mention without.
     """
-    counts = {dt.date.fromisoformat(one["week"]): int(one["mentions"]) for one in by_week}
+    counts = {dt.date.fromisoformat(entry["week"]): int(entry["mentions"]) for entry in by_week}
     if not counts:
         return []
     silent = next((ago for ago, count in enumerate(reversed(latest)) if count), 0)
@@ -71,7 +71,7 @@ def _over_time(ask: Ask, by_week: Sequence[Mapping[str, Any]], latest: Sequence[
     if last - first > _WEEKS * _WEEK:
         return _by_month(ask, counts)
     days = [first + n * _WEEK for n in range((last - first) // _WEEK + 1)]
-    return [_column(ask, charts.week_of(day), counts.get(day, 0), _month_label(day, place)) for place, day in enumerate(days)]
+    return [_column(ask, charts.week_of(day), counts.get(day, 0), _month_label(day, index)) for index, day in enumerate(days)]
 
 
 def _by_month(ask: Ask, counts: Mapping[dt.date, int]) -> list[charts.Column]:
@@ -82,22 +82,27 @@ def _by_month(ask: Ask, counts: Mapping[dt.date, int]) -> list[charts.Column]:
     months = dict[int, int]()
     for day, count in counts.items():
         months[day.year * 12 + day.month - 1] = months.get(day.year * 12 + day.month - 1, 0) + count
-    shown = range(min(months), max(months) + 1)
+    month_numbers = range(min(months), max(months) + 1)
     return [
-        _column(ask, charts.month_of(*divmod(one, 12)), months.get(one, 0), str(one // 12) if one % 12 == 0 or place == 0 else "")
-        for place, one in enumerate(shown)
+        _column(
+            ask,
+            charts.month_of(*divmod(number, 12)),
+            months.get(number, 0),
+            str(number // 12) if number % 12 == 0 or index == 0 else "",
+        )
+        for index, number in enumerate(month_numbers)
     ]
 
 
 def _column(ask: Ask, period: tuple[str, str], count: int, label: str) -> charts.Column:
     """Return the column of a period (its node's id and its name); it links to the node's page where it has mentions."""
     node, name = period
-    href = ask.link(f"tree/{node}", project=ask.given("project")) if count else ""
+    href = ask.link(f"tree/{node}", project=ask.argument("project")) if count else ""
     return charts.Column(count, f"{name}: {count} mention{'' if count == 1 else 's'}", href, label)
 
 
-def _month_label(monday: dt.date, place: int) -> str:
+def _month_label(monday: dt.date, index: int) -> str:
     """Return the month's name below its first week and the first column, with the year in January and the first; else ""."""
-    if place and monday.day > 7:
+    if index and monday.day > 7:
         return ""
-    return charts.MONTHS[monday.month - 1] + (f" {monday.year}" if monday.month == 1 or place == 0 else "")
+    return charts.MONTHS[monday.month - 1] + (f" {monday.year}" if monday.month == 1 or index == 0 else "")

@@ -21,35 +21,35 @@ _FEW, _FEW_OTHERS = 4, 2
 
 async def root(ask: Ask) -> Response:
     """Show the root of the tree with its years, or what a script wants of it."""
-    return await _shown(ask, "")
+    return await _show_node(ask, "")
 
 
 async def node(ask: Ask) -> Response:
     """Show the node that the address names, or what a script unfolds of it; NotFound of the request is passed on."""
-    return await _shown(ask, ask.path("node_id"))
+    return await _show_node(ask, ask.path("node_id"))
 
 
-async def _shown(ask: Ask, node_id: str) -> Response:
+async def _show_node(ask: Ask, node_id: str) -> Response:
     """Show a node with its children or its conversation, or the part of it that a script wants.
 
     A script gets with a cursor more children (or with `of` talk more conversation), else the node with its statements: all of a
     segment; of a period the first 4 with a kind, else the first 2.
     """
-    cursor = ask.given("cursor")
-    if cursor and ask.given("of") == "talk":
+    cursor = ask.argument("cursor")
+    if cursor and ask.argument("of") == "talk":
         node = {"node_id": node_id}
-        return ask.shown("talk", node=node, **await _talk(ask, node, cursor))
-    found = await ask.memory.ask(GetNode(node_id, limit=_CHILDREN, cursor=cursor, detail=Detail.FULL, **ask.scoped))
-    if found["node"]["level"] in _NEWEST_FIRST and "children" in found:
-        found["children"] = found["children"][::-1]
-    values: dict[str, Any] = {"found": found, "node": found["node"], "cursor": cursor}
-    if found["node"]["level"] == "segment":
-        values |= await _talk(ask, found["node"])
+        return ask.render("talk", node=node, **await _talk(ask, node, cursor))
+    response = await ask.memory.ask(GetNode(node_id, limit=_CHILDREN, cursor=cursor, detail=Detail.FULL, **ask.scope_arguments))
+    if response["node"]["level"] in _NEWEST_FIRST and "children" in response:
+        response["children"] = response["children"][::-1]
+    values: dict[str, Any] = {"found": response, "node": response["node"], "cursor": cursor}
+    if response["node"]["level"] == "segment":
+        values |= await _talk(ask, response["node"])
     if not ask.part:
         return ask.page("tree.html", **values)
-    bullets = found["node"].get("bullets", [])
-    if found["node"]["level"] != "segment":
-        bullets = [one for one in bullets if one.get("kind")][:_FEW] or bullets[:_FEW_OTHERS]
+    bullets = response["node"].get("bullets", [])
+    if response["node"]["level"] != "segment":
+        bullets = [entry for entry in bullets if entry.get("kind")][:_FEW] or bullets[:_FEW_OTHERS]
     return ask.page("part_children.html" if cursor else "part_node.html", **values, statements=bullets)
 
 
@@ -60,12 +60,12 @@ async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str
     and last, ids of events; "" for each where there is none. Errors of the request are passed on.
     """
     size: dict[str, Any] = {"limit": _EVENTS, "cursor": cursor, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
-    found = await ask.memory.ask(GetEvents(node_id=node["node_id"], detail=Detail.FULL, **size, **ask.scoped))
+    response = await ask.memory.ask(GetEvents(node_id=node["node_id"], detail=Detail.FULL, **size, **ask.scope_arguments))
     cited = {grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]}
-    events = found["events"]
+    events = response["events"]
     return {
         "exchanges": talk.exchanges(events, cited),
-        "more_talk": found.get("next_cursor", ""),
+        "more_talk": response.get("next_cursor", ""),
         "session_id": events[0]["session_id"] if events else "",
         "first": events[0]["event_id"] if events else "",
         "last": events[-1]["event_id"] if events else "",
