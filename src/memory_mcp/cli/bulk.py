@@ -90,7 +90,7 @@ class Memory(Protocol):
         """Return what the memory holds, as JSON values: counts events, sessions and segments, the list projects, and more."""
         ...
 
-    def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def carry(self, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of a function that some module of `requests` names for it, called by its name."""
         ...
 
@@ -111,26 +111,26 @@ class Here:
         stored = self._app.append(drafts, source)
         return len(stored.new), len(stored.known)
 
-    def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def carry(self, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of the function of that name on the memory opened here; raises KeyError for an unknown name."""
         from memory_mcp.requests import carrying, first_questions, merging, portable
 
         give = {
             f.__name__: f for f in (carrying.page, carrying.day, *merging.METHODS, *portable.METHODS, *first_questions.METHODS)
         }[what]
-        return give(self._app, asked)
+        return give(self._app, arguments)
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
         """Bring the tree up to date; return seconds of "segment+summarise" and "roll up". Indexes follow at their next use."""
         from memory_mcp.derive.derivation import Place
 
-        left = self._app.derivation.pending()
+        pending_count = self._app.derivation.pending()
 
         def tell(count: int) -> None:
             """Subtract what was filed from the events that are left, and report it."""
-            nonlocal left
-            left = max(0, left - count)
-            progress(Upkeep(left))
+            nonlocal pending_count
+            pending_count = max(0, pending_count - count)
+            progress(Upkeep(pending_count))
 
         spent = self._app.derivation.run(place=Place.SHARED, progress=tell)
         return {"segment+summarise": spent.segment_seconds, "roll up": spent.period_seconds}
@@ -139,13 +139,13 @@ class Here:
 class There:
     """The daemon's memory."""
 
-    def __init__(self, settings: Settings, wanted: link.Wanted) -> None:
+    def __init__(self, settings: Settings, target: link.Wanted) -> None:
         """Store the settings with their rules of recording, and which daemon to use, without connecting."""
         from memory_mcp.ingest.capture import Capture
 
         self.settings = settings
         self.capture = Capture.of(settings.ingest, settings.storage.directory)
-        self._wanted = wanted
+        self._wanted = target
         self._line: link.Line | None = None
         self._token: Token | None = None
         self._appended = 0
@@ -164,8 +164,8 @@ class There:
 
         Raises LayerUnavailable where no daemon can be reached, and what the daemon reports; as `_ask`.
         """
-        found: dict[str, str] = self._ask("import/marks", {"prefix": prefix})["marks"]
-        return found
+        marks: dict[str, str] = self._ask("import/marks", {"prefix": prefix})["marks"]
+        return marks
 
     def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
         """Have processes of this command read and clean the files, and the daemon store them in their order; return the report.
@@ -258,12 +258,12 @@ class There:
 
     def holdings(self) -> dict[str, Any]:
         """Return what the last `build` said of the memory's contents; raises KeyError before the first."""
-        found: dict[str, Any] = self._finished["holdings"]
-        return found
+        holdings: dict[str, Any] = self._finished["holdings"]
+        return holdings
 
-    def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the daemon's function of that name returns for `asked`; raises LayerUnavailable or the daemon's error."""
-        return self._ask(f"carry/{what}", dict(asked))
+    def carry(self, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the daemon's function of that name returns; raises LayerUnavailable or the daemon's error."""
+        return self._ask(f"carry/{what}", dict(arguments))
 
     def close(self) -> None:
         """Close the connection, and delete the handed-over files that the daemon did not store."""
@@ -307,12 +307,12 @@ class There:
 
 
 @contextmanager
-def there(settings: Settings, wanted: link.Wanted) -> Iterator[There]:
+def there(settings: Settings, target: link.Wanted) -> Iterator[There]:
     """Yield the daemon's memory and close it at the end; this process goes on at low priority for good.
 
     Raises LayerUnavailable when no daemon can be reached or started.
     """
-    memory = There(settings, wanted)
+    memory = There(settings, target)
     try:
         # Any question starts a daemon where none runs, which inherits the priority of its starter.
         memory.marks("import:")

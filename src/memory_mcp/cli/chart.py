@@ -35,14 +35,14 @@ def bar(count: int, most: int, width: int, blocks: bool) -> str:
     if not blocks:
         return ("#" * max(round(share * width), 1 if count else 0)).ljust(width)
     eighths = max(round(share * width * 8), 1 if count else 0)
-    whole, rest = divmod(eighths, 8)
-    return (_EIGHTHS[8] * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
+    full_blocks, eighth = divmod(eighths, 8)
+    return (_EIGHTHS[8] * full_blocks + (_EIGHTHS[eighth] if eighth else "")).ljust(width)
 
 
 def ruler(names: Sequence[tuple[int, str]], width: int) -> str:
     """Return a line with each name (cell, name) at its cell; one that would touch the one before or pass `width` is left out."""
-    made = ""
-    for place, name in names:
-        if place >= len(made) + bool(made) and place + len(name) <= width:
-            made = made.ljust(place) + name
-    return made
+    line = ""
+    for column, name in names:
+        if column >= len(line) + bool(line) and column + len(name) <= width:
+            line = line.ljust(column) + name
+    return line

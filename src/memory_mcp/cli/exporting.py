@@ -47,9 +47,9 @@ class Exported:
 class Export:
     """One export of what `asked` names (project, agent, since, until)."""
 
-    def __init__(self, ask: Ask, asked: Mapping[str, Any], tell: Tell) -> None:
+    def __init__(self, ask: Ask, filters: Mapping[str, Any], tell: Tell) -> None:
         """Prepare an export; `ask` gives pieces of the memory, `tell` is told the progress. Nothing is read yet."""
-        self._ask, self._asked, self._tell = ask, dict(asked), tell
+        self._ask, self._asked, self._tell = ask, dict(filters), tell
         self._gate = Gate()
         self.done = Exported()
 
@@ -73,8 +73,8 @@ class Export:
             foreign = [day for day in days if not (force or _may_replace(folder / f"{day}.md"))]
             if foreign:
                 raise InvalidQuery(f"{folder / foreign[0]}.md is there and is no export", "Name another folder, or add --force.")
-            for before, day, after in zip(["", *days], days, [*days[1:], ""], strict=False):
-                text = self._day(Path(aside), before, day, after)
+            for day_before, day, day_after in zip(["", *days], days, [*days[1:], ""], strict=False):
+                text = self._day(Path(aside), day_before, day, day_after)
                 with replacing(folder / f"{day}.md") as stream:
                     stream.write(text)
                 self.done.files += 1
@@ -95,21 +95,21 @@ class Export:
             days |= lines.keys()
         return sorted(days)
 
-    def _day(self, aside: Path, before: str, day: str, after: str) -> str:
+    def _day(self, aside: Path, day_before: str, day: str, day_after: str) -> str:
         """Return the page of a day in Markdown, its events by time, the tree's words passed through the gate.
 
-        `before` and `after` are the days it links to, "" for none.
+        `day_before` and `day_after` are the days it links to, "" for none.
         """
         with foreign_files.open_text(aside / day, newline="\n") as stream:
             events = [json.loads(line) for line in stream]
-        events.sort(key=lambda told: (told[0]["timestamp"], told[0]["event_id"]))
-        found = self._ask("day", {**self._asked, "day": day})
+        events.sort(key=lambda entry: (entry[0]["timestamp"], entry[0]["event_id"]))
+        tree_words = self._ask("day", {**self._asked, "day": day})
         words = self._gate.words
-        for segment in found["segments"]:
+        for segment in tree_words["segments"]:
             segment["title"] = words(segment["title"])
             segment["bullets"] = [[words(text), grips] for text, grips in segment["bullets"]]
-        found["quotes"] = {grip: words(text) for grip, text in found["quotes"].items()}
-        return day_page(day, before, after, events, found)
+        tree_words["quotes"] = {grip: words(text) for grip, text in tree_words["quotes"].items()}
+        return day_page(day, day_before, day_after, events, tree_words)
 
     def _pages(self) -> Iterator[list[_Out]]:
         """Yield the events that pass the gate, page by page in order of arrival, then report the progress; a page may be empty.
@@ -119,18 +119,18 @@ class Export:
         """
         after = to = 0
         while not to or after < to:
-            found = self._ask("page", {**self._asked, "after": after, "to": to})
-            after, to = int(found["next"]), int(found["to"])
-            report, kept = ImportReport(), []
+            page = self._ask("page", {**self._asked, "after": after, "to": to})
+            after, to = int(page["next"]), int(page["to"])
+            report, clean_drafts = ImportReport(), []
             # Rows are packed drafts.
-            rows = zip(unpack(found["rows"]), found["days"], found["times"], found["projects"], strict=True)
+            rows = zip(unpack(page["rows"]), page["days"], page["times"], page["projects"], strict=True)
             for draft, day, at, project in rows:
                 if (clean := self._gate.clean(draft, report)) is not None:
-                    kept.append((clean, day, at, project))
+                    clean_drafts.append((clean, day, at, project))
             self.done.left_out.update(report.dropped)
             self.done.redacted.update(report.redacted)
-            self.done.events += len(kept)
-            yield kept
+            self.done.events += len(clean_drafts)
+            yield clean_drafts
             self._tell(after / to if to else 1.0, self.done.events)
             if not to:
                 return

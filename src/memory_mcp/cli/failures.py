@@ -28,10 +28,10 @@ class _Told(MemoryMcpError):
         return self._status
 
 
-def reach(wanted: link.Wanted) -> link.Line:
+def reach(target: link.Wanted) -> link.Line:
     """Return a connection to the daemon, which is started if none runs; raise LayerUnavailable when none can be reached."""
     try:
-        return link.reach(wanted, "rpc")
+        return link.reach(target, "rpc")
     except link.Unreachable as error:
         raise LayerUnavailable(f"the daemon could not be started: {error}", "memory-mcp doctor looks into it.") from None
 

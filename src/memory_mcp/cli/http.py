@@ -25,7 +25,7 @@ def serve_team(args: argparse.Namespace, settings: "Settings") -> int:
     from memory_mcp.team.server import serve
 
     host, port = args.host or settings.server.http_host, settings.server.http_port if args.port is None else args.port
-    named = replace(settings, server=replace(settings.server, http_host=host, http_port=port))
+    served_settings = replace(settings, server=replace(settings.server, http_host=host, http_port=port))
 
     def tell(url: str) -> None:
         """Print the server's address."""
@@ -33,10 +33,10 @@ def serve_team(args: argparse.Namespace, settings: "Settings") -> int:
         render.emit(bool(getattr(args, "json", False)), {"url": url}, lines)
         render.flush()
 
-    return serve(named, tell)
+    return serve(served_settings, tell)
 
 
-def serve_http(args: argparse.Namespace, wanted: link.Wanted) -> int:
+def serve_http(args: argparse.Namespace, target: link.Wanted) -> int:
     """Open the daemon's HTTP server, print its address when it is new, and keep it open until this is stopped.
 
     When a daemon ends it is opened in the next. Returns only when the daemon refuses: the status that it gives, after its message
@@ -44,13 +44,13 @@ def serve_http(args: argparse.Namespace, wanted: link.Wanted) -> int:
     """
     if not link.usable():
         raise LayerUnavailable("this platform has no Unix sockets for the daemon that serves HTTP", "Use stdio.")
-    told = ""
+    printed_url = ""
     while True:
-        line = reach(wanted)
+        line = reach(target)
         try:
             answer = link.converse(line, "http/open", {"host": args.host or "", "port": args.port}, lambda _: None)
-            if answer["url"] != told:
-                told = answer["url"]
+            if answer["url"] != printed_url:
+                printed_url = answer["url"]
                 lines = [
                     f"Streamable HTTP: {answer['url']}/mcp",
                     f"SSE (for older clients): {answer['url']}/sse",

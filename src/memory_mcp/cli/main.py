@@ -62,10 +62,10 @@ class Parser(argparse.ArgumentParser):
             raise self._unknown_word(choice[1], choice[2], [c.strip(" '") for c in choice[3].split(",")])
         if message.startswith(_MISSING):
             names = message.removeprefix(_MISSING).split(", ")
-            known = f", one of {', '.join(self.choices() or self._values(names[0]))}"
+            known_words = f", one of {', '.join(self.choices() or self._values(names[0]))}"
             usage = " ".join((self.prog, *self._list_required_words()))
             are = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} missing"
-            raise InvalidQuery(are, f"Write: {usage}{known if known != ', one of ' else ''}. {see}")
+            raise InvalidQuery(are, f"Write: {usage}{known_words if known_words != ', one of ' else ''}. {see}")
         if message.startswith(_UNKNOWN):
             raise self._unknown_option(message.removeprefix(_UNKNOWN).split()[0])
         if value := _VALUE.search(message):
@@ -77,7 +77,7 @@ class Parser(argparse.ArgumentParser):
             raise InvalidQuery(f"{conflict[2]} and {conflict[1]} do not go together", f"Leave one out. {see}")
         raise InvalidQuery(message, see)
 
-    def _unknown_word(self, argument: str, given: str, known: list[str]) -> InvalidQuery:
+    def _unknown_word(self, argument: str, word: str, known_words: list[str]) -> InvalidQuery:
         """Return the error for a word that an argument does not take, with the nearest one that it does, else all of them.
 
         For a command also what people call so elsewhere; for SOURCE that it is a path, or why it cannot be read.
@@ -85,21 +85,21 @@ class Parser(argparse.ArgumentParser):
         from memory_mcp.cli.mistakes import SOURCE_HABITS, UNREADABLE, client_habits, nearest
 
         see = f"See: {self.prog} --help"
-        if argument == "SOURCE" and re.search(r"[\\/]|^[.~]", given):
-            return InvalidQuery(f"{given} is a path, and a source comes before it", f"Write: {self.prog} auto {given}. {see}")
+        if argument == "SOURCE" and re.search(r"[\\/]|^[.~]", word):
+            return InvalidQuery(f"{word} is a path, and a source comes before it", f"Write: {self.prog} auto {word}. {see}")
         habits = HABITS if isinstance(self, _Front) else SOURCE_HABITS if argument == "SOURCE" else client_habits()
-        near = habits.get(given.casefold(), "")
-        near = near if near in known or (near and isinstance(self, _Front)) else nearest(given, known)
-        listed = f"Known: {', '.join(known)}. "
+        near = habits.get(word.casefold(), "")
+        near = near if near in known_words or (near and isinstance(self, _Front)) else nearest(word, known_words)
+        listed = f"Known: {', '.join(known_words)}. "
         if isinstance(self, _Front):
             listed = "" if near else f"The everyday ones are {', '.join(registry.FIRST)}. All: {self.prog} --help --all. "
         about = f" ({registry.COMMANDS[near]})" if near and not listed and near in registry.COMMANDS else ""
-        said = f"Did you mean {near}{about}? " if near else ""
-        if argument == "SOURCE" and given in UNREADABLE:
-            said = f"{UNREADABLE[given]} "
-        return InvalidQuery(f"unknown {argument.lower()}: {given!r}", f"{said}{listed}{see}")
+        suggestion = f"Did you mean {near}{about}? " if near else ""
+        if argument == "SOURCE" and word in UNREADABLE:
+            suggestion = f"{UNREADABLE[word]} "
+        return InvalidQuery(f"unknown {argument.lower()}: {word!r}", f"{suggestion}{listed}{see}")
 
-    def _unknown_option(self, given: str) -> InvalidQuery:
+    def _unknown_option(self, option: str) -> InvalidQuery:
         """Return the error for an option or word that no parser of the command line knows.
 
         Its hint names the nearest option of the commands that the command line names, and their help.
@@ -107,15 +107,15 @@ class Parser(argparse.ArgumentParser):
         from memory_mcp.cli.mistakes import nearest
 
         parser, options = self._find_named_parser()
-        near = nearest(given.partition("=")[0], sorted(options, key=lambda name: (len(name) < 3, name)))
-        if not given.startswith("-"):
+        near = nearest(option.partition("=")[0], sorted(options, key=lambda name: (len(name) < 3, name)))
+        if not option.startswith("-"):
             text, positions = parser._takes_text(), [a for a in parser._actions if not a.option_strings]
             names = [name for name in parser._option_string_actions if name.startswith("--") and name not in _EVERYWHERE]
-            said = f'Put {text} in quotes: {parser.prog} "... {given} ...". ' if text else ""
-            said = f"It takes options alone: {', '.join(names)}. " if names and not positions else said
-            return InvalidQuery(f"unknown word: {given!r}", f"{said}See: {parser.prog} --help")
-        said = f"Did you mean {near}? " if near else ""
-        return InvalidQuery(f"unknown option: {given!r}", f"{said}See: {parser.prog} --help")
+            suggestion = f'Put {text} in quotes: {parser.prog} "... {option} ...". ' if text else ""
+            suggestion = f"It takes options alone: {', '.join(names)}. " if names and not positions else suggestion
+            return InvalidQuery(f"unknown word: {option!r}", f"{suggestion}See: {parser.prog} --help")
+        suggestion = f"Did you mean {near}? " if near else ""
+        return InvalidQuery(f"unknown option: {option!r}", f"{suggestion}See: {parser.prog} --help")
 
     def _find_named_parser(self) -> "tuple[Parser, set[str]]":
         """Return the parser of the last command that the command line names, and the options of all on the way."""
@@ -321,9 +321,9 @@ def _run(argv: list[str]) -> int:
 def _run_state_command(parser: Parser, command: str, argv: list[str]) -> int:
     """Run what a group of commands does without a further word, say what else it does, and return the exit status."""
     state_command = registry.STATE_COMMANDS[command]
-    rest = list(argv)
-    rest.remove(command)
-    status = _run([*state_command.split(), *rest])
+    arguments = list(argv)
+    arguments.remove(command)
+    status = _run([*state_command.split(), *arguments])
     if "--json" not in argv:
         words = [word for word in parser.choices()[command].choices() if word not in state_command.split()]
         render.flush()

@@ -93,12 +93,14 @@ def refuse_no_transcript(path: Path) -> None:
     except OSError as error:
         hint = "Let yourself read it, or name another PATH."
         raise SourceUnreadable(f"{path} cannot be read: {error.strerror}", hint) from None
-    for place, mark, kind in _KINDS:
-        if head[place:].startswith(mark):
+    for offset, mark, kind in _KINDS:
+        if head[offset:].startswith(mark):
             hint = "Text can be kept, one JSON object a line; its form: memory-mcp ingest --help"
             raise SourceUnreadable(f"{path} is {kind}, not a transcript", hint)
 
 
-def nothing_used(told: Sequence[Mapping[str, Any]]) -> bool:
+def nothing_used(reports: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the reports of an import (as `report_shape`) have lines, but none was used and no event was new or known."""
-    return any(one["lines"] for one in told) and not any(one["lines_used"] or one["new"] or one["known"] for one in told)
+    return any(report["lines"] for report in reports) and not any(
+        report["lines_used"] or report["new"] or report["known"] for report in reports
+    )

@@ -53,20 +53,20 @@ PROJECT_NAMES: ContextVar[Mapping[str, str]] = ContextVar("project_names", defau
 
 def _out() -> TextIO:
     """Return the stream of results: that of the caller's terminal, else standard output."""
-    there = TERMINAL.get()
-    return sys.stdout if there is None else there.out
+    terminal = TERMINAL.get()
+    return sys.stdout if terminal is None else terminal.out
 
 
 def _err() -> TextIO:
     """Return the stream of everything else: that of the caller's terminal, else standard error."""
-    there = TERMINAL.get()
-    return sys.stderr if there is None else there.err
+    terminal = TERMINAL.get()
+    return sys.stderr if terminal is None else terminal.err
 
 
 def _width() -> int | None:
     """Return the columns of the caller's terminal; None for this process's own, and where there is none."""
-    there = TERMINAL.get()
-    return there.columns or None if there is not None else None
+    terminal = TERMINAL.get()
+    return terminal.columns or None if terminal is not None else None
 
 
 def is_terminal() -> bool:
@@ -76,8 +76,8 @@ def is_terminal() -> bool:
 
 def draws_blocks() -> bool:
     """Whether stdout is a UTF-8 terminal whose owner wants more than plain text (NO_COLOR is not set)."""
-    there = TERMINAL.get()
-    plain = bool(os.environ.get("NO_COLOR")) if there is None else there.plain
+    terminal = TERMINAL.get()
+    plain = bool(os.environ.get("NO_COLOR")) if terminal is None else terminal.plain
     return _out().isatty() and not plain and _is_utf8()
 
 
@@ -133,19 +133,19 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
         out_json(data, recalled)
         return
     if recalled and not _out().isatty():
-        _fenced(lines)
+        _print_fenced(lines)
         return
     from memory_mcp.model.fencing import neutral
 
     if _out().isatty():
         for line in lines:
             out(neutral(line))
-    elif told := list(lines):
+    elif all_lines := list(lines):
         # Off a terminal our fence is looked for in all lines together.
-        out(neutral("\n".join(told)))
+        out(neutral("\n".join(all_lines)))
 
 
-def _fenced(lines: Iterable[str]) -> None:
+def _print_fenced(lines: Iterable[str]) -> None:
     """Print lines, without control characters, as one text within the fence that marks recalled data."""
     from memory_mcp.model.fencing import fence
 
@@ -169,13 +169,13 @@ def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
     in place where they are not fenced.
     """
     if recalled and not _out().isatty():
-        _fenced(line.plain for line in lines)
+        _print_fenced(line.plain for line in lines)
         return
     from rich.console import Console
 
-    there = TERMINAL.get()
+    terminal = TERMINAL.get()
     # Of this process's own terminal the library finds out itself.
-    plain = None if there is None else there.plain
+    plain = None if terminal is None else terminal.plain
     console = Console(file=_out(), width=_width(), highlight=False, no_color=plain)
     for line in lines:
         # Each character is replaced by one, so that colours stay where they are.
@@ -239,8 +239,8 @@ def wrapped(text: str, indent: str = "", first: str | None = None, width: int = 
 
 def gist(title: str) -> str:
     """Return a node's title without its leading date or time, up to the first " · "; the whole title where none leads it."""
-    before, dot, after = title.partition(" · ")
-    return after if dot and any(c.isdigit() for c in before) else title
+    head, dot, tail = title.partition(" · ")
+    return tail if dot and any(c.isdigit() for c in head) else title
 
 
 def minute(iso: str) -> str:
@@ -260,9 +260,9 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count:,} {noun}s"
 
 
-def activity(one: Mapping[str, Any]) -> str:
+def activity(counts: Mapping[str, Any]) -> str:
     """Return the counts under `events` and `sessions` in words: 12 events in 3 sessions."""
-    return f"{plural(one['events'], 'event')} in {plural(one['sessions'], 'session')}"
+    return f"{plural(counts['events'], 'event')} in {plural(counts['sessions'], 'session')}"
 
 
 def project_name(project: str) -> str:

@@ -20,22 +20,22 @@ def checks(look: Look) -> Iterator[Check]:
     """
     if look.settings is None or not (look.directory / "memory.duckdb").is_file():
         return
-    found = held(look.settings.backup.folder(look.directory))
-    if found.newest_ms is None:
+    backups = held(look.settings.backup.folder(look.directory))
+    if backups.newest_ms is None:
         enabled = look.settings.backup.enabled
-        told = "there is none yet" if enabled else "there is none, and none is made (backup.enabled = false)"
-        yield Check(OK if enabled else WARN, "backups", told, "memory-mcp backup")
+        detail = "there is none yet" if enabled else "there is none, and none is made (backup.enabled = false)"
+        yield Check(OK if enabled else WARN, "backups", detail, "memory-mcp backup")
         return
-    for name, missing in damaged(found.folder):
+    for name, missing in damaged(backups.folder):
         span = " to ".join(Calendar("UTC").iso(ms) for ms in (missing.from_ms, missing.to_ms)) if missing.to_ms else ""
         sources = ", ".join(f"{count:,} of {source or 'no source'}" for source, count in missing.sources.items())
-        told = (f" ({sources})" if sources else "") + (f", {span}" if span else "")
+        detail = (f" ({sources})" if sources else "") + (f", {span}" if span else "")
         rows = f"{missing.rows:,} rows of {missing.table}"
         if missing.rows < 0:
             rows = f"rows of {missing.table or 'several tables'}"
-        text = f"{name} is damaged ({missing.what}): {rows}{told} cannot be read"
+        text = f"{name} is damaged ({missing.what}): {rows}{detail} cannot be read"
         yield Check(FAIL, "backups", text, "memory-mcp backup makes one anew that builds on nothing damaged")
-    old = time.time_ns() // 1_000_000 - found.newest_ms > _OLD
-    size = f"{render.plural(found.count, 'backup')}, {render.size(found.size_bytes)}"
-    text = f"{size} in {found.folder}, the newest of {Calendar('UTC').iso(found.newest_ms)}"
+    old = time.time_ns() // 1_000_000 - backups.newest_ms > _OLD
+    size = f"{render.plural(backups.count, 'backup')}, {render.size(backups.size_bytes)}"
+    text = f"{size} in {backups.folder}, the newest of {Calendar('UTC').iso(backups.newest_ms)}"
     yield Check(WARN if old else OK, "backups", text, "memory-mcp backup" if old else "")

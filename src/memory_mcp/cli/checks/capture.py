@@ -11,11 +11,11 @@ def checks(look: Look) -> Iterator[Check]:
     """Yield one line: which projects are paused now (WARN), that none is, or that the file of pauses cannot be read (WARN)."""
     now = SystemClock().now_ms()
     try:
-        known = pauses.read(str(look.directory))
+        stored_pauses = pauses.read(str(look.directory))
     except ValueError as error:
         yield Check(WARN, "recording", f"{error}; nothing is paused", f"move it out of {look.directory}, and pause again")
         return
-    names = sorted({p.projects[0] for p in known if p.begin <= now and (p.end is None or now < p.end)})
+    names = sorted({p.projects[0] for p in stored_pauses if p.begin <= now and (p.end is None or now < p.end)})
     if names:
         what = "every project" if pauses.ALL in names else ", ".join(names)
         yield Check(WARN, "recording", f"paused: {what}", "memory-mcp resume --project NAME, or '*' for all")

@@ -15,20 +15,20 @@ def checks(look: Look) -> Iterator[Check]:
     there. One failed line alone where the records of install cannot be read.
     """
     try:
-        clients = [one for one in client_statuses(look) if one.found]
+        clients = [client for client in client_statuses(look) if client.found]
     except MemoryMcpError as error:
         yield Check(FAIL, "clients", error.message, error.hint)
         return
     if not clients:
         yield Check(OK, "clients", "none was found here", "memory-mcp install --help names those that are known")
-    for one in clients:
-        if one.configured or one.unreadable:
-            yield _check(one)
-        if one.doubled:
-            yield Check(WARN, f"client {one.client}", f"{one.title}: {one.doubled}", one.undoubling)
-    if without := [one for one in clients if not one.configured and not one.unreadable]:
+    for client in clients:
+        if client.configured or client.unreadable:
+            yield _check(client)
+        if client.doubled:
+            yield Check(WARN, f"client {client.client}", f"{client.title}: {client.doubled}", client.undoubling)
+    if without := [client for client in clients if not client.configured and not client.unreadable]:
         several = len(without) > 1
-        text = f"{', '.join(one.title for one in without)} {'do' if several else 'does'} not use this memory"
+        text = f"{', '.join(client.title for client in without)} {'do' if several else 'does'} not use this memory"
         step = "memory-mcp setup, or one of them: memory-mcp install CLIENT" if several else ""
         yield Check(OK, "clients", text, step or f"memory-mcp install {without[0].client}")
 

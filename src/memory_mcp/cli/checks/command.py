@@ -19,14 +19,14 @@ def checks(look: Look) -> Iterator[Check]:
 
     Off Windows also a hint, which is OK, if clients started from a desktop may not find it.
     """
-    here = shutil.which(_NAME, path=look.environ.get("PATH", os.defpath))
-    own = Path(sys.executable).with_name(_NAME)
-    absolute = here or (str(own) if own.exists() else f"{sys.executable} -m memory_mcp")
-    if here is None:
+    path_command = shutil.which(_NAME, path=look.environ.get("PATH", os.defpath))
+    sibling_command = Path(sys.executable).with_name(_NAME)
+    absolute = path_command or (str(sibling_command) if sibling_command.exists() else f"{sys.executable} -m memory_mcp")
+    if path_command is None:
         step = f'put its folder on PATH (pipx ensurepath does), or give clients the whole path: "command": "{absolute}"'
         yield Check(WARN, "command", f"{_NAME} is not on this shell's PATH; it is {absolute}", step)
     else:
-        yield Check(OK, "command", f"{here} is on this shell's PATH")
+        yield Check(OK, "command", f"{path_command} is on this shell's PATH")
     if sys.platform == "win32":
         # Every program of a user has the same PATH there.
         return

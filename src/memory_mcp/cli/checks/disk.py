@@ -12,7 +12,7 @@ _LOW, _NONE = 1_000_000_000, 50_000_000
 
 def checks(look: Look) -> Iterator[Check]:
     """Yield how much of the disk of the data directory is free: WARN below 1 GB, FAIL below 50 MB."""
-    place = next(p for p in (look.directory, *look.directory.absolute().parents) if p.exists())
-    free = shutil.disk_usage(place).free
+    folder = next(p for p in (look.directory, *look.directory.absolute().parents) if p.exists())
+    free = shutil.disk_usage(folder).free
     state = OK if free >= _LOW else WARN if free >= _NONE else FAIL
-    yield Check(state, "free disk", render.size(free), "" if state == OK else f"free some space on the disk of {place}")
+    yield Check(state, "free disk", render.size(free), "" if state == OK else f"free some space on the disk of {folder}")

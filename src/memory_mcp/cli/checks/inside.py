@@ -24,11 +24,11 @@ def checks(look: Look, secrets: bool = False) -> Iterator[Check]:
     once, else that there is no store yet, and what clients' transcripts there are.
     """
     if (line := running(look)) is not None:
-        yield from _told(line, secrets)
+        yield from _check_by_daemon(line, secrets)
     elif (look.directory / "memory.duckdb").is_file():
-        yield from _read(look, secrets)
-    elif (known := highwater.marked(look.directory)) and known.events:
-        text = f"the database file is gone, and with it the {known.events:,} events that were acknowledged"
+        yield from _check_here(look, secrets)
+    elif (high_water := highwater.marked(look.directory)) and high_water.events:
+        text = f"the database file is gone, and with it the {high_water.events:,} events that were acknowledged"
         step = "restore a backup, or put the file back; memory-mcp import reads what sources still hold"
         yield Check(FAIL, "store", text, step)
     elif look.settings is not None:
@@ -39,17 +39,17 @@ def checks(look: Look, secrets: bool = False) -> Iterator[Check]:
         yield from transcripts.before_a_store(look.settings, time.time_ns() // 1_000_000)
 
 
-def _told(line: link.Line, secrets: bool) -> Iterator[Check]:
+def _check_by_daemon(line: link.Line, secrets: bool) -> Iterator[Check]:
     """Yield what the daemon finds in the store that it has open, and close the connection.
 
     FAIL where it cannot open the store; WARN where it does not answer (after 60 seconds, with `secrets` never).
     """
-    said: list[str] = []
-    asked: dict[str, Any] = {"argv": ["doctor", "--secrets" if secrets else "--store", "--json"]}
+    output_parts: list[str] = []
+    params: dict[str, Any] = {"argv": ["doctor", "--secrets" if secrets else "--store", "--json"]}
     try:
         line.sock.settimeout(None if secrets else _PATIENCE)
-        link.converse(line, "cli/run", asked, lambda message: said.append(message.get("out", "")))
-        found = json.loads("".join(said))["checks"]
+        link.converse(line, "cli/run", params, lambda message: output_parts.append(message.get("out", "")))
+        check_values = json.loads("".join(output_parts))["checks"]
     except link.Refused as error:
         # The daemon runs, and cannot open the store.
         yield Check(FAIL, "store", str(error), "mend what it names; the next call opens the store again")
@@ -61,11 +61,11 @@ def _told(line: link.Line, secrets: bool) -> Iterator[Check]:
     finally:
         line.close()
     yield Check(OK, "lock", f"held by the daemon (process {line.about.get('pid')}), which answers")
-    for one in found:
-        yield Check(one["state"], one["name"], one["text"], one["next_step"])
+    for values in check_values:
+        yield Check(values["state"], values["name"], values["text"], values["next_step"])
 
 
-def _read(look: Look, secrets: bool) -> Iterator[Check]:
+def _check_here(look: Look, secrets: bool) -> Iterator[Check]:
     """Yield what is found in the store, opened here to be read alone and closed again; nothing without settings.
 
     One line alone where it cannot be opened: WARN if it is locked or of an older schema, else FAIL.

@@ -23,21 +23,21 @@ def checks(look: Look) -> Iterator[Check]:
     """
     spool = Path(paths.spool_dir(str(look.directory)))
     payloads = Payloads(str(spool.parent))
-    found = False
+    has_secrets = False
     for folder in _FOLDERS:
         rules: Counter[str] = Counter()
         files = 0
         for raw in _contents(spool / folder):
-            before = rules.total()
+            previous_total = rules.total()
             redactor().redact(raw.decode("utf-8", "replace"), rules)
-            files += rules.total() > before or payloads.clean(payload := raw.partition(b"\n")[2]) != payload
+            files += rules.total() > previous_total or payloads.clean(payload := raw.partition(b"\n")[2]) != payload
         if files:
-            found = True
+            has_secrets = True
             kinds = ", ".join(f"{rule} {times}" for rule, times in rules.most_common()) or "escaped or private"
             text = f"{render.plural(files, 'file')} in {spool / folder} with what is not to be stored: {kinds}"
             step = "" if folder == "bad" else "memory-mcp daemon start stores payloads without it; then renew the secrets"
             yield Check(WARN, "secrets left by hooks", text, step or "renew the secrets")
-    if not found:
+    if not has_secrets:
         yield Check(OK, "secrets left by hooks", "no file that waits holds one that a rule knows")
 
 

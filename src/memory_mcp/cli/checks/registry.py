@@ -16,11 +16,11 @@ OUTSIDE = (
 INSIDE = ("store", "arrivals", "transcripts", "summarizer")
 
 
-def run(names: Iterable[str], given: Look | Opened) -> Iterator[Check]:
+def run(names: Iterable[str], subject: Look | Opened) -> Iterator[Check]:
     """Yield the results of the checks of these modules, in order; each module is loaded as it comes.
 
-    `given` is an Opened for those of `INSIDE` and for `secrets`, which reads every stored text; a Look for those of `OUTSIDE`
+    `subject` is an Opened for those of `INSIDE` and for `secrets`, which reads every stored text; a Look for those of `OUTSIDE`
     and for `left_secrets`, about payloads of hooks that are not stored yet.
     """
     for name in names:
-        yield from import_module(f"memory_mcp.cli.checks.{name}").checks(given)
+        yield from import_module(f"memory_mcp.cli.checks.{name}").checks(subject)

@@ -31,8 +31,8 @@ def checks(look: Look) -> Iterator[Check]:
     except MemoryMcpError as error:
         step = f"{error.hint} A store keeps its own zone; a new one counts days in the system's while TZ is not mended."
         yield Check(WARN, "TZ", error.message, step)
-    shown = []
+    variables = []
     for name in sorted(name for name in look.environ if name.startswith(paths.PREFIX)):
         is_secret = any(part in name for part in _SECRET)
-        shown.append(f"{name}={'***' if is_secret else without_password(look.environ[name])}")
-    yield Check(OK, "environment", ", ".join(shown) or f"no variable {paths.PREFIX}... is set")
+        variables.append(f"{name}={'***' if is_secret else without_password(look.environ[name])}")
+    yield Check(OK, "environment", ", ".join(variables) or f"no variable {paths.PREFIX}... is set")

@@ -22,14 +22,14 @@ def checks(opened: Opened) -> Iterator[Check]:
         yield Check(OK, "acknowledged events", "all there")
     yield Check(OK, "time zone", f"days are counted in {stats.timezone}")
     pending = stats.last_seq - stats.derived_to
-    found = check(opened.storage, opened.calendar)
+    all_findings = check(opened.storage, opened.calendar)
     # Periods follow what was written after ten seconds of silence or a minute; until then they are older than it.
-    findings = [one for one in found if one.rule != FRESHNESS]
+    findings = [finding for finding in all_findings if finding.rule != FRESHNESS]
     if pending:
         waiting = f"{render.plural(pending, 'event')} stored and not yet filed in the tree"
         yield Check(WARN, "pending", waiting, "they are filed by the next search, or by a running server")
-    elif len(found) > len(findings):
-        due = render.plural(len(found) - len(findings), "period")
+    elif len(all_findings) > len(findings):
+        due = render.plural(len(all_findings) - len(findings), "period")
         yield Check(OK, "pending", f"every event is filed in the tree; {due} will be told anew by a running server")
     else:
         yield Check(OK, "pending", "every event is filed in the tree")

@@ -17,8 +17,8 @@ def checks(opened: Opened) -> Iterator[Check]:
     WARN where files that are not imported are deleted soon and the client is not followed.
     """
     outbox = opened.storage.outbox
-    found = fates(all_importers(opened.settings.ingest), outbox.marks("import:"), opened.now_ms)
-    yield from _told(found, agreed(outbox), opened.calendar.day_of)
+    client_fates = fates(all_importers(opened.settings.ingest), outbox.marks("import:"), opened.now_ms)
+    yield from _describe_fates(client_fates, agreed(outbox), opened.calendar.day_of)
 
 
 def before_a_store(settings: Settings, now_ms: int) -> Iterator[Check]:
@@ -26,21 +26,21 @@ def before_a_store(settings: Settings, now_ms: int) -> Iterator[Check]:
 
     Days are in the machine's zone; `now_ms` is in milliseconds since 1970.
     """
-    found = fates(all_importers(settings.ingest), {}, now_ms)
-    yield from _told(found, (), lambda ms: time.strftime("%Y-%m-%d", time.localtime(ms / 1000)))
+    client_fates = fates(all_importers(settings.ingest), {}, now_ms)
+    yield from _describe_fates(client_fates, (), lambda ms: time.strftime("%Y-%m-%d", time.localtime(ms / 1000)))
 
 
-def _told(found: Sequence[Fate], followed: Container[str], day_of: Callable[[int], str]) -> Iterator[Check]:
+def _describe_fates(client_fates: Sequence[Fate], followed: Container[str], day_of: Callable[[int], str]) -> Iterator[Check]:
     """Yield a line for each client: how many of its files are imported, how many it deletes soon; one where no client keeps any.
 
     `followed` are names of importers. WARN where files that are not imported are deleted soon and the client is not followed.
     """
-    if not found:
+    if not client_fates:
         yield Check(OK, "transcripts", "no client keeps any in its usual place")
-    for fate in found:
+    for fate in client_fates:
         is_followed = fate.importer in followed
-        kept = f"{render.plural(fate.files, 'file')}, {f'{fate.new_files:,} not' if fate.new_files else 'all'} imported"
-        words = [f"{fate.title}: {kept}"]
+        file_counts = f"{render.plural(fate.files, 'file')}, {f'{fate.new_files:,} not' if fate.new_files else 'all'} imported"
+        words = [f"{fate.title}: {file_counts}"]
         if fate.going:
             soon = f"{fate.going:,} in the next days ({day_of(fate.first_ms)} the first)"
             words.append(f"it deletes them after {fate.days} days, {soon}")
@@ -50,5 +50,5 @@ def _told(found: Sequence[Fate], followed: Container[str], day_of: Callable[[int
         words += ["followed"] if is_followed else []
         step = f"memory-mcp import {fate.importer}, or from now on: memory-mcp watch on {fate.importer}"
         is_lost = fate.going_new and not is_followed
-        told = "; ".join(words)
-        yield Check(WARN if is_lost else OK, "transcripts", told, step if fate.new_files and not is_followed else "")
+        text = "; ".join(words)
+        yield Check(WARN if is_lost else OK, "transcripts", text, step if fate.new_files and not is_followed else "")

@@ -11,10 +11,10 @@ from memory_mcp.cli.checks.base import OK, Check, Look
 def checks(look: Look) -> Iterator[Check]:
     """Yield one line, always OK, with the versions of Python, this program, DuckDB and mcp, or that one is not installed."""
     del look
-    found = [f"python {sys.version.split()[0]}", f"memory-mcp {__version__}"]
+    versions = [f"python {sys.version.split()[0]}", f"memory-mcp {__version__}"]
     for name in ("duckdb", "mcp"):
         try:
-            found.append(f"{name} {version(name)}")
+            versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            found.append(f"{name} (not installed)")
-    yield Check(OK, "versions", ", ".join(found))
+            versions.append(f"{name} (not installed)")
+    yield Check(OK, "versions", ", ".join(versions))

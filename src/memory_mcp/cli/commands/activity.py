@@ -55,9 +55,9 @@ def _lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:
     yield f"{render.activity(data)} on {render.plural(len(counts), 'day')}; most on a day: {max(counts.values()):,}"
     for title, listed in (("Projects", data["projects"]), ("Agents", data["agents"])):
         yield from ("", title)
-        most = max(one["events"] for one in listed)
-        for one in listed[:_NAMED]:
-            drawn = chart.bar(one["events"], most, _BAR, blocks)
-            yield f"  {drawn}  {render.project_name(one['name'])}  {render.activity(one)}"
+        most = max(entry["events"] for entry in listed)
+        for entry in listed[:_NAMED]:
+            drawn = chart.bar(entry["events"], most, _BAR, blocks)
+            yield f"  {drawn}  {render.project_name(entry['name'])}  {render.activity(entry)}"
         if len(listed) > _NAMED:
             yield f"  and {len(listed) - _NAMED} more"

@@ -50,8 +50,10 @@ def add(parsers: Subparsers, about: str) -> None:
     acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
     leaf(inner, "compact", run_compact, "rewrite the database file without dead space")
     leaf(inner, "acknowledge-loss", run_acknowledge, "say that it is known which events are missing, so that it is told no more")
-    again = leaf(inner, "rebuild-index", run_rebuild_index, "build the indexes anew from the store; the old ones serve meanwhile")
-    again.add_argument("--type", default="all", metavar="INDEX", help="bm25, vector, topics or all (all)")
+    rebuild_index = leaf(
+        inner, "rebuild-index", run_rebuild_index, "build the indexes anew from the store; the old ones serve meanwhile"
+    )
+    rebuild_index.add_argument("--type", default="all", metavar="INDEX", help="bm25, vector, topics or all (all)")
     for name in _INDEXES:
         text = f"leave old documents out of the {name} index; the memory keeps them"
         prune = leaf(inner, f"prune-{name}", run_prune, text, "admin rebuild-index brings them back.")
@@ -156,8 +158,8 @@ def run_stats(args: argparse.Namespace) -> int:
     lines.append(f"{'on disk':<15} {render.size(stats.size_bytes):>12}{ratio}, text {render.size(stats.text_bytes)}")
     copies = data["backups"]
     lines.append(f"{'backups':<15} {render.size(copies['size_bytes']):>12}, {copies['count']:,} of them")
-    apart = ("rows", "size_bytes", "text_bytes", "backups", "months", "levels", "parts")
-    facts = {k: v for k, v in data.items() if k not in apart and v is not None}
+    shown_separately = ("rows", "size_bytes", "text_bytes", "backups", "months", "levels", "parts")
+    facts = {k: v for k, v in data.items() if k not in shown_separately and v is not None}
     lines += [f"{name.replace('_', ' '):<15} {value}" for name, value in facts.items()]
     lines += _pictures(data, render.draws_blocks())
     return print_result(args, data, lines)
@@ -180,7 +182,7 @@ def _months(app: "App", stats: "StoreStats") -> list[dict[str, Any]]:
 
 def _parts(directory: Path) -> dict[str, int]:
     """Return bytes by name, largest first: the database, each index, each other folder, and the rest as "other"."""
-    found: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for path, state in machine.iter_files(directory):
         top, *below = Path(path).relative_to(directory).parts
         name = top if below else "other"
@@ -188,8 +190,8 @@ def _parts(directory: Path) -> dict[str, int]:
             name = below[0]
         elif top.startswith("memory.duckdb"):
             name = "database"
-        found[name] += state.st_size
-    return {name: size for name, size in found.most_common() if size}
+        sizes[name] += state.st_size
+    return {name: size for name, size in sizes.most_common() if size}
 
 
 def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
@@ -200,14 +202,14 @@ def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
     months = data["months"]
     if months:
         counts, most = [m["events"] for m in months], max(months, key=lambda m: m["events"])
-        told = ", ".join(f"{m['month']} {m['events']:,}" for m in months if m["events"])
+        month_counts = ", ".join(f"{m['month']} {m['events']:,}" for m in months if m["events"])
         span = f"{months[0]['month']} to {months[-1]['month']}, most {most['events']:,} in {most['month']}"
-        yield f"{'events by month':<15} {f'{chart.spark(counts, blocks)}  {span}' if blocks else told}"
-    for title, key, shown in (("level", "levels", "{:,}".format), ("file", "parts", render.size)):
+        yield f"{'events by month':<15} {f'{chart.spark(counts, blocks)}  {span}' if blocks else month_counts}"
+    for title, key, format_value in (("level", "levels", "{:,}".format), ("file", "parts", render.size)):
         sizes: dict[str, int] = data[key]
         for name, size in sizes.items():
             drawn = f"  {chart.bar(size, max(sizes.values()), _BAR, blocks)}".rstrip() if blocks else ""
-            yield f"{title + ' ' + name:<22} {shown(size):>9}{drawn}"
+            yield f"{title + ' ' + name:<22} {format_value(size):>9}{drawn}"
 
 
 def _run_prometheus(args: argparse.Namespace) -> int:
@@ -225,9 +227,9 @@ def run_compact(args: argparse.Namespace) -> int:
     """Rewrite the database file without dead space after a backup, print both sizes (before_bytes, after_bytes), and return 0."""
     with opened(args, catch_up=False) as app:
         app.backups.before("the file was rewritten")
-        before, after = app.storage.compact()
-    lines = [f"Compacted from {render.size(before)} to {render.size(after)}."]
-    return print_result(args, {"before_bytes": before, "after_bytes": after}, lines)
+        size_before, size_after = app.storage.compact()
+    lines = [f"Compacted from {render.size(size_before)} to {render.size(size_after)}."]
+    return print_result(args, {"before_bytes": size_before, "after_bytes": size_after}, lines)
 
 
 def run_acknowledge(args: argparse.Namespace) -> int:
@@ -265,32 +267,32 @@ def run_rebuild_index(args: argparse.Namespace) -> int:
             keeper = app.accelerators.topics()
             names += [_TOPICS] if keeper is not None and (keeper.status().healthy or keeper.due()) else []
         # Where none can be built, building one reports why.
-        made = {name: _rebuilt(app, name) for name in names or [_INDEXES[0]]}
+        reports = {name: _rebuild(app, name) for name in names or [_INDEXES[0]]}
     lines = []
-    for name, found in made.items():
-        took = f"{found['seconds']:.2f} s"
-        if "topics" in found:
-            of = render.plural(found["documents"], "segment")
-            lines.append(f"{name}: {render.plural(found['topics'], 'topic')} in {of}, in {took}")
+    for name, report in reports.items():
+        took = f"{report['seconds']:.2f} s"
+        if "topics" in report:
+            of = render.plural(report["documents"], "segment")
+            lines.append(f"{name}: {render.plural(report['topics'], 'topic')} in {of}, in {took}")
         else:
-            rate = f", {found['documents'] / found['seconds']:,.0f} a second" if found["seconds"] else ""
-            lines.append(f"{name}: {render.plural(found['documents'], 'document')} in {took}{rate}")
-    return print_result(args, {"rebuilt": made}, lines)
+            rate = f", {report['documents'] / report['seconds']:,.0f} a second" if report["seconds"] else ""
+            lines.append(f"{name}: {render.plural(report['documents'], 'document')} in {took}{rate}")
+    return print_result(args, {"rebuilt": reports}, lines)
 
 
-def _rebuilt(app: "App", name: str) -> dict[str, Any]:
+def _rebuild(app: "App", name: str) -> dict[str, Any]:
     """Rebuild one index, with progress on stderr; return {"documents", "seconds"}, and "topics", their number, for topics."""
     if name == _TOPICS:
         with render.Progress("grouping topics"):
             grouped = app.topics().rebuild()
-        found = {"documents": grouped.documents, "seconds": round(grouped.duration_ms / 1000, 3)}
-        return {**found, "topics": app.topics().detail().topic_count}
+        report = {"documents": grouped.documents, "seconds": round(grouped.duration_ms / 1000, 3)}
+        return {**report, "topics": app.topics().detail().topic_count}
     rows = app.storage.stats(text=False).rows
     # Periods are also indexed once per project, so there may be more than this in the end.
     expected = max(rows.get("node", 0) + rows.get("grip", 0), 1)
     with render.Progress(f"building {name}") as bar:
-        made = app.accelerators.rebuild(name, lambda done: bar.at(min(done / expected, 1.0), f"{done:,} documents"))
-    return {"documents": made.documents, "seconds": round(made.duration_ms / 1000, 3)}
+        build = app.accelerators.rebuild(name, lambda done: bar.at(min(done / expected, 1.0), f"{done:,} documents"))
+    return {"documents": build.documents, "seconds": round(build.duration_ms / 1000, 3)}
 
 
 def run_prune(args: argparse.Namespace) -> int:
@@ -319,7 +321,7 @@ def run_index_stats(args: argparse.Namespace) -> int:
     from memory_mcp.requests.indexes import GetTeleportStatus, GetTopicGraphStatus
 
     with opened(args, catch_up=False) as app:
-        shown = answered(app, GetTeleportStatus()).get("indexes", {})
+        index_details = answered(app, GetTeleportStatus()).get("indexes", {})
         topics = answered(app, GetTopicGraphStatus())
         health = {name: status.health.value for name, status in app.accelerators.statuses().items()}
         layers = {s.name.value: s for s in app.engine.statuses()}
@@ -327,8 +329,8 @@ def run_index_stats(args: argparse.Namespace) -> int:
     lines: list[str] = []
     for name in _INDEXES:
         layer = layers[name]
-        found = {"enabled": layer.enabled, "healthy": layer.healthy, "health": health.get(name, "unavailable")}
-        data[name] = found = found | ({"reason": layer.reason} if layer.reason else {}) | shown.get(name, {})
-        lines.append(f"{name}: {teleport.state(found['enabled'], found['healthy'], found.get('reason', ''))}")
-        lines += teleport.detail_lines(found) if "size_bytes" in found else ()
+        state = {"enabled": layer.enabled, "healthy": layer.healthy, "health": health.get(name, "unavailable")}
+        data[name] = state = state | ({"reason": layer.reason} if layer.reason else {}) | index_details.get(name, {})
+        lines.append(f"{name}: {teleport.state(state['enabled'], state['healthy'], state.get('reason', ''))}")
+        lines += teleport.detail_lines(state) if "size_bytes" in state else ()
     return print_result(args, {"indexes": data | {_TOPICS: topics}}, [*lines, *status_lines(topics)])

@@ -20,9 +20,9 @@ def run(args: argparse.Namespace) -> int:
 
     data = ask(args, ListAgents(), hint=True)
     lines = []
-    for one in data["agents"]:
-        lines.append(f"{render.one_line(one['agent'])}: {render.activity(one)}, {render.days(one['first'], one['last'])}")
-        if projects := one.get("projects", ()):
+    for agent in data["agents"]:
+        lines.append(f"{render.one_line(agent['agent'])}: {render.activity(agent)}, {render.days(agent['first'], agent['last'])}")
+        if projects := agent.get("projects", ()):
             more = f" and {len(projects) - _NAMED} more" if len(projects) > _NAMED else ""
             lines.append(f"  {render.one_line(', '.join(map(render.project_name, projects[:_NAMED])))}{more}")
     return print_result(args, data, lines)

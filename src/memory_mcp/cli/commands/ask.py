@@ -59,8 +59,8 @@ def add_how(parser: argparse.ArgumentParser) -> None:
 
 def bounds_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the six bounds and min_confidence that the arguments give, by these names; those not given are left out."""
-    given = {b: getattr(args, b) for b in (*BOUNDS, "min_confidence")}
-    return {name: value for name, value in given.items() if value is not None}
+    values = {b: getattr(args, b) for b in (*BOUNDS, "min_confidence")}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,10 +73,10 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.requests.search import SearchRequest
 
     texts = ("intent", "mode", "since", "until", "as_of", "tz", "agent", "role", "speaker", "why_not", "cursor")
-    given: dict[str, Any] = {name: getattr(args, name) or "" for name in texts}
-    given |= {"limit": args.limit, "token_budget": args.token_budget, "detail": "full" if args.explain else args.detail}
-    given["include_current"] = args.include_current
-    request = SearchRequest(query=words_of(args), keywords=tuple(args.also), **given, bounds=Bounds(**bounds_of(args)))
+    arguments: dict[str, Any] = {name: getattr(args, name) or "" for name in texts}
+    arguments |= {"limit": args.limit, "token_budget": args.token_budget, "detail": "full" if args.explain else args.detail}
+    arguments["include_current"] = args.include_current
+    request = SearchRequest(query=words_of(args), keywords=tuple(args.also), **arguments, bounds=Bounds(**bounds_of(args)))
     data = ask(args, request, hint=True)
     if as_json(args):
         render.out_json(data, recalled=True)
@@ -105,7 +105,7 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
         yield Text(f"More with --cursor {data['next_cursor']} (or a larger --limit).", style="dim")
     if unknown := unknown_line(data):
         yield Text(f"{render.safe(unknown)}.", style="yellow")
-    yield Text(_told(data), style="dim")
+    yield Text(_summary_line(data), style="dim")
     for notice in why.get("notices", ()):
         yield Text(f"Note: {notice}", style="dim")
     if "why_not" in why:
@@ -119,18 +119,18 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
         yield Text(f"Its context: memory-mcp show {grip}", style="dim")
 
 
-def _line(one: str) -> "Text":
+def _line(result_line: str) -> "Text":
     """Return a line of an answer: its words, and its citation behind them."""
     from rich.text import Text
 
-    grip, _, said = one.partition(" ")
-    return Text.assemble(f"   {render.safe(said)}", (f"  [{grip}]", "dim"))
+    grip, _, words = result_line.partition(" ")
+    return Text.assemble(f"   {render.safe(words)}", (f"  [{grip}]", "dim"))
 
 
-def _alike(one: dict[str, Any]) -> str:
+def _alike(result: dict[str, Any]) -> str:
     """Return how often the like was said, and when last, before its line goes on; "" for once."""
-    last = f", last on {one['last']}" if "last" in one else ""
-    return f"  {one['times']} times{last}" if "times" in one else ""
+    last = f", last on {result['last']}" if "last" in result else ""
+    return f"  {result['times']} times{last}" if "times" in result else ""
 
 
 def _project_lines(projects: Sequence[dict[str, Any]]) -> Iterator["Text"]:
@@ -182,17 +182,17 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
 
     for number, result in enumerate(results, 1):
         when = render.minute(result["when"])
-        place = render.project_name(result.get("project", ""))
+        project = render.project_name(result.get("project", ""))
         title = render.safe(render.gist(result.get("title", "")))
         is_outside = result.get("outside") or result.get("outside_window")
         outside = ("  outside the time named", "yellow") if is_outside else ""
         yield Text.assemble(
-            (f"{number}. {when}", "bold cyan"), "  ", (place, "magenta"), "  " if place else "", (title, "bold"), outside
+            (f"{number}. {when}", "bold cyan"), "  ", (project, "magenta"), "  " if project else "", (title, "bold"), outside
         )
         who = result.get("who") or result.get("speaker") or result.get("role", "")
-        said = render.safe(render.one_line(result.get("quote", ""), _WIDTH))
+        quote = render.safe(render.one_line(result.get("quote", ""), _WIDTH))
         grip = _grip(result)
-        yield Text.assemble("   ", (f"{who}: " if who else "", "green"), f'"{said}"', (f"  [{grip}]" if grip else "", "dim"))
+        yield Text.assemble("   ", (f"{who}: " if who else "", "green"), f'"{quote}"', (f"  [{grip}]" if grip else "", "dim"))
         if result.get("flag"):
             yield Text(f"   {result['flag']}", style="yellow")
         if "grip" in result:
@@ -205,7 +205,7 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
         yield Text("")
 
 
-def _told(data: dict[str, Any]) -> str:
+def _summary_line(data: dict[str, Any]) -> str:
     """Return one line: how sure the answer is, and what limits it; in full detail also how it was understood and answered.
 
     `data` is a search's response. Layers left out are named with the reason only where the policy fell back to another.
@@ -218,8 +218,8 @@ def _told(data: dict[str, Any]) -> str:
     if "intent" not in why:
         limits = f"{words}{'; ' if words and why.get('scope') else ''}{why.get('scope', '')}"
         return f"{sure}{f' Searched: {limits}{hit}.' if limits or hit else ''}"
-    left = "; ".join(f"{s['layer']}: {s['reason']}" for s in why.get("skipped", ()))
-    fell = f" (fell back: {left})" if why["fallback_occurred"] else ""
+    skipped = "; ".join(f"{s['layer']}: {s['reason']}" for s in why.get("skipped", ()))
+    fell = f" (fell back: {skipped})" if why["fallback_occurred"] else ""
     return (
         f"Understood as {why['intent']}{f', {words}' if words else ''}. Answered by {why['method_used']} at tier "
         f"{why['tier_used']}{fell} in {why['elapsed_ms']} ms, {why['scope']}{hit}. {sure}"

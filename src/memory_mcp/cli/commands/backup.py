@@ -30,9 +30,9 @@ def add(parsers: Subparsers, about: str) -> None:
     which.add_argument("--verify", action="store_true", help="read the newest one, or DEST, to the end (exit status 1: damaged)")
 
 
-def place_of(named: str) -> Path:
+def place_of(path: str) -> Path:
     """Return a path, with ~ expanded, as a Path below the caller's working directory; an absolute one stays."""
-    return caller_directory() / Path(named).expanduser()
+    return caller_directory() / Path(path).expanduser()
 
 
 def usual_place(args: argparse.Namespace) -> Path:
@@ -57,12 +57,13 @@ def run(args: argparse.Namespace) -> int:
         refuse_command_word(args.place, "backup")
         refuse_missing_parent(place_of(args.place))
     with opened(args, catch_up=False) as app:
-        made = app.backups.make("asked for", place_of(args.place) if args.place else None)
-    data = asdict(made) | {"path": str(made.path)}
+        backup = app.backups.make("asked for", place_of(args.place) if args.place else None)
+    data = asdict(backup) | {"path": str(backup.path)}
+    more = f"{render.size(backup.added_bytes)} more on disk"
     lines = [
-        f"{made.path}",
-        f"{render.plural(made.events, 'event')}, {render.size(made.size_bytes)} ({render.size(made.added_bytes)} more on disk)",
-        "Beside them: " + ", ".join(f"{count:,} {table.replace('_', ' ')}" for table, count in made.rows.items()),
+        f"{backup.path}",
+        f"{render.plural(backup.events, 'event')}, {render.size(backup.size_bytes)} ({more})",
+        "Beside them: " + ", ".join(f"{count:,} {table.replace('_', ' ')}" for table, count in backup.rows.items()),
     ]
     return print_result(args, data, lines)
 
@@ -76,14 +77,14 @@ def _list(args: argparse.Namespace) -> int:
         raise InvalidQuery(f"{folder} is a file, not a folder of backups", "Look into it: memory-mcp backup --verify FILE")
     calendar = Calendar("UTC")
     # One that has no size was replaced by a newer one meanwhile.
-    found = [
+    listed = [
         {"path": str(b.path), "made": calendar.iso(b.at_ms), "store": b.store, "size_bytes": size}
         for b in backups(folder)
         if (size := machine.size_of(b.path))
     ]
-    data = {"folder": str(folder), "size_bytes": size_of(folder), "backups": found}
-    lines = [f"{b['made']}  {b['path']}" for b in found]
-    lines.append(f"{render.plural(len(found), 'backup')} in {folder}, {render.size(size_of(folder))} with the events they share")
+    data = {"folder": str(folder), "size_bytes": size_of(folder), "backups": listed}
+    lines = [f"{b['made']}  {b['path']}" for b in listed]
+    lines.append(f"{render.plural(len(listed), 'backup')} in {folder}, {render.size(size_of(folder))} with the events they share")
     return print_result(args, data, lines)
 
 
@@ -93,27 +94,27 @@ def _verify(args: argparse.Namespace) -> int:
     from memory_mcp.archive.reading import verify
 
     backup = find(place_of(args.place) if args.place else usual_place(args))
-    found = verify(backup)
-    damaged = bool(found.missing or found.harmless)
-    data = {"path": str(backup.path), "ok": not damaged, **verified_shape(found)}
-    render.emit(as_json(args), data, [str(backup.path), *verified_lines(found)])
+    verified = verify(backup)
+    damaged = bool(verified.missing or verified.harmless)
+    data = {"path": str(backup.path), "ok": not damaged, **verified_shape(verified)}
+    render.emit(as_json(args), data, [str(backup.path), *verified_lines(verified)])
     return 1 if damaged else 0
 
 
-def verified_shape(found: "Verified") -> dict[str, Any]:
+def verified_shape(verified: "Verified") -> dict[str, Any]:
     """Return as JSON values what reading a backup to its end found; times in the backup's own zone.
 
     made (ISO time), why, last_seq (number of the last event), rows (counts by table), missing (as `missing_shape`) and
     harmless (texts on damage by which nothing is lost).
     """
-    calendar = Calendar(found.about["timezone"])
+    calendar = Calendar(verified.about["timezone"])
     return {
-        "made": calendar.iso(found.about["at_ms"]),
-        "why": found.about["why"],
-        "last_seq": found.about["last_seq"],
-        "rows": found.rows,
-        "missing": missing_shape(found.missing, calendar),
-        "harmless": found.harmless,
+        "made": calendar.iso(verified.about["at_ms"]),
+        "why": verified.about["why"],
+        "last_seq": verified.about["last_seq"],
+        "rows": verified.rows,
+        "missing": missing_shape(verified.missing, calendar),
+        "harmless": verified.harmless,
     }
 
 
@@ -139,21 +140,21 @@ def missing_shape(missing: "Sequence[Missing]", calendar: Calendar) -> list[dict
 
 def missing_lines(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[str]:
     """Yield a line for each of the first 50 parts that cannot be read, and how many more; times in the calendar's zone."""
-    for one in missing[:_SHOWN]:
-        rows = "an unknown number of rows" if one.rows < 0 else render.plural(one.rows, "row")
-        times = f" from {calendar.iso(one.from_ms)} to {calendar.iso(one.to_ms)}" if one.to_ms else ""
-        sources = f", of {', '.join(one.sources)}" if one.sources else ""
-        yield f"damaged: {one.what} in {one.file}: {rows} of {one.table or 'some table'}{times}{sources}"
+    for part in missing[:_SHOWN]:
+        rows = "an unknown number of rows" if part.rows < 0 else render.plural(part.rows, "row")
+        times = f" from {calendar.iso(part.from_ms)} to {calendar.iso(part.to_ms)}" if part.to_ms else ""
+        sources = f", of {', '.join(part.sources)}" if part.sources else ""
+        yield f"damaged: {part.what} in {part.file}: {rows} of {part.table or 'some table'}{times}{sources}"
     if len(missing) > _SHOWN:
         yield f"... and {len(missing) - _SHOWN:,} more"
 
 
-def verified_lines(found: "Verified") -> Iterator[str]:
+def verified_lines(verified: "Verified") -> Iterator[str]:
     """Yield when a backup was made, how many events it holds, what of it cannot be read, and whether every row is there."""
-    calendar = Calendar(found.about["timezone"])
-    yield f"made {calendar.iso(found.about['at_ms'])} ({found.about['why']}): {found.rows.get('event', 0):,} events"
-    yield from missing_lines(found.missing, calendar)
-    for text in found.harmless[:_SHOWN]:
+    calendar = Calendar(verified.about["timezone"])
+    yield f"made {calendar.iso(verified.about['at_ms'])} ({verified.about['why']}): {verified.rows.get('event', 0):,} events"
+    yield from missing_lines(verified.missing, calendar)
+    for text in verified.harmless[:_SHOWN]:
         yield f"damaged, and nothing lost by it: {text}"
-    if not found.missing:
-        yield "whole: every row is there" if not found.harmless else "every row is there"
+    if not verified.missing:
+        yield "whole: every row is there" if not verified.harmless else "every row is there"

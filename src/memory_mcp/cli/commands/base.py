@@ -100,12 +100,12 @@ def print_result(args: argparse.Namespace, data: Mapping[str, Any], lines: Itera
 
 def settings_file(args: argparse.Namespace) -> "Path | None":
     """Return the settings file of --config, None without one; raise ConfigError when it does not exist."""
-    named = getattr(args, "config", None)
-    if named is None:
+    config = getattr(args, "config", None)
+    if config is None:
         return None
     from pathlib import Path
 
-    path = Path(named).expanduser()
+    path = Path(config).expanduser()
     if not path.is_file():
         raise ConfigError(f"there is no settings file {path}", "Name an existing file, or leave --config out.")
     return path
@@ -269,13 +269,13 @@ def whose(app: "App", args: argparse.Namespace) -> dict[str, Any]:
     """
     from memory_mcp.requests import scope
 
-    name, asked = project_typed(app, args.project or ""), scope.ScopeName.ALL.value if args.all else ""
-    found = scope.scope_of(app, name, asked, scope.Caller(project_here(app)))
-    if found.widened_from:
-        render.err(f"nothing is stored of project {found.widened_from} yet: searching every project")
-    if found.by_default:
-        render.err(f"searching {found.project} only; --all searches every project")
-    return {"project": name, "scope": asked}
+    name, scope_name = project_typed(app, args.project or ""), scope.ScopeName.ALL.value if args.all else ""
+    resolved = scope.scope_of(app, name, scope_name, scope.Caller(project_here(app)))
+    if resolved.widened_from:
+        render.err(f"nothing is stored of project {resolved.widened_from} yet: searching every project")
+    if resolved.by_default:
+        render.err(f"searching {resolved.project} only; --all searches every project")
+    return {"project": name, "scope": scope_name}
 
 
 def ask(
@@ -344,9 +344,9 @@ def project_typed(app: "App", name: str) -> str:
 
     if not name.startswith((".", "~")):
         return name
-    place = str((caller_directory() / Path(name).expanduser()).resolve())
-    here = app.storage.projects.names.of(caller_project({}, place))
-    return here if here in app.tree.tally().projects else place
+    folder = str((caller_directory() / Path(name).expanduser()).resolve())
+    project = app.storage.projects.names.of(caller_project({}, folder))
+    return project if project in app.tree.tally().projects else folder
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
@@ -380,12 +380,12 @@ def add_times(parser: argparse.ArgumentParser) -> None:
 def words_of(args: argparse.Namespace) -> str:
     """Return the query of --query or of the words; raise InvalidQuery when there is none, both, or one that is too long."""
     loose = " ".join(args.words).strip()
-    named = getattr(args, "query", None)
-    if named is not None and loose:
+    query = getattr(args, "query", None)
+    if query is not None and loose:
         raise InvalidQuery("the query is given twice", "Use either --query WORDS or the words alone.")
     from memory_mcp.requests.limits import words
 
-    return words(loose if named is None else named)
+    return words(loose if query is None else query)
 
 
 def note_lines(data: Mapping[str, Any]) -> Iterator[str]:

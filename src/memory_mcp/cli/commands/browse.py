@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
             from memory_mcp.requests.limits import PAGE
 
             listed = asyncio.run(asking.ask("list_projects", limit=PAGE.most))["projects"]
-            render.PROJECT_NAMES.set(short_names([one["project"] for one in listed]))
+            render.PROJECT_NAMES.set(short_names([project["project"] for project in listed]))
             browser = Browser(asking, **where, empty=EMPTY_HINT)
             browser.run()
             return browser.return_code or 0

@@ -27,13 +27,13 @@ def run_show(args: argparse.Namespace) -> int:
 
     settings = settings_of(args)
     origins = _origins(args)
-    rows, shown = [], {}
+    rows, assignments = [], {}
     for key, item in iter_keys():
         value = shown_value(settings, key)
         rows.append({"key": key, "value": value, "from": origins.get(key, "default"), "help": item.metadata.get("help", "")})
-        shown[key] = f"{key} = {_shown(value)}"
-    width = max(map(len, shown.values()))
-    lines = [f"{shown[row['key']]:<{width}}  [{row['from']}]  {row['help']}".rstrip() for row in rows]
+        assignments[key] = f"{key} = {_format_value(value)}"
+    width = max(map(len, assignments.values()))
+    lines = [f"{assignments[row['key']]:<{width}}  [{row['from']}]  {row['help']}".rstrip() for row in rows]
     return print_result(args, {"settings": rows, "data_dir": str(settings.storage.directory)}, lines)
 
 
@@ -47,11 +47,11 @@ def run_check(args: argparse.Namespace) -> int:
     """Check all settings, print those that are not the defaults, and return 0; raise ConfigError for the first wrong one."""
     settings = settings_of(args)
     path = _path(args)
-    found = "no settings file, defaults are used" if not path.is_file() else "settings file"
+    file_state = "no settings file, defaults are used" if not path.is_file() else "settings file"
     changed = sorted(f"{key} ({origin})" for key, origin in _origins(args).items())
     directory = str(settings.storage.directory)
     data = {"ok": True, "path": str(path), "exists": path.is_file(), "changed": changed, "data_dir": directory}
-    lines = [f"ok: {path} ({found})", f"data directory: {directory}", *(f"set: {c}" for c in changed)]
+    lines = [f"ok: {path} ({file_state})", f"data directory: {directory}", *(f"set: {c}" for c in changed)]
     return print_result(args, data, lines)
 
 
@@ -72,10 +72,10 @@ def _origins(args: argparse.Namespace) -> dict[str, str]:
 
     path = _path(args)
     values: Mapping[str, Any] = tomllib.loads(foreign_files.read_file(path.resolve()).decode()) if path.is_file() else {}
-    found = dict.fromkeys(_flat(values), "file")
+    origins = dict.fromkeys(_flat(values), "file")
     names = variables()
-    found |= {names[name.upper()]: "env" for name in os.environ if name.upper() in names}
-    return found | dict.fromkeys(flags_of(args), "flag")
+    origins |= {names[name.upper()]: "env" for name in os.environ if name.upper() in names}
+    return origins | dict.fromkeys(flags_of(args), "flag")
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -87,7 +87,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield prefix + key
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Return a value about as TOML would write it: texts in quotes (nothing escaped), booleans in lower case, else `str`."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -25,10 +25,10 @@ def add(parsers: Subparsers, about: str) -> None:
     inner = family(parsers, "daemon", about)
     start = leaf(inner, "start", run_start, "start it, if it does not run already")
     leaf(inner, "stop", run_stop, "end it; the next client or command starts another")
-    again = leaf(inner, "restart", run_restart, "end it and start another, with the settings of now; clients do not notice")
+    restart = leaf(inner, "restart", run_restart, "end it and start another, with the settings of now; clients do not notice")
     leaf(inner, "status", run_status, "show whether it runs, for whom, and how it is")
-    here = leaf(inner, "run", run_here, "be it, in the foreground, until a signal comes or nobody needs it")
-    for parser in (start, again, here):
+    run = leaf(inner, "run", run_here, "be it, in the foreground, until a signal comes or nobody needs it")
+    for parser in (start, restart, run):
         parser.add_argument("--profile", choices=("default", "full"), help="tools offered (setting server.profile)")
 
 

@@ -38,22 +38,22 @@ def run_status(args: argparse.Namespace) -> int:
         # What cannot be built is what the status is to tell.
         with suppress(MemoryMcpError):
             settle(app, "vector")
-        found = app.accelerators.embedding()
+        embedding = app.accelerators.embedding()
         layer = next(s for s in app.engine.statuses() if s.name.value == "vector")
         keeper = app.accelerators.keepers.get("vector")
         building, error = (keeper.status().building, keeper.status().last_error) if keeper else (None, "")
         setting = app.settings.embedder.model
     data: dict[str, Any] = {"setting": setting, "enabled": layer.enabled, "healthy": layer.healthy}
     data |= {"reason": layer.reason} if layer.reason else {}
-    if found is not None:
-        data |= _shape(found.model) | {
-            "dimensions": found.dimensions,
-            "digest": found.digest,
-            "documents": found.documents,
-            "unknown_documents": found.unknown,
-            "unknown_share": round(found.unknown_share, 4),
+    if embedding is not None:
+        data |= _shape(embedding.model) | {
+            "dimensions": embedding.dimensions,
+            "digest": embedding.digest,
+            "documents": embedding.documents,
+            "unknown_documents": embedding.unknown,
+            "unknown_share": round(embedding.unknown_share, 4),
         }
-        data |= {"served_by": found.served_by} if found.served_by else {}
+        data |= {"served_by": embedding.served_by} if embedding.served_by else {}
     data |= {"building": building} if building is not None else {}
     data |= {"last_error": error} if error else {}
     return print_result(args, data, _status_lines(data))
@@ -92,19 +92,21 @@ def run_list(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     home = settings.storage.directory
     used = named(settings.embedder.model, home) if settings.embedder.model else None
-    here = {m.name: m for m in (named(BUNDLED, home), *fetched(home), *([used] if used else []))}
-    models = [_shape(m) | {"here": m.here, "in_use": m == used} for m in here.values()]
-    known = [p for p in PRETRAINED if p.name not in here or not here[p.name].here]
-    others = [{"name": p.name, "dimensions": p.dimensions, "megabytes": p.megabytes, "good_for": p.good_for} for p in known]
+    local_models = {m.name: m for m in (named(BUNDLED, home), *fetched(home), *([used] if used else []))}
+    models = [_shape(m) | {"here": m.here, "in_use": m == used} for m in local_models.values()]
+    fetchable = [p for p in PRETRAINED if p.name not in local_models or not local_models[p.name].here]
+    fetchable_shapes = [
+        {"name": p.name, "dimensions": p.dimensions, "megabytes": p.megabytes, "good_for": p.good_for} for p in fetchable
+    ]
     lines = []
     for model in models:
         where = model["folder"] if model["here"] else "not on this machine"
         lines.append(f"{'*' if model['in_use'] else ' '} {model['name']:<36} {render.size(model['size_bytes']):>9}  {where}")
-    if others:
+    if fetchable_shapes:
         lines.append("Others can be fetched (memory-mcp embedder fetch NAME) and then used (memory-mcp embedder use NAME):")
-    for p in known:
+    for p in fetchable:
         lines.append(f"  {p.name:<36} {f'{p.megabytes} MB':>9}  {p.dimensions} dimensions; {p.good_for}")
-    return print_result(args, {"models": models, "fetchable": others}, lines)
+    return print_result(args, {"models": models, "fetchable": fetchable_shapes}, lines)
 
 
 def run_fetch(args: argparse.Namespace) -> int:
@@ -141,9 +143,9 @@ def run_use(args: argparse.Namespace) -> int:
     model = located(args.model, home)
     # Fails for a model that cannot be loaded, or whose vectors no index can hold.
     kind_of({"model": str(model.folder)}).embedder.embed(["a first word"])
-    if given := next((name for name in os.environ if name.upper() == _VARIABLE), ""):
+    if variable := next((name for name in os.environ if name.upper() == _VARIABLE), ""):
         hint = "Set that instead, or take it out of the environment."
-        raise ConfigError(f"{given} is set, which goes before the settings file", hint)
+        raise ConfigError(f"{variable} is set, which goes before the settings file", hint)
     path = settings_file(args) or config_path()
     data = _shape(model) | {"settings_file": str(path), "daemon_restarted": False}
     if settings.embedder.model and model == named(settings.embedder.model, home):

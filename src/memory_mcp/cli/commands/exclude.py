@@ -59,10 +59,10 @@ def run_change(args: argparse.Namespace) -> int:
     if path in (".", "..") or path.startswith(("./", "../")):
         path = str((caller_directory() / path).resolve())
     with opened(args) as app:
-        named = settings_file(args)
-        if named is not None and named.resolve() != app.settings_file.resolve():
-            hint = f"memory-mcp daemon restart --config {named} uses the other one."
-            raise ConfigError(f"the running daemon uses {app.settings_file}, not {named}", hint)
+        config_file = settings_file(args)
+        if config_file is not None and config_file.resolve() != app.settings_file.resolve():
+            hint = f"memory-mcp daemon restart --config {config_file} uses the other one."
+            raise ConfigError(f"the running daemon uses {app.settings_file}, not {config_file}", hint)
         data = answered(app, request(project_typed(app, args.project), path, args.tool, "person"))
     return print_result(args, data, _lines(data))
 

@@ -37,9 +37,9 @@ def run(args: argparse.Namespace) -> int:
 
     path: Path | None = args.path.expanduser() if args.path else None
     _refuse(args, path)
-    asked = _asked(args)
+    filters = _filters_of(args)
     with filling(args) as memory, render.Progress("exporting") as bar:
-        export = Export(memory.carry, asked, lambda done, events: bar.at(done, f"{events:,} events"))
+        export = Export(memory.carry, filters, lambda done, events: bar.at(done, f"{events:,} events"))
         if args.format == "markdown" and path is not None:
             export.markdown(path, args.force)
         elif path is None:
@@ -66,7 +66,7 @@ def _html(args: argparse.Namespace, path: Path) -> int:
         raise InvalidQuery("--html names the only file that is written", "memory-mcp export --html FILE")
     _refuse(args, path)
     with filling(args) as memory, render.Progress("exporting") as bar:
-        export = HtmlExport(memory.carry, _asked(args), lambda done, events: bar.at(done, f"{events:,} messages"))
+        export = HtmlExport(memory.carry, _filters_of(args), lambda done, events: bar.at(done, f"{events:,} messages"))
         done = export.write(path)
     counts = (
         f"{render.plural(done['events'], 'message')} in {render.plural(done['segments'], 'segment')} "
@@ -75,7 +75,7 @@ def _html(args: argparse.Namespace, path: Path) -> int:
     return print_result(args, {"format": "html", "path": str(path), **done}, [f"Wrote {path}: {counts}", *_taken_out(done)])
 
 
-def _asked(args: argparse.Namespace) -> dict[str, str]:
+def _filters_of(args: argparse.Namespace) -> dict[str, str]:
     """Return {"project", "agent", "since", "until"} of the arguments, "" for each that is not given."""
     return {"project": args.project, "agent": args.agent, "since": args.since or "", "until": args.until or ""}
 

@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     args.event = args.event or args.id
     argv = ["forget", *(["--yes"] if args.yes else [])]
     for name in ("event", "session", "project", "topic", "value", "since", "until"):
-        if given := getattr(args, name):
-            argv.append(f"--{name}={given}")
+        if value := getattr(args, name):
+            argv.append(f"--{name}={value}")
     if (status := forwarded(args, argv)) is not None:
         return status
     from memory_mcp.requests.forget import PERSON, Forget

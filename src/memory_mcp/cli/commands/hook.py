@@ -22,5 +22,5 @@ def run(args: argparse.Namespace) -> int:
 
     At some events what is remembered is printed for the client.
     """
-    given = {"--data-dir": getattr(args, "data_dir", None), "--config": getattr(args, "config", None)}
-    return hook.main([args.client, *(word for name, value in given.items() if value for word in (name, value))])
+    options = {"--data-dir": getattr(args, "data_dir", None), "--config": getattr(args, "config", None)}
+    return hook.main([args.client, *(word for name, value in options.items() if value for word in (name, value))])

@@ -77,12 +77,12 @@ def run(args: argparse.Namespace) -> int:
         refuse_no_transcript(args.path.expanduser())
     with filling(args) as app:
         is_search = args.source == AUTO and args.path is None
-        shares = _chosen(app, args.yes) if is_search else shares_at(app, args.source, args.path)
+        shares = _choose_shares(app, args.yes) if is_search else shares_at(app, args.source, args.path)
         if not shares:
             return 0
         data = import_shares(app, shares, args.newest)
-        told = [data, *data["others"]]
-        foreign = nothing_used(told) and _are_foreign(app, shares)
+        source_reports = [data, *data["others"]]
+        foreign = nothing_used(source_reports) and _are_foreign(app, shares)
         question = "" if foreign or as_json(args) else question_for(app)
     lines = told_lines(data, args.verbose)
     lines += [f'Try it: memory-mcp ask "{question}" --all'] if question else []
@@ -114,11 +114,11 @@ def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) 
     with Work(sum(share.size for share in shares)) as work:
         reports = [read_share(app, share, newest, work) for share in shares]
         seconds = build(app, work)
-    first, *others = [
+    first, *other_reports = [
         {"source": share.source, "path": str(share.place), **report_shape(report, {} if number else seconds)}
         for number, (share, report) in enumerate(zip(shares, reports, strict=True))
     ]
-    return {**first, "others": others, "built": app.holdings()}
+    return {**first, "others": other_reports, "built": app.holdings()}
 
 
 def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
@@ -127,10 +127,10 @@ def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
     Of several sources one line each, unless `verbose` asks for every reason.
     """
     if data["others"] and not verbose:
-        several = [brief_line(one) for one in (data, *data["others"])]
+        several = [brief_line(report) for report in (data, *data["others"])]
         return [*several, holdings_line(data["built"]), "--verbose tells what was left out of each, and why"]
-    others = [line for other in data["others"] for line in source_lines(other, verbose)]
-    return [*others, *report_lines(data, verbose)]
+    other_lines = [line for other in data["others"] for line in source_lines(other, verbose)]
+    return [*other_lines, *report_lines(data, verbose)]
 
 
 # ---- what there is to read
@@ -147,24 +147,24 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
     from memory_mcp.ingest.pipeline import prefix_of
 
     importers = app.importers()
-    named = "" if source == AUTO else source
-    places = (path.expanduser(),) if path else app.importer(named).default_paths()
+    importer_name = "" if source == AUTO else source
+    places = (path.expanduser(),) if path else app.importer(importer_name).default_paths()
     if not places:
         raise InvalidQuery(f"{source} needs a path", f"memory-mcp import {source} PATH")
-    if path is None and not any(place.exists() for place in places):
+    if path is None and not any(path_read.exists() for path_read in places):
         hint = f"Name where it is: memory-mcp import {source} PATH; or see the program work first: memory-mcp try"
         raise SourceUnreadable(f"{source} keeps nothing in its usual place, {places[0]}", hint)
     if path is None:
-        places = tuple(place for place in places if place.exists())
+        places = tuple(path_read for path_read in places if path_read.exists())
     shares = []
-    for place in places:
-        marks = app.marks(prefix_of(app.importer(named))) if named else {}
-        for name, files in sort_out(importers, named, place, marks).items():
-            shares.append(Share(name, files, place, sum(map(machine.size_of, files))))
-            if named and name != named:
+    for path_read in places:
+        marks = app.marks(prefix_of(app.importer(importer_name))) if importer_name else {}
+        for name, files in sort_out(importers, importer_name, path_read, marks).items():
+            shares.append(Share(name, files, path_read, sum(map(machine.size_of, files))))
+            if importer_name and name != importer_name:
                 title = app.importer(name).title
                 are = "is" if len(files) == 1 else "are"
-                render.err(f"{render.plural(len(files), 'file')} in {place} {are} of {title}, and read as {name}")
+                render.err(f"{render.plural(len(files), 'file')} in {path_read} {are} of {title}, and read as {name}")
     if not shares:
         raise nothing_there(places[0], [i.title for i in importers])
     return shares
@@ -180,29 +180,29 @@ def found_here(app: "Memory") -> "list[Finding]":
     return places(app.importers(), app.marks("import:"))
 
 
-def _chosen(app: "Memory", yes: bool) -> list[Share]:
+def _choose_shares(app: "Memory", yes: bool) -> list[Share]:
     """Print what was found on this machine, and return the shares that are new; none if all is imported or the user refuses.
 
     `yes`: without asking. Raises InvalidQuery where the user has to agree and there is no terminal to ask on, SourceUnreadable
     where nothing was found.
     """
-    found = found_here(app)
-    if not found:
+    findings = found_here(app)
+    if not findings:
         render.err("Looked for the conversations of:")
         for importer in app.importers():
             if paths := importer.default_paths():
                 render.err(f"  {importer.title:<22} {_at_home(paths[0])}")
         hint = f"Name a file or folder: memory-mcp import {AUTO} PATH; or see the program work first: memory-mcp try --sample"
         raise SourceUnreadable("nothing to import was found here", hint)
-    for line in finding_lines(found):
+    for line in finding_lines(findings):
         render.err(line)
-    shares = shares_of(app, found)
+    shares = shares_of(app, findings)
     if not shares:
         render.err("All of it is imported already.")
     elif not yes:
         if not render.can_ask():
             raise InvalidQuery("nothing was imported: nobody can be asked here", "To import it without a question, add --yes.")
-        if not render.agreed(f"Import {render.plural(sum(f.new_files for f in found), 'file')} now?"):
+        if not render.agreed(f"Import {render.plural(sum(f.new_files for f in findings), 'file')} now?"):
             render.err("Nothing was imported.")
             return []
     return shares
@@ -213,15 +213,15 @@ def _at_home(path: Path) -> str:
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
-def shares_of(app: "Memory", found: "Sequence[Finding]") -> list[Share]:
+def shares_of(app: "Memory", findings: "Sequence[Finding]") -> list[Share]:
     """Return the shares of those findings that have new files; raise SourceUnreadable where a place holds nothing to read."""
-    return [share for f in found if f.new_files for share in shares_at(app, f.importer, f.path)]
+    return [share for f in findings if f.new_files for share in shares_at(app, f.importer, f.path)]
 
 
-def finding_lines(found: "Sequence[Finding]") -> Iterator[str]:
+def finding_lines(findings: "Sequence[Finding]") -> Iterator[str]:
     """Yield a heading, then a line for each source on this machine."""
     yield "Found on this machine:"
-    for f in found:
+    for f in findings:
         days = " to ".join(dict.fromkeys(time.strftime("%Y-%m-%d", time.localtime(ms / 1000)) for ms in (f.oldest, f.newest)))
         new = "imported already" if not f.new_files else f"{f.new_files:,} to import, {render.size(f.new_size)}"
         yield f"  {f.title:<14} {render.plural(f.files, 'file')}, {render.size(f.size)}, {days}: {new}  {f.path}"
@@ -263,20 +263,20 @@ class Work:
         self._read += size
         self._new, self._known = self._new + report.new, self._known + report.known
 
-    def show_upkeep(self, left: "Upkeep") -> None:
+    def show_upkeep(self, upkeep: "Upkeep") -> None:
         """Show what of filing and then of indexing is done."""
-        self._most = max(self._most, left.to_file)
-        if left.to_index:
-            done = _FILING + (1 - _FILING) * left.indexed / left.to_index
-            note = f"indexing, {left.indexed:,} of {left.to_index:,}"
+        self._most = max(self._most, upkeep.to_file)
+        if upkeep.to_index:
+            done = _FILING + (1 - _FILING) * upkeep.indexed / upkeep.to_index
+            note = f"indexing, {upkeep.indexed:,} of {upkeep.to_index:,}"
         else:
-            done = _FILING * (1 - left.to_file / self._most)
-            note = f"filing, {left.to_file:,} events left"
+            done = _FILING * (1 - upkeep.to_file / self._most)
+            note = f"filing, {upkeep.to_file:,} events left"
         self._show(self._storing + (1 - self._storing) * done, note)
 
     def _show(self, done: float, note: str) -> None:
         """Show the fraction of the whole work that is done, with a note and the time that is left."""
-        self._bar.at(done, f"{note}{_left(self._began, done)}")
+        self._bar.at(done, f"{note}{_time_left(self._began, done)}")
 
 
 def read_share(app: "Memory", share: Share, newest: int | None, work: Work) -> "ImportReport":
@@ -326,7 +326,7 @@ def question_for(app: "Memory") -> str:
     return next(iter(texts), "")
 
 
-def _left(began: float, done: float) -> str:
+def _time_left(began: float, done: float) -> str:
     """Return the time left, estimated from the share `done` since `began` (monotonic seconds): ", about 3 minutes left".
 
     "" in the first second, below 1 %, for less than 2 seconds, and once all is done.

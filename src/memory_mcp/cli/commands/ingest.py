@@ -86,7 +86,7 @@ def _from_stdin(app: "Memory") -> "ImportReport":
 def _store(app: "Memory", batch: "list[EventDraft]", report: "ImportReport") -> None:
     """Store a batch, add its counts of new and known to the report, and empty it; nothing for an empty one."""
     if batch:
-        new, known = app.append(batch, "jsonl")
-        report.new += new
-        report.known += known
+        new_count, known_count = app.append(batch, "jsonl")
+        report.new += new_count
+        report.known += known_count
         batch.clear()

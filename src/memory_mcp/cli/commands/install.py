@@ -46,7 +46,7 @@ class Outcome:
     @property
     def changed(self) -> bool:
         """Whether any file changes or, in a dry run, would."""
-        return any(one.action != "unchanged" for one in self.changes)
+        return any(change.action != "unchanged" for change in self.changes)
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -80,17 +80,17 @@ def run(args: argparse.Namespace) -> int:
             render.flush()
             render.err(f"Set one up with its name, or all that are found: memory-mcp install {' | '.join((*CLIENTS, ALL))}")
         return status
-    place = here()
-    order, notes = order_of(args, place)
+    machine_state = here()
+    order, notes = order_of(args, machine_state)
 
     def fits(client: Client) -> bool:
         """Whether a client is here and can be configured as the arguments say."""
-        possible = client.configs(place, order.level) and (client.takes_addresses or not args.http)
-        return bool(possible) and is_here(client, place)
+        possible = client.configs(machine_state, order.level) and (client.takes_addresses or not args.http)
+        return bool(possible) and is_here(client, machine_state)
 
     clients = chosen(args.client, fits, "no client that this fits was found here; name the one to prepare for")
     state = State()
-    absent = [client for client in clients if not is_here(client, place)]
+    absent = [client for client in clients if not is_here(client, machine_state)]
     work = work_for(order, state, args.dry_run, absent)
     return print_all(args, [tried(client, work) for client in clients], state, INSTALLED, notes)
 
@@ -103,9 +103,9 @@ def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]
 
     def work(client: Client) -> Outcome:
         """Install or plan, and return the outcome; raises InstallRefused."""
-        made = engine.plan(client, order, state) if dry_run else engine.install(client, order, state)
+        changes = engine.plan(client, order, state) if dry_run else engine.install(client, order, state)
         notes = ["it was not found here; this waits for it"] if client in absent else []
-        return Outcome(client, made, [*notes, *plugin_notes(client, order.place)])
+        return Outcome(client, changes, [*notes, *plugin_notes(client, order.place)])
 
     return work
 
@@ -119,10 +119,10 @@ def chosen(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]
     """Return the client of a name, or for "all" those that `fits`; raise InvalidQuery with the message `none` where none fits."""
     if name != ALL:
         return [CLIENTS[name]]
-    found = [client for client in CLIENTS.values() if fits(client)]
-    if not found:
+    clients = [client for client in CLIENTS.values() if fits(client)]
+    if not clients:
         raise InvalidQuery(none, f"Known: {', '.join(CLIENTS)}.")
-    return found
+    return clients
 
 
 def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
@@ -186,62 +186,62 @@ def print_all(args: argparse.Namespace, outcomes: Sequence[Outcome], state: Stat
 
     Raises the error of a single client that failed.
     """
-    failed = [one.error for one in outcomes if one.error is not None]
+    failed = [outcome.error for outcome in outcomes if outcome.error is not None]
     if len(outcomes) == 1 and failed:
-        raise type(failed[0])(_hidden(failed[0].message), _hidden(failed[0].hint))
+        raise type(failed[0])(_hide_tokens(failed[0].message), _hide_tokens(failed[0].hint))
     notes = list(notes)
-    data = {"dry_run": bool(args.dry_run), "clients": [_shape(one, state) for one in outcomes], "notes": notes}
-    lines = (_hidden(line) for one in outcomes for line in _lines(one, state, verb, args.dry_run))
+    data = {"dry_run": bool(args.dry_run), "clients": [_shape(outcome, state) for outcome in outcomes], "notes": notes}
+    lines = (_hide_tokens(line) for outcome in outcomes for line in _lines(outcome, state, verb, args.dry_run))
     render.emit(as_json(args), data, [*lines, *(f"note: {note}" for note in notes)])
     return 1 if failed else 0
 
 
-def _shape(one: Outcome, state: State) -> dict[str, Any]:
+def _shape(outcome: Outcome, state: State) -> dict[str, Any]:
     """Return an outcome as JSON values, tokens hidden.
 
     client, title, changed, files (each path, action, backup, diff as lines, notes), notes and error. "" for a backup that
     does not exist, and for no error.
     """
     return {
-        "client": one.client.name,
-        "title": one.client.title,
-        "changed": one.changed,
+        "client": outcome.client.name,
+        "title": outcome.client.title,
+        "changed": outcome.changed,
         "files": [
             {
                 "path": str(change.path),
                 "action": change.action,
                 "backup": str(state.backup(change.path)) if state.backup(change.path).exists() else "",
-                "diff": [_hidden(line) for line in change.diff()],
+                "diff": [_hide_tokens(line) for line in change.diff()],
                 "notes": change.notes,
             }
-            for change in one.changes
+            for change in outcome.changes
         ],
-        "notes": one.notes,
-        "error": _hidden(str(one.error)) if one.error else "",
+        "notes": outcome.notes,
+        "error": _hide_tokens(str(outcome.error)) if outcome.error else "",
     }
 
 
-def _hidden(text: str) -> str:
+def _hide_tokens(text: str) -> str:
     """Return a text with what follows "Bearer " up to a blank, a quote or "<" replaced by <token>, each time."""
     return _BEARER.sub(_HIDDEN, text)
 
 
-def _lines(one: Outcome, state: State, verb: str, dry_run: bool) -> Iterator[str]:
+def _lines(outcome: Outcome, state: State, verb: str, dry_run: bool) -> Iterator[str]:
     """Yield what was or would be done for one client, file by file with notes, diffs of a dry run, and the next step."""
-    title = one.client.title
-    if one.error is not None:
-        yield f"{title}: nothing was written. {one.error.sentence}"
+    title = outcome.client.title
+    if outcome.error is not None:
+        yield f"{title}: nothing was written. {outcome.error.sentence}"
         return
-    yield f"{title}: {f'would be {verb}' if dry_run else verb}" if one.changed else f"{title}: nothing to change"
-    for change in one.changes:
+    yield f"{title}: {f'would be {verb}' if dry_run else verb}" if outcome.changed else f"{title}: nothing to change"
+    for change in outcome.changes:
         backup = state.backup(change.path)
-        kept = f" (as it was: {backup})" if change.action != "unchanged" and backup.exists() else ""
-        yield f"  {change.path}: {change.action}{kept}"
+        backup_note = f" (as it was: {backup})" if change.action != "unchanged" and backup.exists() else ""
+        yield f"  {change.path}: {change.action}{backup_note}"
         yield from (f"    {note}" for note in change.notes)
         if dry_run:
             yield from change.diff()
-    yield from (f"  {note}" for note in one.notes)
-    if one.changed and not dry_run and (then := one.client.then if verb == INSTALLED else _UNTIL_THEN):
+    yield from (f"  {note}" for note in outcome.notes)
+    if outcome.changed and not dry_run and (then := outcome.client.then if verb == INSTALLED else _UNTIL_THEN):
         yield f"  next: {then}"
 
 
@@ -250,16 +250,16 @@ def run_status(args: argparse.Namespace) -> int:
 
     Raises InstallRefused where the records of install cannot be read.
     """
-    found = client_statuses(look_of(args))
-    data = {"clients": [{**asdict(one), "configured": one.configured, "recording": one.recording} for one in found]}
+    clients = client_statuses(look_of(args))
+    data = {"clients": [{**asdict(client), "configured": client.configured, "recording": client.recording} for client in clients]}
     lines: list[str] = []
-    for one in found:
-        state = "configured" if one.configured else "not configured" if one.found else "not found"
-        lines.append(f"{one.title} ({one.client}): {state}")
-        for server in one.servers:
-            broken = "" if server.runs else f"; this command is not there: {one.repair(server)}"
+    for client in clients:
+        state = "configured" if client.configured else "not configured" if client.found else "not found"
+        lines.append(f"{client.title} ({client.client}): {state}")
+        for server in client.servers:
+            broken = "" if server.runs else f"; this command is not there: {client.repair(server)}"
             lines.append(f"  {server.level}: {server.name} in {server.path}: {server.command}{broken}")
-        lines += [f"  {line}" for line in (*one.hook_lines(), *one.unreadable)]
-        lines += [f"  next: {one.meanwhile}"] if one.untrusted else []
-        lines += [f"  {one.doubled}; next: {one.undoubling}"] if one.doubled else []
+        lines += [f"  {line}" for line in (*client.hook_lines(), *client.unreadable)]
+        lines += [f"  next: {client.meanwhile}"] if client.untrusted else []
+        lines += [f"  {client.doubled}; next: {client.undoubling}"] if client.doubled else []
     return print_result(args, data, lines)

@@ -44,35 +44,35 @@ def run(args: argparse.Namespace) -> int:
 
     other = args.other.expanduser().absolute()
     with filling(args) as memory:
-        own = memory.settings.storage.directory.absolute()
-        if other == own or (other.exists() and own.exists() and other.samefile(own)):
+        own_directory = memory.settings.storage.directory.absolute()
+        if other == own_directory or (other.exists() and own_directory.exists() and other.samefile(own_directory)):
             raise InvalidQuery("that is this memory itself", "Name another data directory, or a backup of another one.")
-        found = Records()
+        records = Records()
         missing: list[Missing] = []
-        counts = _events(memory, other, found, missing, args.dry_run)
-        names = {table: found.rows.get(table, []) for table in ("project_alias", "project_split")}
-        taken = memory.carry("rules", {**names, "dry_run": args.dry_run})
+        counts = _events(memory, other, records, missing, args.dry_run)
+        names = {table: records.rows.get(table, []) for table in ("project_alias", "project_split")}
+        counts_taken = memory.carry("rules", {**names, "dry_run": args.dry_run})
         if not args.dry_run:
             with Work(0, "filing") as work:
                 build(memory, work)
             author = "person" if sys.stdin.isatty() else "command"
             noted: dict[str, Any] = {"events": counts["new"], "author": author, "subject": other.name}
-            taken |= memory.carry("records", noted | {table: found.rows.get(table, []) for table in RECORDS})
-    data: dict[str, Any] = {"other": str(other), "dry_run": args.dry_run, **counts, "beside": taken}
+            counts_taken |= memory.carry("records", noted | {table: records.rows.get(table, []) for table in RECORDS})
+    data: dict[str, Any] = {"other": str(other), "dry_run": args.dry_run, **counts, "beside": counts_taken}
     data["missing"] = missing_shape(missing, Calendar("UTC"))
     would = "would come" if args.dry_run else "new"
     lines = [f"{counts['new']:,} events {would}, {counts['known']:,} known already"]
     lines += [f"{counts['left_out']:,} left out (forgotten here, or nothing to store)"] if counts["left_out"] else []
-    lines += [f"{count:,} {name}" for name, count in taken.items() if count]
+    lines += [f"{count:,} {name}" for name, count in counts_taken.items() if count]
     lines += missing_lines(missing, Calendar("UTC"))
     render.emit(as_json(args), data, lines)
     return 1 if missing else 0
 
 
-def _events(memory: "Memory", other: Path, found: "Records", missing: "list[Missing]", dry_run: bool) -> dict[str, int]:
+def _events(memory: "Memory", other: Path, records: "Records", missing: "list[Missing]", dry_run: bool) -> dict[str, int]:
     """Store the events that are not known, or with `dry_run` count them; return the counts new, known and left_out.
 
-    Rows of small tables are collected in `found`, parts that cannot be read in `missing`. Events pass the gate
+    Rows of small tables are collected in `records`, parts that cannot be read in `missing`. Events pass the gate
     first.
     """
     from memory_mcp.archive.others import RECORDS, drafts_in, slices_of
@@ -80,25 +80,25 @@ def _events(memory: "Memory", other: Path, found: "Records", missing: "list[Miss
     from memory_mcp.ingest.gate import Gate
     from memory_mcp.storage.duckdb import look_at
 
-    gate, report, new, known = Gate(memory.capture), ImportReport(), 0, 0
+    gate, report, new_count, known_count = Gate(memory.capture), ImportReport(), 0, 0
     with render.Progress("merging") as bar:
         for part in slices_of(other, look_at, missing):
             if part.table in RECORDS:
                 rows = (dict(zip(part.columns, row, strict=True)) for row in part.rows)
-                found.rows.setdefault(part.table, []).extend(rows)
+                records.rows.setdefault(part.table, []).extend(rows)
             if part.table != "event":
                 continue
             drafts = [clean for draft in drafts_in(part) if (clean := gate.clean(draft, report)) is not None]
             fresh = _fresh(memory, drafts)
-            added, there = (len(fresh), 0) if dry_run or not fresh else memory.append(fresh, "merge")
-            new, known = new + added, known + there + len(drafts) - len(fresh)
-            bar.at(0.5, f"{new:,} new, {known:,} known")
-    return {"new": new, "known": known, "left_out": sum(report.dropped.values())}
+            added, stored_count = (len(fresh), 0) if dry_run or not fresh else memory.append(fresh, "merge")
+            new_count, known_count = new_count + added, known_count + stored_count + len(drafts) - len(fresh)
+            bar.at(0.5, f"{new_count:,} new, {known_count:,} known")
+    return {"new": new_count, "known": known_count, "left_out": sum(report.dropped.values())}
 
 
 def _fresh(memory: "Memory", drafts: "list[EventDraft]") -> "list[EventDraft]":
     """Return the drafts that the memory does not hold, not even with other parts redacted, in their order; asked in portions."""
-    found: list[EventDraft] = []
+    fresh: list[EventDraft] = []
     part: list[EventDraft] = []
     size = 0
     for number, draft in enumerate(drafts):
@@ -106,11 +106,11 @@ def _fresh(memory: "Memory", drafts: "list[EventDraft]") -> "list[EventDraft]":
         size += len(draft.text)
         if size > _ASKED or number == len(drafts) - 1:
             names = ("session_id", "timestamp", "role", "text")
-            asked = [
-                {"event_id": one.carried.event_id if one.carried else "", **{name: getattr(one, name) for name in names}}
-                for one in part
+            event_values = [
+                {"event_id": draft.carried.event_id if draft.carried else "", **{name: getattr(draft, name) for name in names}}
+                for draft in part
             ]
-            known = set(memory.carry("known", {"events": asked})["known"])
-            found += [one for n, one in enumerate(part) if n not in known]
+            known_numbers = set(memory.carry("known", {"events": event_values})["known"])
+            fresh += [draft for n, draft in enumerate(part) if n not in known_numbers]
             part, size = [], 0
-    return found
+    return fresh

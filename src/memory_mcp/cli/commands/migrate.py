@@ -49,30 +49,38 @@ def run(args: argparse.Namespace) -> int:
 
     with opened(args, settled=True) as app, render.Progress("copying") as bar:
         target = _target(app.settings, args)
-        with closing(_open(target)) as there, there.derivation.publishing:
-            copied = moving.copy(app.storage, there.storage, lambda done, all_: bar.at(done / max(all_, 1), f"{done:,} events"))
-            there.storage.reseal()
+        with closing(_open(target)) as target_app, target_app.derivation.publishing:
+            copied = moving.copy(
+                app.storage, target_app.storage, lambda done, all_: bar.at(done / max(all_, 1), f"{done:,} events")
+            )
+            target_app.storage.reseal()
         failpoint("migrate.copied")
         # Its days are counted in the zone of the memory from now on.
-        with closing(_open(target)) as there, there.derivation.publishing:
-            there.derivation.run(place=Place.SHARED)
-            job = RebuildToc(there.storage, there.calendar, there.summarizer, there.settings.toc)
+        with closing(_open(target)) as target_app, target_app.derivation.publishing:
+            target_app.derivation.run(place=Place.SHARED)
+            job = RebuildToc(target_app.storage, target_app.calendar, target_app.summarizer, target_app.settings.toc)
             job.run(None, partial(bar.count, noun="segments"))
-            segments = there.tree.tally().segments
+            segments = target_app.tree.tally().segments
             failpoint("migrate.derived")
-            moving.require_prints(copied, there.storage)
-            if findings := check(there.storage, there.calendar):
-                told = f"the copy is not sound: {findings[0].rule}: {findings[0].subject}: {findings[0].detail}"
-                raise StorageError(told, "Run memory-mcp admin check on the memory; nothing of it was changed.")
-            subject = there.settings.storage.engine
-            there.storage.audit.record(Act("migrate", there.clock.now_ms(), "person", subject, "", {"events": copied.last_seq}))
-            there.storage.reseal(acknowledge=True)
-            moving.complete(there.storage)
-        left = _beside(app, target)
+            moving.require_prints(copied, target_app.storage)
+            if findings := check(target_app.storage, target_app.calendar):
+                text = f"the copy is not sound: {findings[0].rule}: {findings[0].subject}: {findings[0].detail}"
+                raise StorageError(text, "Run memory-mcp admin check on the memory; nothing of it was changed.")
+            subject = target_app.settings.storage.engine
+            target_app.storage.audit.record(
+                Act("migrate", target_app.clock.now_ms(), "person", subject, "", {"events": copied.last_seq})
+            )
+            target_app.storage.reseal(acknowledge=True)
+            moving.complete(target_app.storage)
+        tombstones_left = _beside(app, target)
         later = app.storage.events.last_seq() - copied.last_seq
     rows = {table: count for table, count in sorted(copied.rows.items()) if count}
     data = {"engine": args.engine, "rows": rows, "new_events": copied.new, "segments": segments, "came_meanwhile": later}
-    return print_result(args, data | ({"tombstones_left": left} if left else {}), _lines(copied, segments, later, left, target))
+    return print_result(
+        args,
+        data | ({"tombstones_left": tombstones_left} if tombstones_left else {}),
+        _lines(copied, segments, later, tombstones_left, target),
+    )
 
 
 def _target(settings: "Settings", args: argparse.Namespace) -> "Settings":
@@ -80,15 +88,15 @@ def _target(settings: "Settings", args: argparse.Namespace) -> "Settings":
 
     What the arguments leave out of a database's address, tenant and space is that of the settings.
     """
-    here = settings.storage
+    storage = settings.storage
     if args.engine == "duckdb":
         if not args.to or args.url or args.tenant or args.space:
             raise InvalidQuery("a data directory to make is not named", "Say: memory-mcp admin migrate-to duckdb --to DIR")
-        return replace(settings, storage=replace(here, engine="duckdb", data_dir=str(place_of(args.to).absolute())))
-    if args.to or not (url := args.url or here.url):
+        return replace(settings, storage=replace(storage, engine="duckdb", data_dir=str(place_of(args.to).absolute())))
+    if args.to or not (url := args.url or storage.url):
         raise InvalidQuery("no database is named", "Say: memory-mcp admin migrate-to postgres --url postgresql://USER@HOST/NAME")
-    tenant, space = args.tenant or here.tenant, args.space or here.space
-    return replace(settings, storage=replace(here, engine="postgres", url=url, tenant=tenant, space=space))
+    tenant, space = args.tenant or storage.tenant, args.space or storage.space
+    return replace(settings, storage=replace(storage, engine="postgres", url=url, tenant=tenant, space=space))
 
 
 def _open(target: "Settings") -> "App":
@@ -105,20 +113,20 @@ def _beside(app: "App", target: "Settings") -> int:
     """Copy tombstones and, to a data directory, pauses beside the copy's store; return how many tombstones it cannot take."""
     from memory_mcp.archive import beside
 
-    told = beside.rows(app.settings.storage.directory, app.storage.tombstones)
+    rows = beside.rows(app.settings.storage.directory, app.storage.tombstones)
     if target.storage.engine == "duckdb":
-        return beside.take(target.storage.directory, told)
-    with closing(_open(target)) as there:
-        return beside.take(None, told, there.storage.tombstones)
+        return beside.take(target.storage.directory, rows)
+    with closing(_open(target)) as target_app:
+        return beside.take(None, rows, target_app.storage.tombstones)
 
 
-def _lines(copied: "Copied", segments: int, later: int, left: int, target: "Settings") -> Iterator[str]:
+def _lines(copied: "Copied", segments: int, later: int, tombstones_left: int, target: "Settings") -> Iterator[str]:
     """Yield what was copied, what could not be, whether events came meanwhile, and the settings by which the copy is used."""
     other = sum(count for table, count in copied.rows.items() if table != "event")
     yield f"copied {copied.last_seq:,} events ({copied.new:,} by this run) in {segments:,} segments and {other:,} other rows"
     yield "Counts and prints of the copy are those of the memory, and every invariant holds. The memory was not changed."
-    if left:
-        yield f"{left:,} notes of what was forgotten cannot be known there: forget it there, too"
+    if tombstones_left:
+        yield f"{tombstones_left:,} notes of what was forgotten cannot be known there: forget it there, too"
     if later:
         yield f"{render.plural(later, 'event')} came meanwhile: run the same command again"
     storage = target.storage

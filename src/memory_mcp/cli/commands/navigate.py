@@ -113,17 +113,17 @@ def _evidence_lines(results: Sequence[dict[str, Any]], width: int) -> Iterator[s
         yield "Nothing relevant was found. Try other words, --all, or a wider time."
         return
     for result in results:
-        place = f"Segment: {result['id']}" if result["kind"] == "segment" else f"Not yet filed in the tree: {result['id']}"
-        yield f"**{place}**"
+        heading = f"Segment: {result['id']}" if result["kind"] == "segment" else f"Not yet filed in the tree: {result['id']}"
+        yield f"**{heading}**"
         about = [
             render.minute(result["when"]),
             render.project_name(result.get("project", "")),
             render.gist(result.get("title", "")),
         ]
         yield f"- {' - '.join(a for a in about if a)}"
-        first, *others = result["grip_ids"] or [""]
+        first, *other_grips = result["grip_ids"] or [""]
         yield f'- "{render.one_line(result["quote"], width)}" [{first}]'
-        for grip in others:
+        for grip in other_grips:
             yield f"- also [{grip}]"
         yield ""
     yield OFFER

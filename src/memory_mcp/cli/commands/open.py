@@ -68,8 +68,8 @@ def _address(args: argparse.Namespace, is_person: bool) -> str:
     try:
         line = link.reach(wanted(args), "rpc")
     except link.Unreachable as error:
-        told = f"the background process could not be started: {error}"
-        raise LayerUnavailable(told, "memory-mcp doctor looks into it.") from None
+        text = f"the background process could not be started: {error}"
+        raise LayerUnavailable(text, "memory-mcp doctor looks into it.") from None
     try:
         return str(link.converse(line, "pages/open", {"port": args.port, "is_person": is_person}, lambda _: None)["url"])
     except link.Refused as error:

@@ -21,9 +21,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each client and fact of the response; the first six rules of redaction are named."""
-    for one in data["clients"]:
-        counts = f"{render.plural(one['events'], 'event')}, {one['events_last_day']:,} of them in the last 24 hours"
-        yield f"client {one['agent']}: {counts}, last {render.minute(one['last'])}"
+    for entry in data["clients"]:
+        counts = f"{render.plural(entry['events'], 'event')}, {entry['events_last_day']:,} of them in the last 24 hours"
+        yield f"client {entry['agent']}: {counts}, last {render.minute(entry['last'])}"
     redacted = data["redacted"]
     rules = ", ".join(f"{count:,} {rule}" for rule, count in list(redacted["rules"].items())[:_NAMED])
     since = f" in what was said since {redacted['since'][:10]}" if redacted.get("since") else ""
@@ -32,15 +32,15 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
         names = ("database", "database_log", "backups", "spool", "damaged", "models", "log", "other")
         parts = {name: disk[name] for name in names}
         parts |= {f"index {name}": count for name, count in disk.get("indexes", {}).items()}
-        told = ", ".join(f"{name.replace('_', ' ')} {render.size(count)}" for name, count in parts.items() if count)
-        yield f"on disk: {render.size(disk['total'])} ({told}); free {render.size(disk['free'])}"
-    for one in data["outgoing"]:
-        yield f"may leave this machine: {one['what']}, {one['where']} ({one['setting']})"
+        sizes = ", ".join(f"{name.replace('_', ' ')} {render.size(count)}" for name, count in parts.items() if count)
+        yield f"on disk: {render.size(disk['total'])} ({sizes}); free {render.size(disk['free'])}"
+    for entry in data["outgoing"]:
+        yield f"may leave this machine: {entry['what']}, {entry['where']} ({entry['setting']})"
     if not data["outgoing"]:
         yield "may leave this machine: nothing"
-    for one in data["paused"]:
-        name = "all projects" if one["project"] == "*" else render.project_name(one["project"])
-        yield f"paused: {name}" + (f" until {render.minute(one['until'])}" if one.get("until") else "")
+    for entry in data["paused"]:
+        name = "all projects" if entry["project"] == "*" else render.project_name(entry["project"])
+        yield f"paused: {name}" + (f" until {render.minute(entry['until'])}" if entry.get("until") else "")
     if data.get("pauses_error"):
         yield f"paused: nothing, for {data['pauses_error']}"
     for kind, values in data["excluded"].items():

@@ -43,7 +43,7 @@ def print_state(args: argparse.Namespace, data: dict[str, Any]) -> int:
     if data["paused"]:
         until = f"until {data['until']}" if data.get("until") else "until: memory-mcp resume"
         lines = [f"{name}: not recorded {until}"]
-    others = [other for other in data.get("all_paused", ()) if other != data["project"]]
-    if others:
-        lines.append(f"Also paused: {', '.join('all projects' if other == '*' else other for other in others)}")
+    other_projects = [other for other in data.get("all_paused", ()) if other != data["project"]]
+    if other_projects:
+        lines.append(f"Also paused: {', '.join('all projects' if other == '*' else other for other in other_projects)}")
     return print_result(args, data, lines)

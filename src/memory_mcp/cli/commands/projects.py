@@ -22,15 +22,15 @@ def run(args: argparse.Namespace) -> int:
 
     data = ask(args, ListProjects(args.limit, args.cursor), hint=True)
     lines = []
-    for one in data["projects"]:
-        name, whole = render.project_name(one["project"]), render.one_line(one["project"])
-        here = "  (here)" if one["project"] == data.get("yours") else ""
-        lines.append(f"{name}{here}" if name == whole else f"{name}  {whole}{here}")
-        agents = f", {render.one_line(', '.join(one['agents']))}" if one.get("agents") else ""
-        lines.append(f"  {render.activity(one)}, {render.days(one['first'], one['last'])}{agents}")
-        for other in one.get("aliases", ()):
+    for project in data["projects"]:
+        name, full_name = render.project_name(project["project"]), render.one_line(project["project"])
+        here_mark = "  (here)" if project["project"] == data.get("yours") else ""
+        lines.append(f"{name}{here_mark}" if name == full_name else f"{name}  {full_name}{here_mark}")
+        agents = f", {render.one_line(', '.join(project['agents']))}" if project.get("agents") else ""
+        lines.append(f"  {render.activity(project)}, {render.days(project['first'], project['last'])}{agents}")
+        for other in project.get("aliases", ()):
             lines.append(f"  also {render.one_line(other['name'])}{' (a guess)' if other['by'] == 'guess' else ''}")
-        lines += [f"  split from {render.project_name(one['split_from'])}"] if one.get("split_from") else []
+        lines += [f"  split from {render.project_name(project['split_from'])}"] if project.get("split_from") else []
     if data.get("next_cursor"):
         lines.append(f"{len(data['projects'])} of {data['total']:,}; more: --cursor {data['next_cursor']}")
     return print_result(args, data, lines)

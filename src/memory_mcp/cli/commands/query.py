@@ -83,8 +83,8 @@ def run_events(args: argparse.Namespace) -> int:
     from memory_mcp.requests.events import GetEvents
 
     same = ("before", "after", "offset", "text_limit", "detail", "limit", "cursor", "token_budget")
-    given = {"since": args.since or "", "until": args.until or "", **{name: getattr(args, name) for name in same}}
-    request = GetEvents(session_id=args.session, node_id=args.node, event_id=args.event, **given)
+    arguments = {"since": args.since or "", "until": args.until or "", **{name: getattr(args, name) for name in same}}
+    request = GetEvents(session_id=args.session, node_id=args.node, event_id=args.event, **arguments)
     data = ask(args, request, catch_up=False, hint=True)
     return print_result(args, data, events_lines(data), recalled=True)
 
@@ -132,8 +132,8 @@ def _child_lines(data: dict[str, Any]) -> Iterator[str]:
 def _counts(node: dict[str, Any]) -> str:
     """Return a node's events, sessions and children (called by level) as one text, without those that are 0; "" for none."""
     below = {"year": "month", "month": "week", "week": "day", "day": "segment"}.get(node.get("level", ""), "child")
-    told = [("events", "event"), ("sessions", "session"), ("children", below)]
-    return ", ".join(render.plural(node[key], noun) for key, noun in told if node.get(key))
+    nouns = [("events", "event"), ("sessions", "session"), ("children", below)]
+    return ", ".join(render.plural(node[key], noun) for key, noun in nouns if node.get(key))
 
 
 def node_lines(data: dict[str, Any]) -> Iterator[str]:
@@ -152,7 +152,7 @@ def node_lines(data: dict[str, Any]) -> Iterator[str]:
     yield from _section("Bullets", (f"{b['text']} {' '.join(f'[{g}]' for g in b['grip_ids'])}" for b in node.get("bullets", ())))
     above = [f"{n['node_id']}  {n['title']}" for n in context.get("parents", ())] or node.get("parents", [])
     yield from _section("Above", iter(above))
-    yield from _section("Before (context only)", (_said(e, _LINE) for e in context.get("before", ())))
+    yield from _section("Before (context only)", (_event_line(e, _LINE) for e in context.get("before", ())))
     below = list(_child_lines(data))
     if below:
         yield from ("", "Below:", *below)
@@ -204,12 +204,12 @@ def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
             yield ""
             yield f"{name}:"
             # In a line each they name no time where it is the citation's own.
-            yield from (f"  {_said({'when': grip['when'], **event}, _CONTEXT)}" for event in data[key])
+            yield from (f"  {_event_line({'when': grip['when'], **event}, _CONTEXT)}" for event in data[key])
     if "more" in data:
         yield f"(shortened; --token-budget {data['more']['token_budget']} shows everything)"
 
 
-def _said(event: dict[str, Any], width: int) -> str:
+def _event_line(event: dict[str, Any], width: int) -> str:
     """Return an event as one line: its minute, who (speaker, else role), and the text cut to `width` characters."""
     who = event.get("speaker") or event["role"]
     return f"{render.minute(event['when'])} {who}: {render.one_line(event.get('text', ''), width)}"

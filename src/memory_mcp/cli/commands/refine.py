@@ -78,13 +78,13 @@ def run_show(args: argparse.Namespace) -> int:
 
     data = ask(args, RefineShow(args.id, args.token_budget))
     lines = [f"{data['node_id']}  {data['title']}", *_bullet_lines(data)]
-    lines += _said("Before (context only)", data.get("context", {}).get("before", ()))
-    lines += _said("Events", data.get("events", ()))
+    lines += _section_lines("Before (context only)", data.get("context", {}).get("before", ()))
+    lines += _section_lines("Events", data.get("events", ()))
     for child in data.get("children", ()):
         head = f"{child['node_id']}  {child['title']} ({render.plural(child['events'], 'event')})"
         lines += ["", head, *_bullet_lines(child)]
-    if left := data.get("left_out"):
-        lines.append(f"({left:,} left out; a larger --token-budget shows more)")
+    if left_out := data.get("left_out"):
+        lines.append(f"({left_out:,} left out; a larger --token-budget shows more)")
     return print_result(args, data, lines, recalled=True)
 
 
@@ -94,7 +94,7 @@ def run_write(args: argparse.Namespace) -> int:
     Raises InvalidQuery where the text is no JSON, is too long or does not fit the node, SourceUnreadable where its file cannot
     be read.
     """
-    text = _read(args.file) if args.text is None else args.text
+    text = _read_text(args.file) if args.text is None else args.text
     argv = ["refine", "write", args.id, f"--text={text}", *(["--all"] if args.all else [])]
     argv += [f"--project={args.project}"] if args.project else []
     if (status := forwarded(args, argv)) is not None:
@@ -110,7 +110,7 @@ def run_write(args: argparse.Namespace) -> int:
     return print_result(args, data, lines, recalled=True)
 
 
-def _read(file: str) -> str:
+def _read_text(file: str) -> str:
     """Return the text of a file, or of standard input for "-"; raise InvalidQuery above 1 MiB, SourceUnreadable if unreadable.
 
     In the daemon it raises InvalidQuery: no file is read there.
@@ -135,18 +135,18 @@ def _bullet_lines(node: dict[str, Any]) -> Iterator[str]:
     """Yield each statement of a node with its kind and citations."""
     for bullet in node.get("bullets", ()):
         kind = f"{bullet['kind']}: " if bullet.get("kind") else ""
-        yield f"- {kind}{render.one_line(bullet['text'])} {_cited(bullet['grip_ids'])}"
+        yield f"- {kind}{render.one_line(bullet['text'])} {_join_citations(bullet['grip_ids'])}"
 
 
-def _said(title: str, lines: list[dict[str, Any]]) -> Iterator[str]:
+def _section_lines(title: str, lines: list[dict[str, Any]]) -> Iterator[str]:
     """Yield an empty line and the title, then each of `lines` with its time, who, text and citations; nothing without lines."""
     if lines:
         yield from ("", f"{title}:")
     for line in lines:
-        said = f"{line['when'].replace('T', ' ')} {line['who']}: {render.one_line(line['text'])}"
-        yield f"{said} {_cited(line.get('grip_ids', ()))}".rstrip()
+        text = f"{line['when'].replace('T', ' ')} {line['who']}: {render.one_line(line['text'])}"
+        yield f"{text} {_join_citations(line.get('grip_ids', ()))}".rstrip()
 
 
-def _cited(grips: list[str]) -> str:
+def _join_citations(grips: list[str]) -> str:
     """Return grip ids each in square brackets, separated by blanks: "[grip:...] [grip:...]"; "" for none."""
     return " ".join(f"[{grip}]" for grip in grips)

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidQuery("a backup is restored into a data directory, and this memory lies in a database", _IN_A_DATABASE)
     directory = settings.storage.directory.absolute()
     refuse_command_word(args.source, "restore")
-    backup = _chosen(place_of(args.source), args.at)
+    backup = _choose_backup(place_of(args.source), args.at)
     verified = verify(backup)
     try:
         fresh, counts = _build(settings, directory, backup, verified)
@@ -66,15 +66,20 @@ def run(args: argparse.Namespace) -> int:
         # No other daemon is started between the end of this one and the new store.
         with link.starting(which.directory, time.monotonic() + _STARTING):
             daemon.stop(which)
-            kept = put_in_place(directory, fresh, now_ms)
+            former_memory = put_in_place(directory, fresh, now_ms)
     else:
-        kept = put_in_place(directory, fresh, now_ms)
-    data = {"path": str(backup.path), "restored": counts, "kept": str(kept) if kept else None, **verified_shape(verified)}
-    render.emit(as_json(args), data, _lines(backup, verified, counts, kept))
+        former_memory = put_in_place(directory, fresh, now_ms)
+    data = {
+        "path": str(backup.path),
+        "restored": counts,
+        "kept": str(former_memory) if former_memory else None,
+        **verified_shape(verified),
+    }
+    render.emit(as_json(args), data, _lines(backup, verified, counts, former_memory))
     return 1 if verified.missing else 0
 
 
-def _chosen(source: Path, at: str) -> "Backup":
+def _choose_backup(source: Path, at: str) -> "Backup":
     """Return the backup that `source` is, or the newest in that folder; with `at` the newest up to that time.
 
     The time is read in the zone of the newest backup. Raises what finding raises where there is none, and
@@ -129,13 +134,13 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
     return fresh, counts
 
 
-def _lines(backup: "Backup", verified: "Verified", counts: dict[str, int], kept: Path | None) -> Iterator[str]:
+def _lines(backup: "Backup", verified: "Verified", counts: dict[str, int], former_memory: Path | None) -> Iterator[str]:
     """Yield what was restored, what of the backup is missing, and where the former memory is kept."""
     yield f"restored from {backup.path}: {counts['events']:,} events in {counts['segments']:,} segments"
     yield from verified_lines(verified)
     if verified.missing:
         yield "What is missing may come back by importing again (memory-mcp import), or from an older backup (--at)."
-    if left := counts.get("tombstones_left"):
-        yield f"{left:,} notes of what was forgotten in that memory cannot be known again here: forget it here, too"
-    if kept:
-        yield f"What was there before is kept in {kept}"
+    if tombstones_left := counts.get("tombstones_left"):
+        yield f"{tombstones_left:,} notes of what was forgotten in that memory cannot be known again here: forget it here, too"
+    if former_memory:
+        yield f"What was there before is kept in {former_memory}"

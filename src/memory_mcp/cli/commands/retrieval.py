@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
             f"partial ({what}): {layer['reason']}" if layer["name"] != "topics" and layer.get("reason") else f"healthy ({what})"
         )
         lines.append(f"  - {layer['name'] + ':':<8} {health}")
-    others = [f"  - {x['name'] + ':':<8} {x.get('reason', 'unhealthy')}" for x in layers if x not in usable]
-    return print_result(args, data, [*lines, "Unavailable:", *(others or ["  (none)"]), *note_lines(data)])
+    unusable = [f"  - {x['name'] + ':':<8} {x.get('reason', 'unhealthy')}" for x in layers if x not in usable]
+    return print_result(args, data, [*lines, "Unavailable:", *(unusable or ["  (none)"]), *note_lines(data)])
 
 
 def run_plan(args: argparse.Namespace) -> int:

@@ -84,5 +84,5 @@ def _match_lines(matches: list[dict[str, Any]]) -> Iterator[str]:
     for match in matches:
         grips = "".join(f" [{g}]" for g in match.get("grip_ids", [])[:_GRIPS_SHOWN])
         more = len(match.get("grip_ids", [])) - _GRIPS_SHOWN
-        others = f" and {render.plural(more, 'more grip')}" if more > 0 else ""
-        yield f'  - {match["field"]}: "{render.one_line(match["text"])}" (score: {match["score"]:.2f}){grips}{others}'
+        more_grips = f" and {render.plural(more, 'more grip')}" if more > 0 else ""
+        yield f'  - {match["field"]}: "{render.one_line(match["text"])}" (score: {match["score"]:.2f}){grips}{more_grips}'

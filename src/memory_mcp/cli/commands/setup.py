@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.yes and not render.can_ask():
         raise InvalidQuery("setup asks before every step, and nobody can be asked here", "To do all of it, add --yes.")
     installed = _install(args)
-    imported, question, found = _import(args)
-    followed = _follow(args, found)
+    imported, question, findings = _import(args)
+    followed = _follow(args, findings)
     data = {"installed": installed, "imported": imported, "followed": followed, "asked": question}
     if as_json(args):
         render.out_json(data)
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 def _next_lines(installed: Sequence[str]) -> list[str]:
     """Return what to do next, in three lines; the last names the clients to start again: `installed`, else all that use it."""
     clients = [CLIENTS[name] for name in installed]
-    clients = clients or [CLIENTS[one.client] for one in statuses(here()) if one.found and one.configured]
+    clients = clients or [CLIENTS[client.client] for client in statuses(here()) if client.found and client.configured]
     steps: dict[str, list[str]] = {}
     for client in clients:
         steps.setdefault(client.then, []).append(client.title)
@@ -80,23 +80,23 @@ def _install(args: argparse.Namespace) -> list[str]:
 
     Empty where there are none, or the user refuses. A client that fails is reported on stderr, and the others go on.
     """
-    clients = [one for one in statuses(here()) if one.found]
-    fresh = [one for one in clients if not one.configured or (CLIENTS[one.client].hook_client and not one.hooks)]
-    for one in clients:
-        plugins = [plugin.name for plugin in CLIENTS[one.client].plugins(here())]
-        state = "uses this memory already" if one.configured else "found"
+    clients = [client for client in statuses(here()) if client.found]
+    fresh = [client for client in clients if not client.configured or (CLIENTS[client.client].hook_client and not client.hooks)]
+    for client in clients:
+        plugins = [plugin.name for plugin in CLIENTS[client.client].plugins(here())]
+        state = "uses this memory already" if client.configured else "found"
         state += f" (plugin {', '.join(plugins)})" if plugins else ""
-        state += ", without hooks" if one.configured and one in fresh else ""
-        render.err(f"{one.title}: {state}")
+        state += ", without hooks" if client.configured and client in fresh else ""
+        render.err(f"{client.title}: {state}")
     if not clients:
         render.err(f"No client was found here. Known: {', '.join(CLIENTS)}.")
-    titles = ", ".join(one.title for one in fresh)
+    titles = ", ".join(client.title for client in fresh)
     if not fresh or not (args.yes or render.agreed(f"Make {titles} use this memory?")):
         return []
     args.level, args.name, args.http, args.no_hooks, args.dry_run = None, NAME, False, False, False
     order, notes = order_of(args, here())
     work = work_for(order, State(), False, ())
-    outcomes = [tried(CLIENTS[one.client], work) for one in fresh]
+    outcomes = [tried(CLIENTS[client.client], work) for client in fresh]
     for outcome in outcomes:
         render.err(f"{outcome.client.title}: {f'not set up. {outcome.error.sentence}' if outcome.error else 'set up'}")
     for note in notes:
@@ -110,10 +110,10 @@ def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequ
     The report (None without an import), a question that the memory answers ("" for none), and what was found.
     """
     with filling(args) as app:
-        found = import_.found_here(app)
-        for line in import_.finding_lines(found) if found else ["No client keeps conversations here yet."]:
+        findings = import_.found_here(app)
+        for line in import_.finding_lines(findings) if findings else ["No client keeps conversations here yet."]:
             render.err(line)
-        shares = import_.shares_of(app, found)
+        shares = import_.shares_of(app, findings)
         if shares and not (args.yes or render.agreed("Import them now? The memory answers meanwhile.")):
             shares = []
         if shares:
@@ -124,17 +124,17 @@ def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequ
             data = None
             with import_.Work(0, "filing") as work:
                 import_.build(app, work)
-        return data, import_.question_for(app), found
+        return data, import_.question_for(app), findings
 
 
-def _follow(args: argparse.Namespace, found: "Sequence[Finding]") -> list[str]:
+def _follow(args: argparse.Namespace, findings: "Sequence[Finding]") -> list[str]:
     """Follow the found clients that have no hooks on, and those that delete their files, if the user agrees.
 
     Returns their names as importers; empty where there are none or the user refuses. They are followed by another
     process (`watch on`), whose failure is not noticed here.
     """
-    titled = {f.importer: f.title for f in found}
-    recording = {one.client for one in statuses(here()) if one.recording}
+    titled = {f.importer: f.title for f in findings}
+    recording = {client.client for client in statuses(here()) if client.recording}
     names = [name for name in titled if name not in recording or name in _DELETING]
     titles = ", ".join(titled[name] for name in names)
     question = f"Keep storing what {titles} write into their own files, before they delete any?"

@@ -67,7 +67,7 @@ def run_add(args: argparse.Namespace) -> int:
 
     with opened(args) as app:
         data = answered(app, ShareProject(project_typed(app, args.project), args.space, COMMAND_LINE))
-    return _changed(args, data)
+    return _print_projects(args, data)
 
 
 def run_remove(args: argparse.Namespace) -> int:
@@ -76,7 +76,7 @@ def run_remove(args: argparse.Namespace) -> int:
 
     with opened(args) as app:
         data = answered(app, UnshareProject(project_typed(app, args.project), COMMAND_LINE))
-    return _changed(args, data)
+    return _print_projects(args, data)
 
 
 def run_off(args: argparse.Namespace) -> int:
@@ -107,7 +107,7 @@ def run_status(args: argparse.Namespace) -> int:
     return print_result(args, data, _lines(data))
 
 
-def _changed(args: argparse.Namespace, data: dict[str, Any]) -> int:
+def _print_projects(args: argparse.Namespace, data: dict[str, Any]) -> int:
     """Print the projects published now, "none" for none, of the response to (Un)ShareProject; return the exit status 0."""
     shared = ", ".join(map(render.one_line, data["projects"])) or "none"
     return print_result(args, data, [f"Projects published to {data['url']}: {shared}", *_notes(data)])
@@ -132,10 +132,10 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"offline since {data['offline_since']}; {last}" if data.get("offline_since") else last
     if data.get("error"):
         yield f"error: {data['error']}"
-    for one in data["projects"]:
-        yield _project_line(one)
-    for one in data["came"]:
-        yield f"came: {render.one_line(one['project'])}: {render.plural(one['came'], 'event')}, last {one['last']}"
+    for entry in data["projects"]:
+        yield _project_line(entry)
+    for entry in data["came"]:
+        yield f"came: {render.one_line(entry['project'])}: {render.plural(entry['came'], 'event')}, last {entry['last']}"
     for name, count in data["people"].items():
         yield f"  from {render.one_line(name)}: {count:,}"
     for why, count in data["kept_back"].items():
@@ -144,21 +144,22 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         yield f"forgotten there for you: {data['forgotten_there']:,}; here because others forgot: {data['forgotten_here']:,}"
     if data.get("held"):
         yield f"{data['held']:,} events of yours were forgotten by others and are still here: memory-mcp share now --forget"
-    for one in data["refused"]:
-        yield f"refused: {one['what']} {one['event']}: that takes the role {one['needs']} in the space; ask who has it"
+    for entry in data["refused"]:
+        yield f"refused: {entry['what']} {entry['event']}: that takes the role {entry['needs']} in the space; ask who has it"
 
 
-def _project_line(one: dict[str, Any]) -> str:
+def _project_line(project: dict[str, Any]) -> str:
     """Return one line about a published project: how many events left and would leave, and what they wait for.
 
-    `one` has project and left; and where known last, space ("" or absent: published no more), waits, needs (the role
+    `project` has project and left; and where known last, space ("" or absent: published no more), waits, needs (the role
     without which nothing leaves) and would_leave.
     """
-    name, left = render.one_line(one["project"]), render.plural(one["left"], "event")
-    last = f", last {one['last']}" if one.get("last") else ""
-    if not one.get("space"):
-        return f"no more published: {name}: {left} left{last}"
-    waits = f"; {one['waits']:,} of other names wait for: memory-mcp share add {name}" if one.get("waits") else ""
-    if one.get("needs"):
-        return f"published: {name} to {one['space']}: {left} left{last}; nothing leaves without the role {one['needs']}{waits}"
-    return f"published: {name} to {one['space']}: {left} left{last}; {one['would_leave']:,} would leave next{waits}"
+    name, sent_events = render.one_line(project["project"]), render.plural(project["left"], "event")
+    last = f", last {project['last']}" if project.get("last") else ""
+    if not project.get("space"):
+        return f"no more published: {name}: {sent_events} left{last}"
+    waits = f"; {project['waits']:,} of other names wait for: memory-mcp share add {name}" if project.get("waits") else ""
+    published = f"published: {name} to {project['space']}: {sent_events} left{last}"
+    if project.get("needs"):
+        return f"{published}; nothing leaves without the role {project['needs']}{waits}"
+    return f"{published}; {project['would_leave']:,} would leave next{waits}"

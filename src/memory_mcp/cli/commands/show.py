@@ -51,11 +51,11 @@ def run(args: argparse.Namespace) -> int:
     with opened(args) as app:
         if app.is_empty:
             render.err(EMPTY_HINT)
-        shown = _find(app, args, name)
-    data = {"kind": shown.kind, **shown.data, "next_commands": shown.next_commands}
-    lines = [f"{shown.kind[0].upper()}{shown.kind[1:]}", *shown.lines]
-    if shown.next_commands:
-        lines += ["", "Go on with:", *(f"  {command}" for command in shown.next_commands)]
+        item = _find(app, args, name)
+    data = {"kind": item.kind, **item.data, "next_commands": item.next_commands}
+    lines = [f"{item.kind[0].upper()}{item.kind[1:]}", *item.lines]
+    if item.next_commands:
+        lines += ["", "Go on with:", *(f"  {command}" for command in item.next_commands)]
     return print_result(args, data, lines, recalled=True)
 
 
@@ -100,9 +100,9 @@ def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
     from memory_mcp.requests.expand import ExpandRequest
 
     data = answered(app, ExpandRequest(grip_id=grip))
-    session = next((one["session_id"] for one in data["excerpt_events"] if one.get("session_id")), "")
+    session = next((event["session_id"] for event in data["excerpt_events"] if event.get("session_id")), "")
     ids = (data["grip"].get("node_id", ""), session)
-    return Shown(kind, data, expanded_lines(data), [f"memory-mcp show {one}" for one in ids if one])
+    return Shown(kind, data, expanded_lines(data), [f"memory-mcp show {event}" for event in ids if event])
 
 
 def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
@@ -116,4 +116,4 @@ def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
     node, context = data["node"], data.get("context", {})
     grips = [grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]]
     ids = [*grips[:1], *(child["node_id"] for child in data["children"][:1]), context.get("session_id", "")]
-    return Shown(node["level"], data, node_lines(data), [f"memory-mcp show {one}" for one in ids if one])
+    return Shown(node["level"], data, node_lines(data), [f"memory-mcp show {item_id}" for item_id in ids if item_id])

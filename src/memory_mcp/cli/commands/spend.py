@@ -23,15 +23,15 @@ def run(args: argparse.Namespace) -> int:
     data = ask(args, GetSpend(args.days), catch_up=False)
     lines = [_OFF]
     if data["provider"] != "extractive":
-        due = ", ".join(f"{one['count']:,} {one['level']}{'s' if one['count'] != 1 else ''}" for one in data["due"])
+        due = ", ".join(f"{level['count']:,} {level['level']}{'s' if level['count'] != 1 else ''}" for level in data["due"])
         lines = [
             f"{data['provider']} {data['model']}: {data['spent_today']:,} of {data['daily_tokens']:,} tokens spent today",
             f"Still due:  {due or 'nothing'}",
             f"Last run:   {data['last_run'] or 'none yet'}",
         ]
     for day in data["days"]:
-        told = f" ({day['estimated']:,} of them estimated)" if day["estimated"] else ""
-        spent = f"{day['tokens_in']:,} tokens in, {day['tokens_out']:,} out{told}"
+        estimate_note = f" ({day['estimated']:,} of them estimated)" if day["estimated"] else ""
+        spent = f"{day['tokens_in']:,} tokens in, {day['tokens_out']:,} out{estimate_note}"
         labels = f" ({day['labels']:,} for labels of topics)" if day["labels"] else ""
         lines.append(f"{day['day']}  {day['model']:<24} {render.plural(day['asked'], 'question')}{labels}, {spent}")
     lines += [f"{failure['outcome']:<9} {failure['count']:>5}  {failure['reason']}" for failure in data["failures"]]

@@ -30,10 +30,10 @@ def run(args: argparse.Namespace) -> int:
 
     refuse_command_word(args.folder, "sync")
     with opened(args, catch_up=False) as app:
-        named = args.folder or app.settings.sync.directory
-        if not named:
+        folder_name = args.folder or app.settings.sync.directory
+        if not folder_name:
             raise InvalidQuery("no folder is named", "memory-mcp sync DIR, or set sync.directory.")
-        folder, data_dir = place_of(named), app.settings.storage.directory.absolute()
+        folder, data_dir = place_of(folder_name), app.settings.storage.directory.absolute()
         if folder.resolve().is_relative_to(data_dir.resolve()):
             raise InvalidQuery("a shared folder cannot lie in the data directory", "Name a folder that other machines see.")
         done = exchange(app.storage, data_dir, folder, app.gate, app.append).run()

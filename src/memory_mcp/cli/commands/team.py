@@ -30,11 +30,15 @@ def add(parsers: Subparsers) -> None:
     _add_tenants(inner)
     _add_members(inner)
     _add_keys(inner)
-    kept = family(inner, "tombstones", "keep what was forgotten apart from the database, for the restore of an older backup")
-    copy = leaf(kept, "export", run_export, "add to a file what was forgotten in any space, without a word of it")
+    tombstones = family(
+        inner, "tombstones", "keep what was forgotten apart from the database, for the restore of an older backup"
+    )
+    copy = leaf(tombstones, "export", run_export, "add to a file what was forgotten in any space, without a word of it")
     copy.add_argument("file", metavar="FILE", help="made where there is none; lines are only added")
-    again = leaf(kept, "apply", run_apply, "forget again, in a restored database, what files say", "No server may run meanwhile.")
-    again.add_argument("places", metavar="FILE", nargs="+", help="files, or folders of files such as team.tombstones_dir")
+    apply = leaf(
+        tombstones, "apply", run_apply, "forget again, in a restored database, what files say", "No server may run meanwhile."
+    )
+    apply.add_argument("places", metavar="FILE", nargs="+", help="files, or folders of files such as team.tombstones_dir")
     acts = _leaf(inner, "audit", run_audit, "list the administrative acts over a tenant, newest first")
     acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
 
@@ -77,13 +81,13 @@ def _add_members(inner: Subparsers) -> None:
 def _add_keys(inner: Subparsers) -> None:
     """Add the command `key` (make, list, revoke), of API keys."""
     keys = family(inner, "key", "make, list and revoke API keys, for hooks and CI")
-    made = _leaf(keys, "make", run_key_make, "make a key that acts as a member; its text is shown once")
-    made.add_argument("name", metavar="NAME", help="what the key is for")
-    made.add_argument("--member", required=True, metavar="MEMBER", help="as whom it acts: name or subject")
+    make = _leaf(keys, "make", run_key_make, "make a key that acts as a member; its text is shown once")
+    make.add_argument("name", metavar="NAME", help="what the key is for")
+    make.add_argument("--member", required=True, metavar="MEMBER", help="as whom it acts: name or subject")
     text = "memory:read, memory:write, memory:curate or memory:admin (read)"
-    made.add_argument("--scope", action="append", default=[], metavar="SCOPE", help=text)
-    made.add_argument("--space", action="append", default=[], metavar="SPACE", help="in this space alone; may be repeated")
-    made.add_argument("--days", type=int, default=_DAYS, metavar="N", help=f"until it expires ({_DAYS}); 0: never")
+    make.add_argument("--scope", action="append", default=[], metavar="SCOPE", help=text)
+    make.add_argument("--space", action="append", default=[], metavar="SPACE", help="in this space alone; may be repeated")
+    make.add_argument("--days", type=int, default=_DAYS, metavar="N", help=f"until it expires ({_DAYS}); 0: never")
     _leaf(keys, "list", run_key_list, "list the keys, without their texts")
     gone = _leaf(keys, "revoke", run_key_revoke, "have a key count no more, from the next call")
     gone.add_argument("key_id", metavar="KEY", help="the key's id")
@@ -140,16 +144,16 @@ def run_tenant_add(args: argparse.Namespace) -> int:
     Raises ConfigError where no database is set, InvalidQuery for a name or class that will not do.
     """
     with _acting(args) as (acts, _):
-        made = acts.add_tenant(args.name, args.tenant_class)
-    return print_result(args, asdict(made), [f"tenant {made.name} (class {made.tenant_class})"])
+        tenant = acts.add_tenant(args.name, args.tenant_class)
+    return print_result(args, asdict(tenant), [f"tenant {tenant.name} (class {tenant.tenant_class})"])
 
 
 def run_tenant_list(args: argparse.Namespace) -> int:
     """Print the tenants with their classes; return 0."""
     with _acting(args) as (acts, _):
-        found = acts.directory.tenants()
-    lines = [f"{_day(one.at_ms)}  {one.tenant_class:<9} {one.name}" for one in found]
-    return print_result(args, {"tenants": [asdict(one) for one in found]}, lines or ["there are no tenants yet"])
+        tenants = acts.directory.tenants()
+    lines = [f"{_day(tenant.at_ms)}  {tenant.tenant_class:<9} {tenant.name}" for tenant in tenants]
+    return print_result(args, {"tenants": [asdict(tenant) for tenant in tenants]}, lines or ["there are no tenants yet"])
 
 
 def run_space_add(args: argparse.Namespace) -> int:
@@ -159,17 +163,17 @@ def run_space_add(args: argparse.Namespace) -> int:
     for an unknown tenant or an owner who is no member, ConfigError where no database is set.
     """
     with _of_tenant(args) as (acts, tenant):
-        made = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
+        space = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
     owned = f"; {args.owner} is its admin" if args.owner else ""
-    return print_result(args, asdict(made), [f"space {made.name} ({made.kind}, days of {made.timezone}){owned}"])
+    return print_result(args, asdict(space), [f"space {space.name} ({space.kind}, days of {space.timezone}){owned}"])
 
 
 def run_space_list(args: argparse.Namespace) -> int:
     """Print the spaces of a tenant with their events; return 0."""
     with _of_tenant(args) as (acts, tenant):
-        found = acts.directory.spaces(tenant)
-    lines = [f"{_day(one.at_ms)}  {one.kind:<8} {one.name:<24} {one.events:>12,} events" for one in found]
-    return print_result(args, {"spaces": [asdict(one) for one in found]}, lines or ["there are no spaces yet"])
+        spaces = acts.directory.spaces(tenant)
+    lines = [f"{_day(space.at_ms)}  {space.kind:<8} {space.name:<24} {space.events:>12,} events" for space in spaces]
+    return print_result(args, {"spaces": [asdict(space) for space in spaces]}, lines or ["there are no spaces yet"])
 
 
 def run_member_add(args: argparse.Namespace) -> int:
@@ -181,24 +185,24 @@ def run_member_add(args: argparse.Namespace) -> int:
         # An issuer is an address: no subject of one begins so.
         subject = f"{issuer}|{args.sub}" if args.sub else f"keys|{args.name}"
         tenant = acts.tenant(args.tenant or settings.storage.tenant).tenant
-        made = acts.add_member(tenant, args.name, subject, "admin" if args.admin else "member")
-    return print_result(args, asdict(made), [_member_line(made)])
+        member = acts.add_member(tenant, args.name, subject, "admin" if args.admin else "member")
+    return print_result(args, asdict(member), [_member_line(member)])
 
 
 def run_member_list(args: argparse.Namespace) -> int:
     """Print the members of a tenant with their roles in spaces; return 0."""
     with _of_tenant(args) as (acts, tenant):
-        found = acts.directory.members(tenant)
-    lines = [_member_line(one) for one in found]
-    return print_result(args, {"members": [asdict(one) for one in found]}, lines or ["there are no members yet"])
+        members = acts.directory.members(tenant)
+    lines = [_member_line(member) for member in members]
+    return print_result(args, {"members": [asdict(member) for member in members]}, lines or ["there are no members yet"])
 
 
-def _member_line(one: "Member") -> str:
+def _member_line(member: "Member") -> str:
     """Return a member's number, name, roles in spaces (or when it was removed) and subject on one line."""
-    grants = ", ".join(f"{space}: {role}" for space, role in one.grants) or "no space"
-    state = f"removed {_day(one.removed_ms)}" if one.removed_ms is not None else grants
-    admin = " (tenant admin)" if one.role == "admin" else ""
-    return f"{one.member:>4}  {render.one_line(one.name)}{admin}  {state}  [{render.one_line(one.subject)}]"
+    grants = ", ".join(f"{space}: {role}" for space, role in member.grants) or "no space"
+    state = f"removed {_day(member.removed_ms)}" if member.removed_ms is not None else grants
+    admin = " (tenant admin)" if member.role == "admin" else ""
+    return f"{member.member:>4}  {render.one_line(member.name)}{admin}  {state}  [{render.one_line(member.subject)}]"
 
 
 def run_member_remove(args: argparse.Namespace) -> int:
@@ -247,16 +251,16 @@ def run_key_make(args: argparse.Namespace) -> int:
 def run_key_list(args: argparse.Namespace) -> int:
     """Print the keys of a tenant, revoked ones too, without their texts; return 0."""
     with _of_tenant(args) as (acts, tenant):
-        found = acts.directory.keys(tenant)
+        keys = acts.directory.keys(tenant)
     lines = []
-    for one in found:
-        until = "never expires" if one.expires_ms is None else f"until {_day(one.expires_ms)}"
-        state = f"revoked {_day(one.revoked_ms)}" if one.revoked_ms is not None else until
-        used = "never used" if one.used_ms is None else f"used {_day(one.used_ms)}"
-        spaces = "" if one.spaces is None else f" in {', '.join(one.spaces)}"
-        scopes = " ".join(one.scopes)
-        lines.append(f"{one.key_id}  {render.one_line(one.name)}  as {one.member}: {scopes}{spaces}  {state}, {used}")
-    return print_result(args, {"keys": [asdict(one) for one in found]}, lines or ["there are no keys yet"])
+    for key in keys:
+        until = "never expires" if key.expires_ms is None else f"until {_day(key.expires_ms)}"
+        state = f"revoked {_day(key.revoked_ms)}" if key.revoked_ms is not None else until
+        used = "never used" if key.used_ms is None else f"used {_day(key.used_ms)}"
+        spaces = "" if key.spaces is None else f" in {', '.join(key.spaces)}"
+        scopes = " ".join(key.scopes)
+        lines.append(f"{key.key_id}  {render.one_line(key.name)}  as {key.member}: {scopes}{spaces}  {state}, {used}")
+    return print_result(args, {"keys": [asdict(key) for key in keys]}, lines or ["there are no keys yet"])
 
 
 def run_key_revoke(args: argparse.Namespace) -> int:
@@ -272,13 +276,13 @@ def run_audit(args: argparse.Namespace) -> int:
     if args.limit < 1:
         raise InvalidQuery(f"--limit must be at least 1, not {args.limit}")
     with _of_tenant(args) as (acts, tenant):
-        found = acts.directory.acts(tenant, args.limit)
+        audit_acts = acts.directory.acts(tenant, args.limit)
     lines = []
-    for act in found:
+    for act in audit_acts:
         what = f"{act.what:<14} {render.one_line(act.author)}  {render.one_line(act.subject)}"
         detail = ", ".join(f"{name} {value}" for name, value in act.detail.items())
         lines.append(f"{_moment(act.at_ms)}  {what}  {detail}".rstrip())
-    return print_result(args, {"acts": [asdict(act) for act in found]}, lines or ["nothing was done yet"])
+    return print_result(args, {"acts": [asdict(act) for act in audit_acts]}, lines or ["nothing was done yet"])
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -295,12 +299,12 @@ def run_apply(args: argparse.Namespace) -> int:
     from memory_mcp.forgetting.outside import files_of
     from memory_mcp.team import tombstones
 
-    places = [Path(place) for place in args.places]
-    for place in places:
-        if not files_of([place]):
-            render.err(f"{place} holds no tombstones: nothing was forgotten, or it is another folder")
+    paths = [Path(path) for path in args.places]
+    for path in paths:
+        if not files_of([path]):
+            render.err(f"{path} holds no tombstones: nothing was forgotten, or it is another folder")
     with _acting(args) as (acts, settings):
-        done = tombstones.apply(acts.database, settings, places)
+        done = tombstones.apply(acts.database, settings, paths)
     lines = [
         f"{render.plural(done.tombstones, 'tombstone')} applied that the database did not have",
         f"{render.plural(done.events, 'event')} forgotten again in {render.plural(done.memories, 'space')}",

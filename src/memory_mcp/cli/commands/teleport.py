@@ -77,16 +77,16 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.requests.teleport import HybridSearch, TeleportSearch, VectorTeleport
 
     narrowing = ("level", "since", "until", "agent", "speaker", "role", "kind")
-    given: dict[str, Any] = {name: getattr(args, name) or "" for name in narrowing}
-    given |= {"query": words_of(args), "keywords": tuple(args.also), "doc_type": args.type or "", "limit": args.limit}
-    given["include_current"] = args.include_current
-    given["detail"] = args.detail or ("lean" if as_json(args) else "full")
-    request: HybridSearch | TeleportSearch | VectorTeleport = HybridSearch(**given)
+    arguments: dict[str, Any] = {name: getattr(args, name) or "" for name in narrowing}
+    arguments |= {"query": words_of(args), "keywords": tuple(args.also), "doc_type": args.type or "", "limit": args.limit}
+    arguments["include_current"] = args.include_current
+    arguments["detail"] = args.detail or ("lean" if as_json(args) else "full")
+    request: HybridSearch | TeleportSearch | VectorTeleport = HybridSearch(**arguments)
     indexes = [_BM25, _VECTOR]
     if args.teleport_command == "search":
-        request, indexes = TeleportSearch(**given), [_BM25]
+        request, indexes = TeleportSearch(**arguments), [_BM25]
     elif args.teleport_command == "vector":
-        request, indexes = VectorTeleport(**given, min_similarity=args.min_similarity), [_VECTOR]
+        request, indexes = VectorTeleport(**arguments, min_similarity=args.min_similarity), [_VECTOR]
     data = ask(args, request, hint=True, prepare=lambda app: settle(app, *indexes))
     return print_result(args, data, _lines(data), recalled=True)
 
@@ -102,33 +102,33 @@ def settle(app: "App", *names: str) -> None:
         searcher = app.accelerators.searcher(name)
         if searcher is None:
             continue
-        told = threading.Timer(_LONG, render.err, [f"bringing the {_WORDS[name]} index up to date ..."])
-        told.daemon = True
-        told.start()
+        notice = threading.Timer(_LONG, render.err, [f"bringing the {_WORDS[name]} index up to date ..."])
+        notice.daemon = True
+        notice.start()
         try:
             searcher.keeper.settle()
         finally:
-            told.cancel()
+            notice.cancel()
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
     """Yield the number of results and the time, the lines of each result, and the notices of the response."""
-    shown, took = len(data["results"]), data["search_time_ms"]
+    result_count, took = len(data["results"]), data["search_time_ms"]
     of = f" of {data['total_hits']:,}" if "total_hits" in data else ""
-    yield f"Results ({shown:,}{of} found, {took:.1f} ms)"
-    for place, result in enumerate(data["results"], start=1):
+    yield f"Results ({result_count:,}{of} found, {took:.1f} ms)"
+    for number, result in enumerate(data["results"], start=1):
         name = result.get("id") or result.get("grip") or result.get("node", "")
         score = f" (score: {result['score']:.2f})" if "score" in result else ""
-        yield f"  {place}. {name}{score}"
+        yield f"  {number}. {name}{score}"
         raw = next((f" ({score.replace('_', ' ')}: {result[score]:.2f})" for score in _RAW if score in result), "")
         yield f"     Type: {'grip' if name.startswith('grip:') else 'toc_node'}{raw}"
         if "level" in result and result.get("kind") != "grip":
             yield f"     Level: {result['level']}"
         if "keywords" in result:
             yield f"     Keywords: {', '.join(result['keywords'])}"
-        said = [result[k] for k in ("who", "speaker", "role") if k in result]
-        said += [render.project_name(result["project"])] if "project" in result else []
-        yield f"     Date: {', '.join([render.minute(result['when']), *said])}"
+        who = [result[k] for k in ("who", "speaker", "role") if k in result]
+        who += [render.project_name(result["project"])] if "project" in result else []
+        yield f"     Date: {', '.join([render.minute(result['when']), *who])}"
         yield f"     Title: {render.one_line(result.get('title', ''), render.WIDTH)}"
         if "quote" in result:
             yield f'     > "{render.one_line(result["quote"], _QUOTED)}"'

@@ -52,23 +52,23 @@ def _lines(data: dict[str, Any], blocks: bool) -> Iterator["Text"]:
         weeks = year["weeks"]
         # A week belongs to the month of its Thursday, as it does to the year.
         months = [f"{dt.date.fromisoformat(w['monday']) + dt.timedelta(days=3):%b}" for w in weeks]
-        first = [(place, name) for place, name in enumerate(months) if place == 0 or name != months[place - 1]]
+        first = [(index, name) for index, name in enumerate(months) if index == 0 or name != months[index - 1]]
         yield Text(f"      {chart.ruler(first, len(weeks))}", "dim")
         counts = [week["events"] for week in weeks]
         top = (f"  most in a week: {max(counts):,}", "dim")
         yield Text.assemble((f"{year['year']}  ", "bold"), (chart.heat(counts, blocks), "green"), top)
         yield Text("")
     most = max((week["events"] for week in data["weeks"]), default=0)
-    shown: dict[str, list[dict[str, Any]]] = {}
+    days_by_week: dict[str, list[dict[str, Any]]] = {}
     for day in days:
-        shown.setdefault(f"{dt.date.fromisoformat(day['day']):%G-W%V}", []).append(day)
+        days_by_week.setdefault(f"{dt.date.fromisoformat(day['day']):%G-W%V}", []).append(day)
     for week in data["weeks"]:
-        drawn, said = chart.bar(week["events"], most, _BAR, blocks), (render.activity(week), "dim")
+        drawn, counts_text = chart.bar(week["events"], most, _BAR, blocks), (render.activity(week), "dim")
         themes = render.safe(week["summary"]) or _head(week["title"])
-        yield Text.assemble((week["week"], "bold cyan"), "  ", (drawn, "green"), "  ", said, "  ", themes)
+        yield Text.assemble((week["week"], "bold cyan"), "  ", (drawn, "green"), "  ", counts_text, "  ", themes)
         if len(days) > _WITH_DAYS:
             continue
-        for day in shown.get(week["week"], []):
+        for day in days_by_week.get(week["week"], []):
             yield from _day_lines(day, len(days) <= _WITH_SEGMENTS)
         yield Text("")
     if len(days) > _WITH_SEGMENTS:
@@ -91,10 +91,12 @@ def _day_lines(day: dict[str, Any], with_segments: bool) -> Iterator["Text"]:
         if segment["quiet"]:
             continue
         span = f"{segment['start'][11:16]}-{segment['end'][11:16]}"
-        place = render.project_name(segment["project"])
-        told = _head(segment["title"])
+        project = render.project_name(segment["project"])
+        segment_title = _head(segment["title"])
         came = f": {render.one_line(render.safe(segment['outcome']), _OUTCOME)}" if segment["outcome"] else ""
-        yield Text.assemble("  ", (span, "green"), "  ", (place, "magenta"), "  " if place else "", told, (came, "dim"))
+        yield Text.assemble(
+            "  ", (span, "green"), "  ", (project, "magenta"), "  " if project else "", segment_title, (came, "dim")
+        )
     folded = [segment for segment in day["segments"] if segment["quiet"]]
     if folded:
         yield Text(f"  {len(folded)} short exchanges; memory-mcp query browse {day['day']} shows how to open them", "dim")

@@ -49,23 +49,35 @@ def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
 
     if not data["projects"]:
         yield Text("Nothing is recorded yet.")
-    for one in data["projects"]:
-        left = one.get("left_off")
-        yield Text.assemble((render.project_name(one["project"]), "bold magenta"), "  ", (render.minute(one["last"]), "dim"))
-        if left:
-            by = f" ({_flat(left['agent'])})" if left["agent"] else ""
+    for project in data["projects"]:
+        left_off = project.get("left_off")
+        yield Text.assemble(
+            (render.project_name(project["project"]), "bold magenta"), "  ", (render.minute(project["last"]), "dim")
+        )
+        if left_off:
+            by = f" ({_flat(left_off['agent'])})" if left_off["agent"] else ""
             yield Text.assemble(
-                "  ", (render.minute(left["end"]), "green"), "  ", _flat(left["title"]), (f"{by}  {left['node_id']}", "dim")
+                "  ",
+                (render.minute(left_off["end"]), "green"),
+                "  ",
+                _flat(left_off["title"]),
+                (f"{by}  {left_off['node_id']}", "dim"),
             )
-        named = [("asked", [one["asked"]] if "asked" in one else [])]
-        named += [(title, one.get(name, ())) for title, name in _PARTS]
-        named += [("next", [one["next_step"]] if "next_step" in one else [])]
-        for title, statements in named:
-            for place, said in enumerate(statements):
-                over = f"  (a later statement says otherwise: {said['superseded_by']})" if said.get("superseded_by") else ""
-                cited = (f"  {said.get('grip', '')}{over}".rstrip(), "dim")
-                yield Text.assemble(f"  {title if place == 0 else '':<11}", render.one_line(_flat(said["text"]), _WIDTH), cited)
-        if facts := one.get("facts"):
+        titled_statements = [("asked", [project["asked"]] if "asked" in project else [])]
+        titled_statements += [(title, project.get(name, ())) for title, name in _PARTS]
+        titled_statements += [("next", [project["next_step"]] if "next_step" in project else [])]
+        for title, statements in titled_statements:
+            for index, statement in enumerate(statements):
+                over = (
+                    f"  (a later statement says otherwise: {statement['superseded_by']})"
+                    if statement.get("superseded_by")
+                    else ""
+                )
+                cited = (f"  {statement.get('grip', '')}{over}".rstrip(), "dim")
+                yield Text.assemble(
+                    f"  {title if index == 0 else '':<11}", render.one_line(_flat(statement["text"]), _WIDTH), cited
+                )
+        if facts := project.get("facts"):
             yield Text(f"  {_flat(facts)}", "dim")
         yield Text("")
     if data["clients"]:

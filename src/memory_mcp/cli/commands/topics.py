@@ -108,10 +108,10 @@ def run_top(args: argparse.Namespace) -> int:
     request = TopTopics(args.fine, args.limit, args.cursor, args.since or "", args.until or "", args.agent)
     data = ask(args, request, prepare=settle, hint=True)
     if render.is_terminal():
-        return emit(args, data, _drawn(data))
+        return emit(args, data, _bar_lines(data))
     lines = [_heading(data)]
-    for place, topic in enumerate(data["topics"], 1):
-        lines.append(f"{place:>3}. {topic['label']} (importance {topic['importance']:.3g})  {topic['topic_id']}")
+    for number, topic in enumerate(data["topics"], 1):
+        lines.append(f"{number:>3}. {topic['label']} (importance {topic['importance']:.3g})  {topic['topic_id']}")
         lines += [f"     {_when(topic)}", f"     {_about(topic)}", f"     By week: {' '.join(map(str, topic['weeks']))}"]
     return emit(args, data, [[(line, "")] for line in lines])
 
@@ -122,17 +122,17 @@ def run_map(args: argparse.Namespace) -> int:
 
     data = ask(args, GetTopicMap(args.limit, args.cursor), prepare=settle, hint=True)
     topics = {topic["topic_id"]: topic for topic in data["topics"]}
-    beside: dict[str, list[str]] = {topic_id: [] for topic_id in topics}
+    related: dict[str, list[str]] = {topic_id: [] for topic_id in topics}
     for relation in data.get("relations", ()):
-        for one, other in (relation["topics"], relation["topics"][::-1]):
-            beside[one].append(f"{topics[other]['label']} ({_kind(relation)})")
+        for topic_id, other_id in (relation["topics"], relation["topics"][::-1]):
+            related[topic_id].append(f"{topics[other_id]['label']} ({_kind(relation)})")
     lines: list[_Line] = [[(_heading(data), "")]]
     for area in data.get("areas", ()):
         lines.append([(area["label"], "bold"), (f"  {area['topic_id']}", "dim")])
         for topic in (topics[topic_id] for topic_id in area["topics"]):
             lines.append([(f"   - {topic['label']}", ""), (f"  {_when(topic)}  {topic['topic_id']}", "dim")])
-            if beside[topic["topic_id"]]:
-                lines.append([(f"       Related: {'; '.join(beside[topic['topic_id']])}", "dim")])
+            if related[topic["topic_id"]]:
+                lines.append([(f"       Related: {'; '.join(related[topic['topic_id']])}", "dim")])
     return emit(args, data, lines)
 
 
@@ -150,7 +150,7 @@ def run_explore(args: argparse.Namespace) -> int:
         return emit(args, data, whole_lines(data))
     tokens = args.token_budget or (0 if as_json(args) else _FOR_PEOPLE)
     data = ask(args, TopicsByQuery(words, args.limit, tokens), prepare=settle, hint=True)
-    return emit(args, data, _unfolded(data))
+    return emit(args, data, _topic_lines(data))
 
 
 def run_nodes(args: argparse.Namespace) -> int:
@@ -193,13 +193,13 @@ def run_pin(args: argparse.Namespace) -> int:
 def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Line]) -> int:
     """Print a response with its next cursor and notices, as JSON, in colours on a terminal, or as plain lines; return 0."""
     more = [[(f"More: --cursor {data['next_cursor']}", "dim")]] if "next_cursor" in data else []
-    told = [*lines, *more, *([(note, "dim")] for note in note_lines(data))]
+    all_lines = [*lines, *more, *([(note, "dim")] for note in note_lines(data))]
     if as_json(args) or not render.is_terminal():
-        render.emit(as_json(args), data, ("".join(text for text, _ in line) for line in told), recalled=True)
+        render.emit(as_json(args), data, ("".join(text for text, _ in line) for line in all_lines), recalled=True)
         return 0
     from rich.text import Text
 
-    render.styled((Text.assemble(*((render.safe(text), style) for text, style in line)) for line in told), recalled=True)
+    render.styled((Text.assemble(*((render.safe(text), style) for text, style in line)) for line in all_lines), recalled=True)
     return 0
 
 
@@ -221,7 +221,7 @@ def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  {name + ':':<13} {value}" for name, value in facts.items() if value)
 
 
-def _drawn(data: Mapping[str, Any]) -> Iterator[_Line]:
+def _bar_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
     """Yield the heading and for each topic a line with bars of importance and weeks, and two of facts."""
     topics, blocks = data["topics"], render.draws_blocks()
     yield [(_heading(data), "bold")]
@@ -229,12 +229,12 @@ def _drawn(data: Mapping[str, Any]) -> Iterator[_Line]:
         return
     most = max(topic["importance"] for topic in topics)
     wide = min(max(len(topic["label"]) for topic in topics), _LABEL)
-    for place, topic in enumerate(topics, 1):
+    for number, topic in enumerate(topics, 1):
         label = render.one_line(topic["label"], _LABEL).ljust(wide)
         # A bar is drawn of whole numbers, and importance may be below one.
         drawn = chart.bar(round(topic["importance"] / most * 1000) if most else 0, 1000, _BAR, blocks)
         weeks, weight = chart.spark(topic["weeks"], blocks), f" {topic['importance']:>7.3g}  "
-        yield [(f"{place:>3}. ", ""), (label, "bold"), ("  ", ""), (drawn, "green"), (weight, ""), (weeks, "cyan")]
+        yield [(f"{number:>3}. ", ""), (label, "bold"), ("  ", ""), (drawn, "green"), (weight, ""), (weeks, "cyan")]
         yield [(f"     {_when(topic)}", "dim")]
         yield [(f"     {topic['topic_id']}  {_about(topic)}", "dim")]
 
@@ -261,20 +261,22 @@ def _when(topic: Mapping[str, Any]) -> str:
     return f"{render.plural(topic['mentions'], 'mention')}, {span}, {', '.join(marks)}"
 
 
-def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
+def _topic_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
     """Yield each topic with its fit, segments with quotations, and related topics; `data` is the response to TopicsByQuery."""
     if not data["topics"]:
         yield [(_NO_TOPICS, "")]
-    for place, topic in enumerate(data["topics"], 1):
+    for number, topic in enumerate(data["topics"], 1):
         fit = f"  fit {topic['score']:.2f}, importance {topic['importance']:.3g}"
-        yield [(f"{place}. ", ""), (topic["label"], "bold"), (fit, "dim"), (f"  {topic['topic_id']}", "dim")]
+        yield [(f"{number}. ", ""), (topic["label"], "bold"), (fit, "dim"), (f"  {topic['topic_id']}", "dim")]
         yield from _below(topic)
         for node in topic.get("nodes", ()):
             yield from _node(node)
             yield from _statement(node.get("text", ""), [node["grip"]] if "grip" in node else [])
         if "related" in topic:
-            others = "; ".join(f"{one['label']} ({_kind(one)}, {one['topic_id']})" for one in topic["related"])
-            yield [("   Related: ", "dim"), (others, "")]
+            related = "; ".join(
+                f"{other_topic['label']} ({_kind(other_topic)}, {other_topic['topic_id']})" for other_topic in topic["related"]
+            )
+            yield [("   Related: ", "dim"), (related, "")]
         yield [("", "")]
 
 
@@ -299,13 +301,13 @@ def whole_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 def _relation_lines(related: Iterable[Mapping[str, Any]]) -> Iterator[_Line]:
     """Yield a line for each related topic: its label, the kind and strength of the relation, its id."""
-    for one in related:
-        yield [(f"   - {one['label']}", ""), (f"  {_kind(one)}  {one['topic_id']}", "dim")]
+    for topic in related:
+        yield [(f"   - {topic['label']}", ""), (f"  {_kind(topic)}  {topic['topic_id']}", "dim")]
 
 
-def _kind(one: Mapping[str, Any]) -> str:
+def _kind(relation: Mapping[str, Any]) -> str:
     """Return the kind and strength of a relation in words, as "co occurring 0.42": blanks for underscores, two decimals."""
-    return f"{one['kind'].replace('_', ' ')} {one['strength']:.2f}"
+    return f"{relation['kind'].replace('_', ' ')} {relation['strength']:.2f}"
 
 
 def _below(topic: Mapping[str, Any]) -> Iterator[_Line]:
@@ -328,9 +330,9 @@ def _segment(node: Mapping[str, Any]) -> Iterator[_Line]:
 def _node(node: Mapping[str, Any]) -> Iterator[_Line]:
     """Yield two lines of a segment: when, title and relevance, then its id and project."""
     when = node["when"].replace("T", " ")
-    place = f"  {render.project_name(node['project'])}" if "project" in node else ""
+    project = f"  {render.project_name(node['project'])}" if "project" in node else ""
     yield [(f"   - {when}", "green"), (f"  {node['title']}", ""), (f"  {node['relevance']:.2f}", "dim")]
-    yield [(f"       {node['node_id']}{place}", "dim")]
+    yield [(f"       {node['node_id']}{project}", "dim")]
 
 
 def _statement(text: str, grips: Sequence[str]) -> Iterator[_Line]:

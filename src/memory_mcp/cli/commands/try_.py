@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
     """
     started = time.monotonic()
     keep = args.keep or getattr(args, "data_dir", None)
-    kept = Path(keep).expanduser().absolute() if keep else None
-    with _source(args) as (label, path), _data_dir(kept) as directory:
+    kept_directory = Path(keep).expanduser().absolute() if keep else None
+    with _source(args) as (label, path), _data_dir(kept_directory) as directory:
         built = _build(args, directory, path)
         render.err("starting the server and asking it ...")
         answers = _ask(args, directory, built.pop("_questions"), built.pop("_indexed"))
@@ -66,18 +66,18 @@ def run(args: argparse.Namespace) -> int:
         "source": label,
         **built,
         "questions": answers,
-        "kept": str(kept) if kept else None,
+        "kept": str(kept_directory) if kept_directory else None,
         "seconds_in_all": round(time.monotonic() - started, 1),
-        "client_config": {"mcpServers": {NAME: local(local_server(kept))}},
-        "claude_code": claude_line(kept),
+        "client_config": {"mcpServers": {NAME: local(local_server(kept_directory))}},
+        "claude_code": claude_line(kept_directory),
     }
     if as_json(args):
         render.out_json(data, recalled=True)
         return 0
     render.emit(False, {}, list(_story(data)), recalled=True)
     lines = ["", "=" * render.WIDTH, f"That took {data['seconds_in_all']} seconds."]
-    if kept:
-        lines += [f"This memory is kept in {kept}. For Claude Code to use it:", "", f"  {data['claude_code']}", ""]
+    if kept_directory:
+        lines += [f"This memory is kept in {kept_directory}. For Claude Code to use it:", "", f"  {data['claude_code']}", ""]
     lines.append("To give your clients a memory of your own history: memory-mcp setup")
     render.emit(False, {}, lines)
     return 0
@@ -97,22 +97,22 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[str, Path]]:
             raise InvalidQuery("PATH goes without --own and --sample")
         yield f"your transcripts in {args.path}", args.path.expanduser()
         return
-    own = Path.home() / ".claude" / "projects"
-    count = 0 if args.sample else sum(path.endswith(".jsonl") for path, _ in machine.iter_files(own))
+    own_transcripts = Path.home() / ".claude" / "projects"
+    count = 0 if args.sample else sum(path.endswith(".jsonl") for path, _ in machine.iter_files(own_transcripts))
     if args.own and not count:
-        raise SourceUnreadable(f"there are no transcripts in {own}", "Name another folder, or use --sample.")
-    if count and (args.own or _agreed(own, count)):
-        yield f"your transcripts in {own}", own
+        raise SourceUnreadable(f"there are no transcripts in {own_transcripts}", "Name another folder, or use --sample.")
+    if count and (args.own or _ask_consent(own_transcripts, count)):
+        yield f"your transcripts in {own_transcripts}", own_transcripts
         return
     with importlib.resources.as_file(importlib.resources.files("memory_mcp.samples").joinpath("projects")) as sample:
         yield "the sample transcripts (three invented projects)", sample
 
 
-def _agreed(own: Path, count: int) -> bool:
+def _ask_consent(folder: Path, count: int) -> bool:
     """Ask whether to use the user's own transcripts, no by default; False without a terminal or an answer."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    render.err(f"Found {render.plural(count, 'transcript')} in {own}.")
+    render.err(f"Found {render.plural(count, 'transcript')} in {folder}.")
     render.err("Use the newest of them for this trial? They stay on this machine, in a temporary directory.")
     try:
         return input("Use them? [y/N] ").strip().lower() in ("y", "yes")
@@ -121,10 +121,10 @@ def _agreed(own: Path, count: int) -> bool:
 
 
 @contextmanager
-def _data_dir(kept: Path | None) -> Iterator[Path]:
-    """Yield the data directory of this trial: `kept`, or a temporary one, removed at the end with a line on stderr."""
-    if kept is not None:
-        yield kept
+def _data_dir(kept_directory: Path | None) -> Iterator[Path]:
+    """Yield the data directory of this trial: `kept_directory`, or a temporary one, removed at the end with a line on stderr."""
+    if kept_directory is not None:
+        yield kept_directory
         return
     directory = Path(tempfile.mkdtemp(prefix="memory-mcp-try-"))
     try:
@@ -203,12 +203,12 @@ def _ask(
             return asyncio.run(_session(environment, questions, indexed, log))
         except Exception as error:
             log.seek(0)
-            said = render.one_line(log.read()[-400:]) or "nothing"
+            log_text = render.one_line(log.read()[-400:]) or "nothing"
             root: BaseException = error
             while isinstance(root, BaseExceptionGroup):
                 root = root.exceptions[0]
-            told = f"the server could not be asked ({type(root).__name__}: {root}); it said: {said}"
-            raise StorageError(told, "Run: memory-mcp doctor") from error
+            text = f"the server could not be asked ({type(root).__name__}: {root}); it said: {log_text}"
+            raise StorageError(text, "Run: memory-mcp doctor") from error
         finally:
             stop(link.Wanted(str(directory.absolute())))
 
@@ -231,15 +231,15 @@ async def _session(
         # Answers are possible without the indexes too.
         while time.monotonic() < end:
             layers = _content(await client.call_tool("get_retrieval_status", {}))["layers"]
-            if all(one["healthy"] for one in layers if one["name"] in indexed):
+            if all(layer["healthy"] for layer in layers if layer["name"] in indexed):
                 break
             await asyncio.sleep(_LOOK)
         answers = []
         for question in questions:
             arguments = {"query": question.text, "limit": 1, "scope": "all", "detail": "full"}
-            found = _content(await client.call_tool("intelligent_search", arguments))
-            answer: dict[str, Any] = {"question": question.text, **found}
-            grips = found["results"][0]["grip_ids"] if found["results"] else []
+            response = _content(await client.call_tool("intelligent_search", arguments))
+            answer: dict[str, Any] = {"question": question.text, **response}
+            grips = response["results"][0]["grip_ids"] if response["results"] else []
             if grips:
                 expand = {"grip_id": grips[0], "before": 1, "after": 1, "token_budget": _EXPANDED}
                 answer["expanded"] = _content(await client.call_tool("expand_grip", expand))
@@ -292,8 +292,8 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
         yield "  Answer: nothing was found."
         return
     result = answer["results"][0]
-    place = render.project_name(result.get("project", ""))
-    yield from ("", f"  Answer ({render.minute(result['when'])}{', ' + place if place else ''})")
+    project = render.project_name(result.get("project", ""))
+    yield from ("", f"  Answer ({render.minute(result['when'])}{', ' + project if project else ''})")
     yield from render.wrapped(render.gist(result.get("title", "")), "    ")
     yield from render.wrapped(f'"{render.one_line(result["quote"], 700)}"', "      ", "    > ")
     yield f"    [{result['grip_ids'][0]}]" if result["grip_ids"] else "    (no grip)"

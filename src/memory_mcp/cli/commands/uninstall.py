@@ -24,14 +24,14 @@ def run(args: argparse.Namespace) -> int:
     With --dry-run nothing is written. Returns 1 when one of several clients failed, else 0; raises the error of a
     single one.
     """
-    state, place = State(), here()
+    state, machine_state = State(), here()
     levels = [args.level] if args.level else list(Level)
 
     def work(client: Client) -> Outcome:
         """Take out what is ours of one client, or only plan it; raises InstallRefused."""
         done = undo.plan if args.dry_run else undo.uninstall
-        return Outcome(client, done(client, place, levels, state), plugin_notes(client, place))
+        return Outcome(client, done(client, machine_state, levels, state), plugin_notes(client, machine_state))
 
     outcomes = [tried(client, work) for client in chosen(args.client, lambda _: True, "")]
-    shown = [one for one in outcomes if one.changed or one.error or one.notes] or outcomes
-    return print_all(args, shown, state, UNINSTALLED)
+    reported = [outcome for outcome in outcomes if outcome.changed or outcome.error or outcome.notes] or outcomes
+    return print_all(args, reported, state, UNINSTALLED)

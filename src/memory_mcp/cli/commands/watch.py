@@ -45,15 +45,15 @@ def run_change(args: argparse.Namespace) -> int:
 
     on = args.watch_command == "on"
     with opened(args, catch_up=False) as app:
-        known = {client["name"]: client for client in status_of(app)}
+        clients_by_name = {client["name"]: client for client in status_of(app)}
         names = args.clients
         if ALL in names:
-            names = [name for name, client in known.items() if not on or client["files"]]
+            names = [name for name, client in clients_by_name.items() if not on or client["files"]]
         for name in names:
-            if name not in known:
-                near = nearest(name, list(known))
+            if name not in clients_by_name:
+                near = nearest(name, list(clients_by_name))
                 hint = f"Did you mean {near}? " if near else ""
-                hint += f"These can be: {', '.join(known)}. Other files are read by: memory-mcp import auto PATH"
+                hint += f"These can be: {', '.join(clients_by_name)}. Other files are read by: memory-mcp import auto PATH"
                 raise InvalidQuery(f"{name!r} cannot be followed", hint)
         agree(app.storage.outbox, names, on)
         if on:
@@ -75,9 +75,9 @@ def status_of(app: "App") -> list[dict[str, Any]]:
     for importer in app.importers():
         if places := importer.default_paths():
             client: dict[str, Any] = {"name": importer.name, "title": importer.title, "followed": importer.name in followed}
-            found = [look(importer, place, marks) for place in places if place.exists()]
-            client |= {"places": [str(place) for place in places], "files": sum(f.files for f in found)}
-            client |= {"new_files": sum(f.new_files for f in found), "new_bytes": sum(f.new_size for f in found)}
+            findings = [look(importer, path, marks) for path in places if path.exists()]
+            client |= {"places": [str(path) for path in places], "files": sum(f.files for f in findings)}
+            client |= {"new_files": sum(f.new_files for f in findings), "new_bytes": sum(f.new_size for f in findings)}
             clients.append(client)
     return clients
 
