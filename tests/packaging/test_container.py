@@ -79,10 +79,11 @@ def test_the_containers_process_serves_until_it_is_stopped_and_ends_the_daemon_i
         assert not healthy(env | {"MEMORY_MCP_SERVER__HTTP_TOKEN": "another"})
         served.send_signal(signal.SIGTERM)
         said, _ = served.communicate(timeout=PATIENCE)
+    log = (tmp_path / "data" / "daemon.log").read_text(encoding="utf-8")
     assert served.returncode == 0, said
-    assert "Stopped (process " in said
+    assert "Stopped (process " in said, f"{said}\n{log}"
     assert not healthy(env)
-    assert "ending: asked to" in (tmp_path / "data" / "daemon.log").read_text(encoding="utf-8")
+    assert "ending: asked to" in log
 
 
 @pytest.mark.slow  # in the short form: the script that serves, above; the message, in daemon/test_serve_http.py.
