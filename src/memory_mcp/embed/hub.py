@@ -46,11 +46,11 @@ def fetch(model: Model, on_progress: OnProgress | None = None) -> int:
     if why := ownership.unfit(str(model.folder.parent.parent)):
         raise InvalidQuery(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     model.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for left in model.folder.parent.glob(f"{_FETCHING}*"):
+    for leftover in model.folder.parent.glob(f"{_FETCHING}*"):
         # Another download may end meanwhile and remove its own.
         with suppress(FileNotFoundError):
-            if time.time() - left.stat().st_mtime > _OLD:
-                shutil.rmtree(left, ignore_errors=True)
+            if time.time() - leftover.stat().st_mtime > _OLD:
+                shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=model.folder.parent) as scratch:
         staged = Path(scratch) / "model"
         _download(model.name, staged, Path(scratch) / "cache", on_progress)

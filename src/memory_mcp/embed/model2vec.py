@@ -81,11 +81,11 @@ class Model2Vec:
             some = [t if t.isascii() else t.encode("utf-8", "replace").decode("utf-8") for t in texts[start : start + _TURN]]
             loaded = self._loaded()
             with loaded.turn:
-                found = loaded.model.encode(some).astype(np.float32)
-            lengths = np.sqrt(np.square(found, dtype=np.float64).sum(axis=1, keepdims=True))
+                vectors = loaded.model.encode(some).astype(np.float32)
+            lengths = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1, keepdims=True))
             # Rows of zeros, and of numbers that are not finite, become zeros.
             usable = np.isfinite(lengths) & (lengths > 0)
-            rows.append(np.where(usable, found / np.where(usable, lengths, 1.0), 0.0).astype(np.float32))
+            rows.append(np.where(usable, vectors / np.where(usable, lengths, 1.0), 0.0).astype(np.float32))
         return np.concatenate(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)
 
     def _loaded(self) -> _Loaded:
@@ -98,14 +98,14 @@ class Model2Vec:
             expected = self.fingerprint()
             key = (self.folder, str(expected["digest"]))
             with _LOADING:
-                found = _LOADED.get(key)
-                if found is None:
+                loaded = _LOADED.get(key)
+                if loaded is None:
                     model = _load(self.folder)
                     if _fingerprint(self.folder) != expected or model.dim != expected["dimensions"]:
-                        told = f"the embedding model in {self.folder} has been changed"
-                        raise LayerUnavailable(told, "Restart to use the new one.")
-                    found = _LOADED[key] = _Loaded(model)
-            self._shared = found
+                        text = f"the embedding model in {self.folder} has been changed"
+                        raise LayerUnavailable(text, "Restart to use the new one.")
+                    loaded = _LOADED[key] = _Loaded(model)
+            self._shared = loaded
         return self._shared
 
 
@@ -137,5 +137,5 @@ def _fingerprint(folder: Path) -> dict[str, Any]:
         dimensions = int(head(folder / WEIGHTS)[0]["embeddings"]["shape"][1])
     except (OSError, ValueError, KeyError, TypeError, IndexError, struct.error) as error:
         raise LayerUnavailable(f"the embedding model in {folder} cannot be read: {error}", _HINT) from error
-    found = {"name": Model2Vec.name, "version": VERSION, "folder": str(folder)}
-    return {**found, "digest": digest.hexdigest(), "dimensions": dimensions}
+    identity = {"name": Model2Vec.name, "version": VERSION, "folder": str(folder)}
+    return {**identity, "digest": digest.hexdigest(), "dimensions": dimensions}

@@ -65,18 +65,20 @@ def named(name: str, home: Path | None) -> Model:
     A name with a slash like OWNER/NAME, and the last part of a known one, is the hub's; other paths are
     folders. Raises InvalidQuery for what cannot be a model's name.
     """
-    given = name.strip()
-    if given == BUNDLED:
+    model_name = name.strip()
+    if model_name == BUNDLED:
         return Model(BUNDLED, BUNDLED, Path(__file__).parent / BUNDLED)
     # The hub's own name, or the last part of a known one in any case.
-    if hub := given if _HUB_NAME.fullmatch(given) else _BY_BARE_NAME.get(given.lower(), ""):
+    if hub := model_name if _HUB_NAME.fullmatch(model_name) else _BY_BARE_NAME.get(model_name.lower(), ""):
         owner, _, short = hub.partition("/")
         return Model(hub, "hub", (home or Path()) / FETCHED / f"{owner}{_BETWEEN}{short}")
-    if not given or _BARE_NAME.fullmatch(given):
-        known = ", ".join((BUNDLED, *(m.name.split("/")[1] for m in PRETRAINED)))
-        raise InvalidQuery(f"no model is called {name!r}", f"Known are {known}; others by OWNER/NAME or by their folder's path.")
+    if not model_name or _BARE_NAME.fullmatch(model_name):
+        known_names = ", ".join((BUNDLED, *(m.name.split("/")[1] for m in PRETRAINED)))
+        raise InvalidQuery(
+            f"no model is called {name!r}", f"Known are {known_names}; others by OWNER/NAME or by their folder's path."
+        )
     try:
-        folder = Path(given).expanduser().absolute()
+        folder = Path(model_name).expanduser().absolute()
     except RuntimeError:
         raise InvalidQuery(f"nobody's home directory is meant by {name!r}", "Name the folder by its whole path.") from None
     return _fetched(folder) or Model(str(folder), "folder", folder)
@@ -87,20 +89,20 @@ def located(name: str, home: Path | None) -> Model:
 
     Whether the files of the bundled one or of a folder exist is not checked. Raises InvalidQuery for what is no name.
     """
-    found = named(name, home)
-    if found.kind == "hub" and not found.here:
-        own = f" Or if the folder is meant: ./{name}" if Path(name).is_dir() else ""
-        hint = f"Fetch it: memory-mcp embedder fetch {found.name}.{own}"
-        raise LayerUnavailable(f"the model {found.name} is not on this machine", hint)
-    return found
+    model = named(name, home)
+    if model.kind == "hub" and not model.here:
+        folder_hint = f" Or if the folder is meant: ./{name}" if Path(name).is_dir() else ""
+        hint = f"Fetch it: memory-mcp embedder fetch {model.name}.{folder_hint}"
+        raise LayerUnavailable(f"the model {model.name} is not on this machine", hint)
+    return model
 
 
 def fetched(home: Path) -> Iterator[Model]:
     """Yield the complete models in the data directory `home`, sorted by folder name; those with missing files are left out."""
     for folder in sorted((home / FETCHED).glob(f"*{_BETWEEN}*")):
-        found = _fetched(folder)
-        if found is not None and found.here:
-            yield found
+        model = _fetched(folder)
+        if model is not None and model.here:
+            yield model
 
 
 def _fetched(folder: Path) -> Model | None:

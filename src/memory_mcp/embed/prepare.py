@@ -12,25 +12,25 @@ _ANY = re.compile(_INSIDE)
 _NAME = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z0-9]*(?:{_INSIDE})[A-Za-z0-9]*")
 
 
-def split_identifiers(text: str, known: Container[str] = frozenset()) -> str:
+def split_identifiers(text: str, vocabulary: Container[str] = frozenset()) -> str:
     """Return a text with its identifiers split: `get HTTP Value of user id` for `getHTTPValue of user_id`.
 
     Models fold case and know words: otherwise a camel-case name is one unknown word. What the model knows as
-    a word in lower case stays one (JavaScript, GitHub), because it may be searched that way; `known` are
+    a word in lower case stays one (JavaScript, GitHub), because it may be searched that way; `vocabulary` are
     these. The model's tokenizer splits paths, dots and dashes.
     """
     spaced = text.replace("_", " ")
-    return _NAME.sub(lambda found: _words(found[0], known), spaced) if _ANY.search(spaced) else spaced
+    return _NAME.sub(lambda match: _words(match[0], vocabulary), spaced) if _ANY.search(spaced) else spaced
 
 
-def _words(name: str, known: Container[str]) -> str:
+def _words(name: str, vocabulary: Container[str]) -> str:
     """Return an identifier as words with spaces, parts known together as one word; a known or too long one as it is."""
-    if len(name) > MAX_TOKEN or name.lower() in known:
+    if len(name) > MAX_TOKEN or name.lower() in vocabulary:
         return name
-    first, *rest = name_parts(name)
+    first, *parts = name_parts(name)
     words = [first]
-    for part in rest:
-        if (words[-1] + part).lower() in known:
+    for part in parts:
+        if (words[-1] + part).lower() in vocabulary:
             words[-1] += part
         else:
             words.append(part)

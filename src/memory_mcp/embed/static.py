@@ -43,11 +43,11 @@ class Static:
     2 points more, over French, Spanish and Polish ones about as much (`bench.embedder --languages`).
     """
 
-    def __init__(self, found: Mapping[str, NDArray[Any]], tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
         """Create the model.
 
         Args:
-            found: Arrays by name: "embeddings", `(rows, dimensions)`, and for some models "weights" and "mapping", `(tokens,)`.
+            arrays: Arrays by name: "embeddings", `(rows, dimensions)`, and for some models "weights" and "mapping", `(tokens,)`.
             tokenizer: The model's tokenizer; its truncation and padding are changed.
             config: The model's settings.
 
@@ -58,8 +58,8 @@ class Static:
         vocabulary = tokenizer.get_vocab()
         #: The tokens, by number.
         self.tokens = sorted(vocabulary, key=vocabulary.__getitem__)
-        self._rows = found["embeddings"]
-        self._weights, self._mapping = found.get("weights"), found.get("mapping")
+        self._rows = arrays["embeddings"]
+        self._weights, self._mapping = arrays.get("weights"), arrays.get("mapping")
         if self._mapping is None and len(self._rows) != len(self.tokens):
             raise ValueError(f"it has {len(self.tokens)} tokens and rows for {len(self._rows)}")
         self._tokenizer = tokenizer
@@ -93,24 +93,24 @@ class Static:
         cut off. Of the type of the embeddings, float32 for int8.
         """
         ids = self.token_ids([text[: self._characters] for text in texts])
-        kept = np.dtype(np.float32) if self._rows.dtype == np.int8 else self._rows.dtype
-        out = np.zeros((len(ids), self.dim), dtype=kept)
+        row_type = np.dtype(np.float32) if self._rows.dtype == np.int8 else self._rows.dtype
+        out = np.zeros((len(ids), self.dim), dtype=row_type)
         if self._mapping is None and self._weights is None:
             alike: dict[int, list[int]] = defaultdict(list)
-            for place, several in enumerate(ids):
+            for index, several in enumerate(ids):
                 if several:
-                    alike[len(several)].append(place)
+                    alike[len(several)].append(index)
             for places in alike.values():
                 out[places] = self._rows[np.array([ids[i] for i in places], dtype=np.int64)].mean(axis=1)
         else:
-            for place, several in enumerate(ids):
+            for index, several in enumerate(ids):
                 if several:
                     rows = self._rows[several if self._mapping is None else self._mapping[several]]
-                    out[place] = (rows if self._weights is None else rows * self._weights[several][:, None]).mean(axis=0)
+                    out[index] = (rows if self._weights is None else rows * self._weights[several][:, None]).mean(axis=0)
         if not self._normalize:
             return out
         wide = out.astype(np.float32)
-        unit: NDArray[Any] = (wide / (np.linalg.norm(wide, axis=1, keepdims=True) + 1e-32)).astype(kept)
+        unit: NDArray[Any] = (wide / (np.linalg.norm(wide, axis=1, keepdims=True) + 1e-32)).astype(row_type)
         return unit
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -132,16 +132,16 @@ class Static:
         """
         if unknown not in ids:
             return ids
-        known = [i for i in ids if i != unknown]
-        if self._is_known(len(ids) - len(known), known):
-            return known
+        known_ids = [i for i in ids if i != unknown]
+        if self._is_known(len(ids) - len(known_ids), known_ids):
+            return known_ids
         # Symbols and emoji are unknown too, but say nothing about the language.
         (worded,) = self._encoded([_SYMBOLS.sub(" ", text)])
-        return known if self._is_known(worded.count(unknown), known) else []
+        return known_ids if self._is_known(worded.count(unknown), known_ids) else []
 
-    def _is_known(self, missing: int, known: Sequence[int]) -> bool:
-        """Return whether at most half of the words are unknown: `missing` ones, besides those that `known` tokens begin."""
-        return missing <= MOSTLY * (missing + sum(map(self._begins_word.__getitem__, known)))
+    def _is_known(self, missing: int, known_ids: Sequence[int]) -> bool:
+        """Return whether at most half of the words are unknown: `missing` ones, besides those that `known_ids` tokens begin."""
+        return missing <= MOSTLY * (missing + sum(map(self._begins_word.__getitem__, known_ids)))
 
     @cached_property
     def _vocabulary(self) -> frozenset[str]:

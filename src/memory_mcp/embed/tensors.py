@@ -33,13 +33,13 @@ def tensors(path: Path, mapped: bool) -> dict[str, NDArray[Any]]:
 
     Raises ValueError or KeyError for another format or an unsupported type, struct.error or OSError as `head`.
     """
-    told, start = head(path)
+    entries, start = head(path)
     raw = np.asarray(np.memmap(path, dtype=np.uint8, mode="r")) if mapped else np.fromfile(path, dtype=np.uint8)
-    found = {}
-    for name, entry in told.items():
+    arrays = {}
+    for name, entry in entries.items():
         if name != "__metadata__":
             first, last = (start + int(at) for at in entry["data_offsets"])
             if entry["dtype"] not in _TYPES:
                 raise ValueError(f"numbers of type {entry['dtype']} are not supported")
-            found[name] = raw[first:last].view(_TYPES[entry["dtype"]]).reshape(entry["shape"])
-    return found
+            arrays[name] = raw[first:last].view(_TYPES[entry["dtype"]]).reshape(entry["shape"])
+    return arrays

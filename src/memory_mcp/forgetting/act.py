@@ -108,12 +108,12 @@ class Forgetting:
 
     def look_again(self, author: str, subject: str) -> int:
         """Remove what tombstones name and is stored all the same; return how many events went or changed. Writes nothing if 0."""
-        found = self._app.storage.erase(self._app.gate.tombstones, dry=True)
-        if found.nothing:
+        leftovers = self._app.storage.erase(self._app.gate.tombstones, dry=True)
+        if leftovers.nothing:
             return 0
         outside.note(self._app)
         self._work({"author": author, "subject": subject})
-        return len(found.gone) + len(found.changed)
+        return len(leftovers.gone) + len(leftovers.changed)
 
     def resume(self) -> bool:
         """Finish a forgetting that was killed; return whether there was a note. A damaged one names nobody in the audit."""
@@ -138,12 +138,12 @@ class Forgetting:
         with app.derivation.publishing:
             app.drain()
             # Once more for what was cleaned before the tombstones were there, and stored after the first look.
-            for again in range(_LOOKS):
+            for look in range(_LOOKS):
                 now = app.storage.erase(app.gate.tombstones, after=erased.last_seq)
-                if again and now.nothing:
+                if look and now.nothing:
                     break
                 erased = _both(erased, now)
-                self._derive_again(now, whole=resumed and not again)
+                self._derive_again(now, whole_tree=resumed and not look)
         failpoint("forget.derived")
         app.engine.forget_pages()
         swept = _without_rest(erased, Files(self._directory, app.gate.tombstones).sweep())
@@ -159,24 +159,24 @@ class Forgetting:
         clean = app.gate.tombstones.clean
         self._topics((lambda _: True) if resumed else (lambda text: clean(text) != text), erased)
         app.scheduler.hasten("render_briefings")
-        told = _outcome(erased, swept)
+        outcome = _outcome(erased, swept)
         who, what = str(note.get("author", "")), str(note.get("subject", ""))
-        app.storage.audit.record(Act("forget", app.clock.now_ms(), who, what, counts=told.in_words()))
+        app.storage.audit.record(Act("forget", app.clock.now_ms(), who, what, counts=outcome.in_words()))
         app.storage.checkpoint()
         self._note.unlink(missing_ok=True)
-        return told
+        return outcome
 
     def _copies(self, tombstones: Tombstones) -> Copies:
         """Return the archive files of the backup folder (`backups` in the data directory by default), to be cleaned."""
         folder = self._app.backups.folder
         return Copies(folder or self._directory / "backups", tombstones)
 
-    def _derive_again(self, erased: Erased, whole: bool) -> None:
-        """Derive arrived sessions again, over 2000 events in a child process, and refit periods; `whole`: rebuild the tree."""
+    def _derive_again(self, erased: Erased, whole_tree: bool) -> None:
+        """Derive arrived sessions again, over 2000 events in a child process, and refit periods or rebuild the tree."""
         app = self._app
         app.derivation.reread()
         app.derivation.run(place=Place.ASIDE if app.derivation.pending() > _ASIDE else Place.HERE)
-        if whole:
+        if whole_tree:
             RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc).run()
         else:
             refit_all(app.storage.toc, erased.days)
@@ -222,8 +222,8 @@ def resume(app: App) -> None:
 def lift_lines(app: App) -> None:
     """Remove the values that earlier versions kept for lines of forgotten events, if they can be told apart."""
     if not app.gate.tombstones.empty:
-        named = sum(act.what == "forget" and act.subject == "value" for act in app.storage.audit.all(_ACTS))
-        if count := app.gate.tombstones.lift_lines(named):
+        value_count = sum(act.what == "forget" and act.subject == "value" for act in app.storage.audit.all(_ACTS))
+        if count := app.gate.tombstones.lift_lines(value_count):
             log.info("%d lines of forgotten events are no longer taken out of other texts", count)
 
 
@@ -249,18 +249,18 @@ def _without_rest(erased: Erased, swept: Counter[str]) -> Counter[str]:
 def _outcome(erased: Erased, files: Mapping[str, int]) -> Outcome:
     """Return the counts above 0 of rows and files by kind, and (id, UTC ms) of each event concerned, once, by time."""
     counts = {kind: count for kind, count in (*erased.counts.items(), *files.items()) if count}
-    samples = sorted({*erased.gone, *erased.changed}, key=lambda one: one[1])
+    samples = sorted({*erased.gone, *erased.changed}, key=lambda sample: sample[1])
     return Outcome(counts, samples)
 
 
-def _both(one: Erased, other: Erased) -> Erased:
-    """Return the outcomes of two erasings as one: lists joined, counts added, `last_seq` that of the later one (`other`)."""
-    counts = {kind: one.counts.get(kind, 0) + other.counts.get(kind, 0) for kind in {**one.counts, **other.counts}}
+def _both(first: Erased, second: Erased) -> Erased:
+    """Return the outcomes of two erasings as one: lists joined, counts added, `last_seq` that of the later one (`second`)."""
+    counts = {kind: first.counts.get(kind, 0) + second.counts.get(kind, 0) for kind in {**first.counts, **second.counts}}
     return Erased(
-        gone=[*one.gone, *other.gone],
-        changed=[*one.changed, *other.changed],
-        segments=one.segments | other.segments,
-        days=one.days | other.days,
-        last_seq=other.last_seq,
+        gone=[*first.gone, *second.gone],
+        changed=[*first.changed, *second.changed],
+        segments=first.segments | second.segments,
+        days=first.days | second.days,
+        last_seq=second.last_seq,
         counts=counts,
     )

@@ -94,10 +94,10 @@ class Copies:
         others than the summarizer whose time holds such an event. Events have to be looked through before the other
         tables.
         """
-        kept = kept_row(self._tombstones, table, row)
+        remaining = kept_row(self._tombstones, table, row)
         if table == "event":
-            (self._leaving if kept is None else self._staying).update((row["project"], row["stream"]))
-        if table == "event" and kept is not row:
+            (self._leaving if remaining is None else self._staying).update((row["project"], row["stream"]))
+        if table == "event" and remaining is not row:
             self._times.append(int(row["ts"]))
             self._events.add(int(row["event_id"]))
         if table in _TELLING and self._tells(table, row):
@@ -109,23 +109,23 @@ class Copies:
             # Somebody else's words about a time in which something was forgotten may tell of it.
             self._nodes.add(row["key"])
             return None
-        return kept
+        return remaining
 
     def _tells(self, table: str, row: dict[str, Any]) -> bool:
         """Return whether a row of `_TELLING` goes: it names what has no event left, or is a label of a topic concerned.
 
         Notes segments, topics and project names, by which later rows are judged.
         """
-        left = self._leaving - self._staying - {""}
+        gone_projects = self._leaving - self._staying - {""}
         if table == "segment_cut" and row["stream"] in self._leaving:
             self._segments.add(row["key"])
-            return row["stream"] in left
+            return row["stream"] in gone_projects
         if table == "topic" and not self._segments.isdisjoint(members_of(row["members"])):
             self._topics.add(row["topic_id"])
             return False
         if table == "topic_label":
             return row["topic_id"] in self._topics
-        if left.isdisjoint(row.get(name) for name in _PROJECTS):
+        if gone_projects.isdisjoint(row.get(name) for name in _PROJECTS):
             return False
         self._names |= {row[name] for name in _PROJECTS if row.get(name)} - self._staying
         return True

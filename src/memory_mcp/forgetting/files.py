@@ -67,8 +67,8 @@ class Files:
                 elif not dry:
                     path.unlink(missing_ok=True)
         log = Path(paths.log_file(str(self._directory)))
-        beside = [self._directory / "owner.json", *(self._directory / paths.SHARE).glob("*.json")]
-        for path in (*log.parent.glob(f"{log.name}*"), *beside, *_files(Path(paths.install_dir()))):
+        other_files = [self._directory / "owner.json", *(self._directory / paths.SHARE).glob("*.json")]
+        for path in (*log.parent.glob(f"{log.name}*"), *other_files, *_files(Path(paths.install_dir()))):
             counts["logs and settings"] += self._rewrite(path, dry)
         counts["pauses"] += self._pauses(dry)
         return counts
@@ -80,16 +80,16 @@ class Files:
         removed. With `dry` nothing is written.
         """
         try:
-            there = pauses.read(str(self._directory))
+            stored_pauses = pauses.read(str(self._directory))
         except ValueError:
             # It pauses nothing, and nobody can tell what it says.
             if not dry:
                 Path(paths.pauses_file(str(self._directory))).unlink(missing_ok=True)
             return 1
-        left = [p._replace(projects=tuple(dict.fromkeys(map(self._tombstones.clean, p.projects)))) for p in there]
-        changed = sum(p != q for p, q in zip(there, left, strict=True))
+        clean_pauses = [p._replace(projects=tuple(dict.fromkeys(map(self._tombstones.clean, p.projects)))) for p in stored_pauses]
+        changed = sum(p != q for p, q in zip(stored_pauses, clean_pauses, strict=True))
         if changed and not dry:
-            pauses.write(str(self._directory), left)
+            pauses.write(str(self._directory), clean_pauses)
         return changed
 
     def _tells(self, path: Path) -> bool:
@@ -106,8 +106,8 @@ class Files:
                 return True
             if any(self._tombstones.restates(words) for words in _texts_of(text)):
                 return True
-            named = {match[1] for match in _SESSION.finditer(text)}
-            return any(self._tombstones.covers(EventDraft(s, Role.USER, EventType.USER_MESSAGE, "", None)) for s in named)
+            sessions = {match[1] for match in _SESSION.finditer(text)}
+            return any(self._tombstones.covers(EventDraft(s, Role.USER, EventType.USER_MESSAGE, "", None)) for s in sessions)
         return False
 
     def _rewrite(self, path: Path, dry: bool) -> bool:
@@ -116,13 +116,13 @@ class Files:
         With `dry` whether it would. Links, what is no file and what cannot be read or written: False.
         """
         try:
-            before = foreign_files.read_file(path, -1).decode("utf-8", "surrogateescape")
-            after = self._tombstones.clean(before)
-            if after == before:
+            text = foreign_files.read_file(path, -1).decode("utf-8", "surrogateescape")
+            clean_text = self._tombstones.clean(text)
+            if clean_text == text:
                 return False
             if not dry:
                 with path.open("r+b") as file:
-                    file.write(after.encode("utf-8", "surrogateescape"))
+                    file.write(clean_text.encode("utf-8", "surrogateescape"))
                     file.truncate()
                     os.fsync(file.fileno())
         except OSError:

@@ -39,12 +39,12 @@ def note(app: App) -> None:
     folder, log = app.settings.team.tombstones_dir, app.storage.tombstones
     if not folder or log is None:
         return
-    place = Path(folder) / f"{socket.gethostname()}{SUFFIX}"
+    path = Path(folder) / f"{socket.gethostname()}{SUFFIX}"
     try:
-        keep(place, {app.storage.stats(text=False).store_id: log})
+        keep(path, {app.storage.stats(text=False).store_id: log})
     except OSError as error:
         hint = "Make the folder of team.tombstones_dir writable; it is forgotten once it is."
-        raise StorageError(f"{place} cannot be written: {error.strerror}", hint) from error
+        raise StorageError(f"{path} cannot be written: {error.strerror}", hint) from error
 
 
 def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
@@ -53,10 +53,10 @@ def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
     The file exists afterwards. Raises OSError when it cannot be written, StorageError when it has two keys for one
     memory.
     """
-    known = {(memory, line) for memory, copy in read([file]).items() for line in copy.lines} if file.exists() else set()
+    stored_lines = {(memory, line) for memory, copy in read([file]).items() for line in copy.lines} if file.exists() else set()
     new: list[str] = []
     for memory, log in logs.items():
-        lines = [line for line in dict.fromkeys(log.lines()) if (memory, line) not in known]
+        lines = [line for line in dict.fromkeys(log.lines()) if (memory, line) not in stored_lines]
         key = log.key().hex() if lines else ""
         new += [json.dumps({"memory": memory, "key": key, "line": line}) for line in lines]
     if new or not file.exists():
@@ -64,17 +64,17 @@ def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
     return len(new)
 
 
-def files_of(places: Sequence[Path]) -> list[Path]:
-    """Return the files among `places`, and the sorted *.jsonl files of folders, maybe none; InvalidQuery for a missing place."""
-    found: list[Path] = []
-    for place in places:
-        if place.is_dir():
-            found += sorted(place.glob(f"*{SUFFIX}"))
-        elif place.is_file():
-            found.append(place)
+def files_of(paths: Sequence[Path]) -> list[Path]:
+    """Return the files among `paths`, and the sorted *.jsonl files of folders, maybe none; InvalidQuery for a missing place."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            files += sorted(path.glob(f"*{SUFFIX}"))
+        elif path.is_file():
+            files.append(path)
         else:
-            raise InvalidQuery(f"no tombstones there: {place}", f"Name a file that the export wrote, or a folder of *{SUFFIX}.")
-    return found
+            raise InvalidQuery(f"no tombstones there: {path}", f"Name a file that the export wrote, or a folder of *{SUFFIX}.")
+    return files
 
 
 def read(files: Iterable[Path]) -> dict[str, Copy]:
@@ -82,14 +82,14 @@ def read(files: Iterable[Path]) -> dict[str, Copy]:
 
     Raises StorageError when two keys are given for one memory, OSError when a file cannot be read.
     """
-    found: dict[str, Copy] = {}
+    copies: dict[str, Copy] = {}
     for file in files:
         for raw in foreign_files.read_file(file, -1).decode("ascii", "replace").splitlines():
             with suppress(ValueError, KeyError, TypeError):
-                told = json.loads(raw)
-                memory, key, line = str(told["memory"]), bytes.fromhex(told["key"]), str(told["line"])
-                copy = found.setdefault(memory, Copy(key))
+                row = json.loads(raw)
+                memory, key, line = str(row["memory"]), bytes.fromhex(row["key"]), str(row["line"])
+                copy = copies.setdefault(memory, Copy(key))
                 if copy.key != key:
                     raise StorageError(f"{file} has another key for {memory} than the files before", "Apply them one by one.")
                 copy.lines.append(line)
-    return found
+    return copies

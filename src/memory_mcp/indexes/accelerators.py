@@ -102,8 +102,8 @@ class Accelerators:
 
     def switched_off(self, name: str) -> list[str]:
         """Return the settings that are false and keep an index off, of `teleport.enabled` and `teleport.NAME.enabled`."""
-        own = self._settings.bm25 if name == "bm25" else self._settings.vector
-        switches = {"teleport.enabled": self._settings.enabled, f"teleport.{name}.enabled": own.enabled}
+        index_settings = self._settings.bm25 if name == "bm25" else self._settings.vector
+        switches = {"teleport.enabled": self._settings.enabled, f"teleport.{name}.enabled": index_settings.enabled}
         return [key for key, on in switches.items() if not on]
 
     def enabled(self, name: str) -> bool:
@@ -120,7 +120,7 @@ class Accelerators:
     def _made(self, name: str) -> Searcher | None:
         """Open an index, also read from disk unless `maintain` will; None with an entry in `reasons` if it cannot be used."""
         try:
-            found = self._make(name)
+            searcher = self._make(name)
         except LayerUnavailable as error:
             self.reasons[name] = f"{error.message}. {error.hint}".rstrip(". ")
             return None
@@ -129,8 +129,8 @@ class Accelerators:
             log.warning("the %s layer cannot be used: %s is not installed", name, error.name)
             return None
         if not self._is_maintained:
-            found.keeper.load()
-        return found
+            searcher.keeper.load()
+        return searcher
 
     def _make(self, name: str) -> Searcher:
         """Create an index, its maintainer and its searcher; reads no index file.
@@ -172,8 +172,8 @@ class Accelerators:
             reason = self.reasons.get(name)
             keys = " and ".join(f"{key} = true" for key in self.switched_off(name))
             raise LayerUnavailable(message, f"{reason[0].upper()}{reason[1:]}." if reason else f"Enable with {keys}.")
-        found: Keeper = searcher.keeper
-        return found
+        keeper: Keeper = searcher.keeper
+        return keeper
 
     @property
     def embedder(self) -> str:
@@ -227,12 +227,12 @@ class Accelerators:
         searcher = cast("VectorIndex | None", self.searcher("vector"))
         if searcher is None:
             return None
-        made = searcher.embedder.fingerprint()
+        fingerprint = searcher.embedder.fingerprint()
         serving = searcher.serving
         return Embedding(
             model=named(self._model, self._directory),
-            dimensions=made["dimensions"],
-            digest=made["digest"],
+            dimensions=fingerprint["dimensions"],
+            digest=fingerprint["digest"],
             served_by=str(serving.fingerprint()["folder"]) if serving is not searcher.embedder else "",
             documents=searcher.keeper.status().documents,
             unknown=searcher.unknown(),
@@ -311,7 +311,7 @@ class Accelerators:
 
         `change` is the number of the change in the outbox. Numbers of all indexes are added.
         """
-        parts = [found for keeper in self.keepers.values() if (found := keeper.due(change)) is not None]
+        parts = [work for keeper in self.keepers.values() if (work := keeper.due(change)) is not None]
         return (sum(done for done, _ in parts), sum(total for _, total in parts)) if parts else None
 
     @property

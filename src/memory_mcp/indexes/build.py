@@ -31,27 +31,27 @@ class Workshop:
 
     @contextmanager
     def building(
-        self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, told: Callable[[int], None], segments: int = _MANY
+        self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, on_progress: Callable[[int], None], segments: int = _MANY
     ) -> Iterator[list[Built]]:
         """Yield the parts of all units of `frames` as the wanted kind of index; sweeps spare them inside the block.
 
-        `told` gets numbers of documents as they are added. More than 1500 `segments` are shared by two child
+        `on_progress` gets numbers of documents as they are added. More than 1500 `segments` are shared by two child
         processes (if there are two processors), at most 100 are built in this process, else by one child.
         Units older than the index's cutoffs are left out if `keep_cutoffs`. Nothing is added to the index.
         """
         kind, cutoffs = self._index.wanted, self._index.cutoffs if keep_cutoffs else {}
-        with ExitStack() as held:
+        with ExitStack() as stack:
             if segments <= _FEW:
-                maker = Maker(kind, held.enter_context(self._hello(kind, {}, cutoffs)))
+                maker = Maker(kind, stack.enter_context(self._hello(kind, {}, cutoffs)))
                 for frame in frames:
-                    told(cast("int", maker.answer(frame)))
+                    on_progress(cast("int", maker.answer(frame)))
                 yield cast("list[Built]", maker.answer(Finish()))
                 return
             count = min(2, os.cpu_count() or 1) if segments > _MANY else 1
             directory = self._index.home.directory
-            children = [held.enter_context(self._child(kind, cutoffs, directory)) for _ in range(count)]
+            children = [stack.enter_context(self._child(kind, cutoffs, directory)) for _ in range(count)]
             for added in feed([children], frames):
-                told(added)
+                on_progress(added)
             yield [built for parts in _finished(children) for built in parts]
 
     @contextmanager
@@ -103,5 +103,5 @@ def built_together(children: Sequence[Child], frames: Iterable[Sequence[Source]]
 
 def _finished(children: Sequence[Child]) -> list[list[Built]]:
     """Return the parts of each child, in order of `children`. All are asked to finish before the first is waited for."""
-    asked = [child.submit(Finish()) for child in children]
-    return [parts.result() for parts in asked]
+    requests = [child.submit(Finish()) for child in children]
+    return [parts.result() for parts in requests]

@@ -80,8 +80,8 @@ def normalized_bm25(scores: Array, possible: float) -> Array:
     if not len(scores):
         return scores
     odds = np.exp(_BM25_SHARPNESS * (scores - scores[0]))
-    found: Array = scores / (possible + SLACK) * odds / odds[:COMPARED].sum()
-    return found
+    normalized: Array = scores / (possible + SLACK) * odds / odds[:COMPARED].sum()
+    return normalized
 
 
 def normalized_similarity(similarities: Array) -> Array:
@@ -94,8 +94,8 @@ def normalized_similarity(similarities: Array) -> Array:
     distances = np.maximum(1.0 - similarities.astype(np.float64), _NEAREST)
     odds = (distances[0] / distances) ** VECTOR_SHARPNESS
     best = odds[:COMPARED]
-    found: Array = odds / (best.sum() + best[-1] * (COMPARED - len(best)))
-    return found
+    normalized: Array = odds / (best.sum() + best[-1] * (COMPARED - len(best)))
+    return normalized
 
 
 def calibrated(table: Table, normalized: Array) -> Array:
@@ -103,5 +103,5 @@ def calibrated(table: Table, normalized: Array) -> Array:
 
     Beyond the ends of the table that of the end.
     """
-    found: Array = np.interp(normalized, [x for x, _ in table], [y for _, y in table])
-    return found
+    values: Array = np.interp(normalized, [x for x, _ in table], [y for _, y in table])
+    return values

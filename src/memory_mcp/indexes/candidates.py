@@ -80,9 +80,9 @@ class Candidates:
     def best(self, limit: int, also: Array) -> "Candidates":
         """Return the `limit` highest by `raw` and others named in `also`, `(n,)` uint64; best first by `raw`, ties by key."""
         order = np.lexsort((self.lo, self.hi, -self.raw))
-        kept = np.isin(self.message[order], also)
-        kept[:limit] = True
-        return self.taken(order[kept])
+        is_kept = np.isin(self.message[order], also)
+        is_kept[:limit] = True
+        return self.taken(order[is_kept])
 
 
 def lone(

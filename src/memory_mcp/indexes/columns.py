@@ -35,9 +35,9 @@ SEGMENT = LEVELS.index(TocLevel.SEGMENT)
 class Names:
     """The distinct strings of a part and their codes."""
 
-    def __init__(self, known: Sequence[str] = ()) -> None:
-        """Start with strings whose codes are their indices in `known`."""
-        self.strings = list(known)
+    def __init__(self, strings: Sequence[str] = ()) -> None:
+        """Start with strings whose codes are their indices in `strings`."""
+        self.strings = list(strings)
         self._codes = {s: i for i, s in enumerate(self.strings)}
 
     def code(self, text: str) -> int:
@@ -135,8 +135,8 @@ class Columns:
         if filters.agent is not None:
             mask &= np.array([filters.agent in s.split(_AND) for s in strings], dtype=bool)[self.agents]
         if filters.speaker is not None:
-            wanted = filters.speaker.casefold()
-            mask &= np.array([wanted in s.casefold().split(_AND) for s in strings], dtype=bool)[self.speakers]
+            speaker = filters.speaker.casefold()
+            mask &= np.array([speaker in s.casefold().split(_AND) for s in strings], dtype=bool)[self.speakers]
         if filters.role is not None:
             mask &= self.role == ROLES.index(filters.role)
         if filters.kind is not None:
@@ -146,8 +146,8 @@ class Columns:
         if filters.window is not None:
             # Grips and periods lie inside; a segment may cross an edge (see `partly`).
             start_ms, end_ms = filters.window.start_ms, filters.window.end_ms
-            whole = (self.start >= start_ms) & (self.end <= end_ms)
-            mask &= (self.start < end_ms) & (whole | ((self.level == SEGMENT) & (self.end >= start_ms)))
+            is_inside = (self.start >= start_ms) & (self.end <= end_ms)
+            mask &= (self.start < end_ms) & (is_inside | ((self.level == SEGMENT) & (self.end >= start_ms)))
         return mask
 
     def partly(self, rows: Array, window: TimeWindow) -> Array:
@@ -198,8 +198,8 @@ class Units:
 
     def arrays(self) -> dict[str, Array]:
         """Return by name the columns that are stored; first rows are computed from the counts when read."""
-        held = (self.key, self.level, self.end, self.node_count, self.grip_count, self.session)
-        return dict(zip(UNIT_NAMES, held, strict=True))
+        columns = (self.key, self.level, self.end, self.node_count, self.grip_count, self.session)
+        return dict(zip(UNIT_NAMES, columns, strict=True))
 
 
 def _firsts(counts: Array) -> Array:

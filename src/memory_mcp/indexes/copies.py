@@ -58,8 +58,8 @@ class Texts:
     @classmethod
     def joined(cls, several: "Sequence[Texts]") -> "Texts":
         """Return all texts in one, in order."""
-        before = np.cumsum([0, *(len(t.data) for t in several)])
-        ends = [t.ends + start for t, start in zip(several, before.tolist(), strict=False)]
+        offsets = np.cumsum([0, *(len(t.data) for t in several)])
+        ends = [t.ends + start for t, start in zip(several, offsets.tolist(), strict=False)]
         return cls(b"".join(t.data for t in several), np.concatenate(ends) if ends else np.zeros(0, dtype="<i8"))
 
 
@@ -92,19 +92,19 @@ class Copies:
             tuple(names.strings),
         )
 
-    def node(self, row: int, whole: bool) -> TocNode | None:
-        """Return the node of a row, with bullets only if `whole`, never pinned; None for an empty copy."""
+    def node(self, row: int, with_bullets: bool) -> TocNode | None:
+        """Return the node of a row, with bullets only if `with_bullets`, never pinned; None for an empty copy."""
         text = self.nodes.at(row)
         if not text:
             return None
-        held = dict(zip(_NAMES, json.loads(text), strict=True))
-        held["bullets"] = tuple(
-            TocBullet(said, tuple(grips), MemoryKind(kind), project, agent)
-            for said, grips, kind, project, agent in (held["bullets"] if whole else ())
+        values = dict(zip(_NAMES, json.loads(text), strict=True))
+        values["bullets"] = tuple(
+            TocBullet(text_of_bullet, tuple(grips), MemoryKind(kind), project, agent)
+            for text_of_bullet, grips, kind, project, agent in (values["bullets"] if with_bullets else ())
         )
-        held |= {name: tuple(held[name]) for name in ("keywords", "agents", "projects")}
-        held |= {"node_id": NodeId(held["node_id"]), "level": TocLevel(held["level"]), "kind": MemoryKind(held["kind"])}
-        return TocNode(**held)
+        values |= {name: tuple(values[name]) for name in ("keywords", "agents", "projects")}
+        values |= {"node_id": NodeId(values["node_id"]), "level": TocLevel(values["level"]), "kind": MemoryKind(values["kind"])}
+        return TocNode(**values)
 
     def said(self, row: int, timestamp: int) -> Said | None:
         """Return the quotation of a row, with this time (UTC milliseconds); None for an empty copy or a wrong hash."""
@@ -116,32 +116,32 @@ class Copies:
         return Said(quote, event, timestamp, session_id, project, agent, role, speaker, kind, expected)
 
     @classmethod
-    def joined(cls, several: "Sequence[Copies]", kept: Sequence[tuple[Array, Array]]) -> "Copies":
-        """Return one from several, as many as `kept`: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order.
+    def joined(cls, several: "Sequence[Copies]", kept_rows: Sequence[tuple[Array, Array]]) -> "Copies":
+        """Return one from several: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order.
 
         Strings that are no longer used are dropped.
         """
         names = Names([""])
         codes = []
-        for own, (_, rows) in zip(several, kept, strict=True):
+        for copies, (_, rows) in zip(several, kept_rows, strict=True):
             # Only strings that are still used get new codes.
-            old = own.codes[rows]
-            moved = np.zeros(len(own.strings), dtype="<i4")
+            old = copies.codes[rows]
+            moved = np.zeros(len(copies.strings), dtype="<i4")
             for code in np.unique(old).tolist():
-                moved[code] = names.code(own.strings[code])
+                moved[code] = names.code(copies.strings[code])
             codes.append(moved[old])
         picked = {
-            name: np.concatenate([getattr(c, name)[rows] for c, (_, rows) in zip(several, kept, strict=True)])
+            name: np.concatenate([getattr(c, name)[rows] for c, (_, rows) in zip(several, kept_rows, strict=True)])
             for name in ("event_hi", "event_lo", "hash")
         }
-        nodes = Texts.joined([c.nodes.taken(rows) for c, (rows, _) in zip(several, kept, strict=True)])
-        quotes = Texts.joined([c.quotes.taken(rows) for c, (_, rows) in zip(several, kept, strict=True)])
+        nodes = Texts.joined([c.nodes.taken(rows) for c, (rows, _) in zip(several, kept_rows, strict=True)])
+        quotes = Texts.joined([c.quotes.taken(rows) for c, (_, rows) in zip(several, kept_rows, strict=True)])
         return cls(nodes, quotes, **picked, codes=np.concatenate(codes), strings=tuple(names.strings))
 
     def write(self, directory: Path) -> None:
         """Write the copies as four files in an existing folder, replacing files of these names; not synced. Raises OSError."""
-        held = (self.nodes.ends, self.quotes.ends, self.event_hi, self.event_lo, self.hash, self.codes)
-        write_arrays(directory / _COLUMNS, dict(zip(_ARRAYS, held, strict=True)))
+        columns = (self.nodes.ends, self.quotes.ends, self.event_hi, self.event_lo, self.hash, self.codes)
+        write_arrays(directory / _COLUMNS, dict(zip(_ARRAYS, columns, strict=True)))
         (directory / _STRINGS).write_text(json.dumps(self.strings), encoding="utf-8")
         (directory / _NODES).write_bytes(self.nodes.data)
         (directory / _QUOTES).write_bytes(self.quotes.data)
@@ -149,14 +149,14 @@ class Copies:
     @classmethod
     def read(cls, contents: Contents) -> "Copies":
         """Return what `write` wrote; the texts stay views of `contents`."""
-        held = contents.arrays(_COLUMNS, _ARRAYS)
+        columns = contents.arrays(_COLUMNS, _ARRAYS)
         return cls(
-            Texts(contents.bytes_of(_NODES), held["node_ends"]),
-            Texts(contents.bytes_of(_QUOTES), held["quote_ends"]),
-            held["event_hi"],
-            held["event_lo"],
-            held["hash"],
-            held["codes"],
+            Texts(contents.bytes_of(_NODES), columns["node_ends"]),
+            Texts(contents.bytes_of(_QUOTES), columns["quote_ends"]),
+            columns["event_hi"],
+            columns["event_lo"],
+            columns["hash"],
+            columns["codes"],
             tuple(contents.json_of(_STRINGS)),
         )
 

@@ -93,11 +93,11 @@ def unit_of(source: Source, with_words: bool = True) -> Unit:
     """
     node = source.node
     if source.segment is None:
-        said = _said(node)
-        nodes = [_of_period(node, "", Visible.UNSCOPED, said, _words(said, node))]
+        node_texts = _said(node)
+        nodes = [_of_period(node, "", Visible.UNSCOPED, node_texts, _words(node_texts, node))]
         for project in sorted({b.project for b in node.bullets}):
-            own = tuple(b.text for b in node.bullets if b.project == project)
-            nodes.append(_of_period(node, project, Visible.SCOPED, own, own))
+            project_texts = tuple(b.text for b in node.bullets if b.project == project)
+            nodes.append(_of_period(node, project, Visible.SCOPED, project_texts, project_texts))
         return Unit(node_key(node.node_id), node.level, node.end_ms, tuple(nodes), ())
     texts = {e.event_id: e for e in source.events}
     turns = turns_in((*source.events, *source.after), source.segment.is_begin)
@@ -126,9 +126,9 @@ def gist_of(node: TocNode) -> str:
     return " \n".join(_said(node))
 
 
-def _words(said: Sequence[str], node: TocNode) -> tuple[str, ...]:
-    """Return `said` and the node's keywords once more; not the summary, which repeats the bullets (measured: bench.judged)."""
-    return (*said, " ".join(node.keywords)) if node.keywords else tuple(said)
+def _words(texts: Sequence[str], node: TocNode) -> tuple[str, ...]:
+    """Return `texts` and the node's keywords once more; not the summary, which repeats the bullets (measured: bench.judged)."""
+    return (*texts, " ".join(node.keywords)) if node.keywords else tuple(texts)
 
 
 def _segment(
@@ -145,7 +145,7 @@ def _segment(
             spans.setdefault(grip.event_id_start, []).append((grip.span_start, grip.span_end))
     heard = [e for e in source.events if not turns.get(e.event_id, Turn.PLAIN) & Turn.TO_MEMORY]
     requests = only_requests(source.events, source.segment.is_begin, source.after)
-    said = () if requests else _said(node)
+    node_texts = () if requests else _said(node)
     speakers = tuple(sorted({e.speaker for e in source.events if e.speaker}))
     texts = (text for e in heard for text in _cut(e, spans.get(e.event_id, ()))) if with_words else ()
     return IndexDocument(
@@ -159,8 +159,8 @@ def _segment(
         agents=node.agents,
         speakers=speakers,
         kind=node.kind.value,
-        words=(*(_words(said, node) if said else ()), *texts),
-        gist=" \n".join(said),
+        words=(*(_words(node_texts, node) if node_texts else ()), *texts),
+        gist=" \n".join(node_texts),
         turn=Turn.UNANSWERED if requests else Turn.PLAIN,
         copy=node,
     )
@@ -181,18 +181,18 @@ def _cut(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
             if start >= at:
                 yield from (t for t in (piece[at:start], piece[start:end]) if t and not t.isspace())
                 at = end
-        if rest := piece[at:]:
-            yield rest
+        if tail := piece[at:]:
+            yield tail
 
 
-def _of_period(node: TocNode, project: str, visible: Visible, said: Sequence[str], words: tuple[str, ...]) -> IndexDocument:
+def _of_period(node: TocNode, project: str, visible: Visible, texts: Sequence[str], words: tuple[str, ...]) -> IndexDocument:
     """Return the document of a period, or of one project's share of it if `visible` is SCOPED.
 
-    `said` becomes the text for vectors, `words` those for keywords. A share has that project's agents alone,
+    `texts` becomes the text for vectors, `words` those for keywords. A share has that project's agents alone,
     and no copy to show.
     """
     scoped = visible is Visible.SCOPED
-    own = [b for b in node.bullets if b.project == project] if scoped else []
+    project_bullets = [b for b in node.bullets if b.project == project] if scoped else []
     return IndexDocument(
         key=node_doc(node.node_id, project if scoped else None),
         doc_type=DocType.NODE,
@@ -201,11 +201,11 @@ def _of_period(node: TocNode, project: str, visible: Visible, said: Sequence[str
         end_ms=node.end_ms,
         project=project,
         visible=visible,
-        agents=tuple(sorted({b.agent for b in own if b.agent})) if scoped else node.agents,
+        agents=tuple(sorted({b.agent for b in project_bullets if b.agent})) if scoped else node.agents,
         speakers=(),
         kind=node.kind.value,
         words=words,
-        gist=" \n".join(said),
+        gist=" \n".join(texts),
         turn=Turn.UNANSWERED if node.holds_requests else Turn.PLAIN,
         copy=None if scoped else node,
     )

@@ -56,7 +56,7 @@ def seal(directory: Path) -> dict[str, Checked]:
     """
     files = sorted(p for p in directory.rglob("*") if p.is_file())
     durable = sum(p.stat().st_size for p in files) > _WAITED_FOR
-    found = {}
+    checksums = {}
     for path in files:
         digest, size = hashlib.blake2b(digest_size=16), 0
         with _opened(path) as f:
@@ -66,11 +66,11 @@ def seal(directory: Path) -> dict[str, Checked]:
             if durable:
                 os.fsync(f.fileno())
         path.chmod(0o600)
-        found[path.relative_to(directory).as_posix()] = Checked(size, digest.hexdigest())
+        checksums[path.relative_to(directory).as_posix()] = Checked(size, digest.hexdigest())
     if durable:
         for folder in (*(p for p in directory.rglob("*") if p.is_dir()), directory, directory.parent):
             machine.sync_names(folder)
-    return found
+    return checksums
 
 
 class Contents:
@@ -90,11 +90,11 @@ class Contents:
         if total <= _IN_MEMORY:
             self._copy(directory, files, io.BytesIO())
         elif trusted:  # not small ones: every mapped file stays open
-            self.maps = {name: _mapped(directory / name, wanted.size) for name, wanted in files.items() if wanted.size}
+            self.maps = {name: _mapped(directory / name, expected.size) for name, expected in files.items() if expected.size}
             self._views = {name: memoryview(self.maps.get(name, b"")) for name in files}
         else:
-            with _scratch_file(scratch) as held:
-                self._copy(directory, files, held)
+            with _scratch_file(scratch) as scratch_file:
+                self._copy(directory, files, scratch_file)
 
     def _copy(self, directory: Path, files: Mapping[str, Checked], sink: Any) -> None:
         """Copy all files into one file or buffer, each at a multiple of 64 bytes, verified, and view them there.
@@ -103,9 +103,9 @@ class Contents:
         """
         places: dict[str, tuple[int, int]] = {}
         at = 0
-        for name, wanted in files.items():
+        for name, expected in files.items():
             at += sink.write(b"\0" * (-at % _ALIGN))
-            size = _copy(directory / name, wanted, sink)
+            size = _copy(directory / name, expected, sink)
             places[name] = (at, size)
             at += size
         sink.flush()
@@ -127,10 +127,10 @@ class Contents:
 
     def arrays(self, name: str, names: Iterable[str]) -> dict[str, Array]:
         """Return what `write_arrays` wrote, by name, read-only views. `names` must be all that were written, in any order."""
-        found, at = {}, 0
+        arrays, at = {}, 0
         for key in sorted(names):
-            found[key], at = self._read(name, at)
-        return found
+            arrays[key], at = self._read(name, at)
+        return arrays
 
     def _read(self, name: str, offset: int) -> tuple[Array, int]:
         """Return the array that begins at an offset of a file, a read-only view, and the offset after it."""
@@ -146,7 +146,7 @@ class Contents:
 
 def cut_short(maps: Iterable[mmap.mmap]) -> bool:
     """Return whether a mapped file is now shorter than its map: reading beyond its end would kill the process."""
-    return any(held.size() < len(held) for held in maps)
+    return any(file_map.size() < len(file_map) for file_map in maps)
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -158,12 +158,12 @@ def _mapped(path: Path, size: int) -> mmap.mmap:
     """Map a file of a known size, read-only, digest unchecked; raises IndexUnreadable if that fails or the size differs."""
     try:
         with _opened(path) as f:
-            held = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+            file_map = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
         raise IndexUnreadable(f"{path.name} of the index cannot be read: {error}") from error
-    if len(held) != size:
+    if len(file_map) != size:
         raise IndexUnreadable(f"{path.name} of the index is damaged")
-    return held
+    return file_map
 
 
 def _scratch_file(scratch: Path) -> Any:
@@ -174,8 +174,8 @@ def _scratch_file(scratch: Path) -> Any:
         return io.BytesIO()
 
 
-def _copy(path: Path, wanted: Checked, sink: Any) -> int:
-    """Copy a file into `sink`; return its size in bytes. Raises IndexUnreadable, maybe half way, if it is not as `wanted`."""
+def _copy(path: Path, expected: Checked, sink: Any) -> int:
+    """Copy a file into `sink`; return its size in bytes. Raises IndexUnreadable, maybe half way, if it is not as `expected`."""
     digest, size = hashlib.blake2b(digest_size=16), 0
     try:
         with _opened(path) as f:
@@ -183,12 +183,12 @@ def _copy(path: Path, wanted: Checked, sink: Any) -> int:
                 digest.update(block)
                 size += len(block)
                 sink.write(block)
-                if size > wanted.size:
+                if size > expected.size:
                     break
     except FileNotFoundError:
         raise IndexUnreadable(f"{path.name} of the index is missing") from None
     except OSError as error:
         raise IndexUnreadable(f"{path.name} of the index cannot be read: {error.strerror}") from error
-    if size != wanted.size or digest.hexdigest() != wanted.digest:
+    if size != expected.size or digest.hexdigest() != expected.digest:
         raise IndexUnreadable(f"{path.name} of the index is damaged")
     return size

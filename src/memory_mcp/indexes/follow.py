@@ -59,8 +59,8 @@ def pending(storage: Storage, position: Position, most: int = BATCH) -> Pending:
 
 def named(storage: Storage, change: int) -> str:
     """Return the subject of the outbox entry numbered `change`; "" if there is no such entry, or for 0."""
-    found = storage.outbox.after(change - 1, 1) if change else []
-    return found[0].subject if found and found[0].seq == change else ""
+    entries = storage.outbox.after(change - 1, 1) if change else []
+    return entries[0].subject if entries and entries[0].seq == change else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +105,17 @@ def follow_aside(storage: Storage, members: Sequence[Member], give_way: Callable
     def frames() -> Iterator[list[Source]]:
         """Yield the changed units in small frames, adding keys of those missing in the store to `gone`, and report progress."""
         for start in range(0, len(due.nodes), units.READ):
-            found, missing = units.read(storage, due.nodes[start : start + units.READ])
+            sources, missing = units.read(storage, due.nodes[start : start + units.READ])
             gone.extend(missing)
-            for first in range(0, len(found), units.FRAME):
+            for first in range(0, len(sources), units.FRAME):
                 give_way()
-                yield found[first : first + units.FRAME]
+                yield sources[first : first + units.FRAME]
             for member in members:
                 member.on_progress(min(start + units.READ, len(due.nodes)), len(due.nodes))
 
-    with ExitStack() as held:
-        held.enter_context(few_collections())
-        children = [held.enter_context(member.workshop.following()) for member in members]
+    with ExitStack() as stack:
+        stack.enter_context(few_collections())
+        children = [stack.enter_context(member.workshop.following()) for member in members]
         built = built_together(children, frames())
         failpoint("index.built")
         for member, parts in zip(members, built, strict=True):

@@ -75,10 +75,10 @@ def check_origin(manifest: Manifest, store_id: str, last_change: int, named: Cal
     """
     if manifest.store_id != store_id:
         raise IndexUnreadable("it belongs to another store")
-    place = manifest.position
-    if place.outbox > last_change:
+    position = manifest.position
+    if position.outbox > last_change:
         raise IndexUnreadable("it has followed further than the store reaches: the store is an older copy")
-    if place.mark and named(place.outbox) not in ("", place.mark):
+    if position.mark and named(position.outbox) not in ("", position.mark):
         raise IndexUnreadable("it has followed another history of this store: the store was an older copy since")
 
 
@@ -140,9 +140,9 @@ class Home:
         None: all parts and manifests; CURRENT and the stamps stay. Parts whose prefix is in `building` are spared; parts
         that cannot be removed stay.
         """
-        wanted = {p.name for p in manifest.parts} if manifest else set()
+        part_names = {p.name for p in manifest.parts} if manifest else set()
         for path in sorted(self.parts.iterdir()) if self.parts.is_dir() else ():
-            if path.name not in wanted and path.name.partition("-")[0] not in self.building:
+            if path.name not in part_names and path.name.partition("-")[0] not in self.building:
                 shutil.rmtree(path, ignore_errors=True)
         for path in sorted(self.directory.iterdir()) if self.directory.is_dir() else ():
             stale = path.suffix in (".json", ".new") and (manifest is None or path.name != f"{manifest.name}.json")
@@ -157,14 +157,14 @@ class Home:
         """
         names = [_CURRENT, f"{manifest.name}.json"]
         names += [f"{_PARTS}/{p.name}/{f}" for p in manifest.parts for f in p.files]
-        found: dict[str, tuple[int, ...]] = {}
+        stamps: dict[str, tuple[int, ...]] = {}
         for name in names:
             try:
                 stat = os.stat(f"{self.directory}/{name}")  # noqa: PTH116  # hundreds a second
             except OSError:
                 return None
-            found[name] = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
-        return found
+            stamps[name] = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+        return stamps
 
     def remember(self, stamps: Mapping[str, tuple[int, ...]] | None) -> None:
         """Store the stamps of verified files, replacing the former; errors are ignored: all files are then verified again."""
@@ -180,11 +180,11 @@ class Home:
         Every change of a file changes its stamp, because the change time cannot be set.
         """
         try:
-            told = json.loads((self.directory / _STAMPS).read_text(encoding="utf-8"))
-            known = {name: tuple(stamp) for name, stamp in told.items()}
+            document = json.loads((self.directory / _STAMPS).read_text(encoding="utf-8"))
+            stored_stamps = {name: tuple(stamp) for name, stamp in document.items()}
         except (OSError, ValueError, AttributeError, TypeError):
             return frozenset()
-        same = {name for name, stamp in (stamps or {}).items() if known.get(name) == stamp}
+        same = {name for name, stamp in (stamps or {}).items() if stored_stamps.get(name) == stamp}
         return frozenset(p.name for p in manifest.parts if all(f"{_PARTS}/{p.name}/{f}" in same for f in p.files))
 
 
@@ -216,11 +216,11 @@ def _parsed(text: str, name: str) -> Manifest:
     Raises IndexUnreadable when it is damaged, names files of other folders, or is of another generation.
     """
     try:
-        whole = json.loads(text)
-        value = whole["manifest"]
-        if whole["checksum"] != _checksum(value):
+        document = json.loads(text)
+        value = document["manifest"]
+        if document["checksum"] != _checksum(value):
             raise ValueError
-        found = Manifest(
+        manifest = Manifest(
             number=value["number"],
             store_id=value["store_id"],
             fingerprint=value["fingerprint"],
@@ -235,11 +235,11 @@ def _parsed(text: str, name: str) -> Manifest:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise IndexUnreadable(f"{name}.json of the index is damaged") from error
-    if not all(_PART.match(p.name) and all(map(_FILE.match, p.files)) for p in found.parts):
+    if not all(_PART.match(p.name) and all(map(_FILE.match, p.files)) for p in manifest.parts):
         raise IndexUnreadable(f"{name}.json of the index names files that are not its own")
-    if found.name != name:
+    if manifest.name != name:
         raise IndexUnreadable(f"{name}.json of the index is another generation's")
-    return found
+    return manifest
 
 
 def _checksum(value: Mapping[str, Any]) -> str:

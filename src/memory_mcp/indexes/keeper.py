@@ -63,8 +63,8 @@ class Keeper:
 
     def status(self) -> IndexStatus:
         """Return the state of the index with the number of changes waiting (0 unless healthy) and the documents built so far."""
-        behind = max(self._storage.toc.version() - self.index.position.outbox, 0)
-        return self.index.status(behind if self.index.health is Health.HEALTHY else 0, self._built)
+        waiting_changes = max(self._storage.toc.version() - self.index.position.outbox, 0)
+        return self.index.status(waiting_changes if self.index.health is Health.HEALTHY else 0, self._built)
 
     def load(self) -> None:
         """Read the index from disk; an error makes it unhealthy and is logged, not raised; a missing one is `BUILDING`."""
@@ -130,12 +130,12 @@ class Keeper:
     def far_behind(self) -> bool:
         """Whether over 100 changes wait, and a healthy index, not being built or waiting after an error, can take them."""
         ready = not self._ended and time.monotonic() >= self._wait_until and self.index.health is Health.HEALTHY
-        behind = self._storage.toc.version() - self.index.position.outbox
-        return ready and behind > BULK and self._built is None and not self.index.outdated and self.index.verify()
+        waiting_changes = self._storage.toc.version() - self.index.position.outbox
+        return ready and waiting_changes > BULK and self._built is None and not self.index.outdated and self.index.verify()
 
-    def follow_beside(self, others: "Sequence[Keeper]") -> None:
-        """Index up to 12,000 changes in child processes, with `others` at the same position; log and note an error."""
-        together = [self, *(k for k in others if k.index.position == self.index.position)]
+    def follow_beside(self, other_keepers: "Sequence[Keeper]") -> None:
+        """Index up to 12,000 changes in child processes, with `other_keepers` at the same position; log and note an error."""
+        together = [self, *(k for k in other_keepers if k.index.position == self.index.position)]
         try:
             with span("index_follow"):
                 follow_aside(self._storage, [k._member for k in together], self._give_way)
@@ -153,14 +153,14 @@ class Keeper:
         """
         if self._ended or self._failures or self._failed_builds:
             return None
-        behind = change - self.index.position.outbox
-        if self.index.health is Health.HEALTHY and behind <= 0:
+        waiting_changes = change - self.index.position.outbox
+        if self.index.health is Health.HEALTHY and waiting_changes <= 0:
             return None
         if self._following is not None:
             return self._following
         if self._built is not None:
             return self._built, max(self._built, self.status().documents)
-        return 0, behind
+        return 0, waiting_changes
 
     def heal(self) -> None:
         """Start a rebuild in a thread, unless one is running or one failed less than its delay (1 to 60 s) ago."""

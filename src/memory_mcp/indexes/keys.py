@@ -62,7 +62,7 @@ def message_name(event_id: EventId) -> int:
 
 def left_out(excluded: Iterable[Excluded]) -> frozenset[tuple[int, int]]:
     """Return excluded sessions as `Filters` have them: the name of each, and the moment from which it is left out."""
-    return frozenset((session_name(one.session_id), one.since_ms) for one in excluded)
+    return frozenset((session_name(session.session_id), session.since_ms) for session in excluded)
 
 
 def session_name(session_id: str) -> int:

@@ -79,16 +79,16 @@ class LiveIndex(Merging[B]):
     @property
     def snapshot(self) -> Snapshot[B]:
         """The parts that can be searched now. Raises IndexUnreadable if there are none, or a mapped file was cut short."""
-        found = self._snapshot
-        if found is None or cut_short(m for live in found for m in live.part.maps):
-            raise IndexUnreadable("files of the index were cut short from outside" if found else self._reason)
-        return found
+        snapshot = self._snapshot
+        if snapshot is None or cut_short(m for live in snapshot for m in live.part.maps):
+            raise IndexUnreadable("files of the index were cut short from outside" if snapshot else self._reason)
+        return snapshot
 
     @property
     def position(self) -> Position:
         """How far the index has followed the store; zeros when it cannot be searched."""
-        found = self._snapshot
-        return found.position if found else Position()
+        snapshot = self._snapshot
+        return snapshot.position if snapshot else Position()
 
     @property
     def tail_size(self) -> int:
@@ -97,8 +97,8 @@ class LiveIndex(Merging[B]):
 
     def status(self, behind: int = 0, building: int | None = None) -> IndexStatus:
         """Return the state of the index; `behind` is the number of changes that wait, `building` the documents built so far."""
-        found, manifest = self._snapshot, self._manifest
-        counts = found.counts if found else dict.fromkeys(TABLES, 0)
+        snapshot, manifest = self._snapshot, self._manifest
+        counts = snapshot.counts if snapshot else dict.fromkeys(TABLES, 0)
         return IndexStatus(
             health=self._health,
             reason=self._reason,
@@ -110,7 +110,7 @@ class LiveIndex(Merging[B]):
             behind=behind,
             building=building,
             generation=manifest.number if manifest else 0,
-            parts=len(found.parts) if found else 0,
+            parts=len(snapshot.parts) if snapshot else 0,
             last_error=self.last_error,
         )
 
@@ -186,8 +186,8 @@ class LiveIndex(Merging[B]):
 
     def _tail_part(self) -> Part[B]:
         """Return the write buffer as a new part in memory, without name and files; the buffer stays."""
-        held = list(self._tail.values())
-        return part_of(self.kind, [u for u, _ in held], [p for _, p in held])
+        buffered = list(self._tail.values())
+        return part_of(self.kind, [u for u, _ in buffered], [p for _, p in buffered])
 
     def verify(self) -> bool:
         """Return whether it is healthy and its files have the stamps they were read or written with.
@@ -221,7 +221,7 @@ class LiveIndex(Merging[B]):
                 # No commit: nothing that is found differs.
                 self._snapshot = replace(self._snapshot, position=position)
                 return
-            before = self._snapshot.counts
+            previous_counts = self._snapshot.counts
             self._drop(dropped)
             fresh = [u for u in units if u.end_ms >= self.cutoffs.get(u.level.value, 0)]
             self._tail.update({u.key: (u, self.kind.prepared(u)) for u in fresh})
@@ -229,16 +229,16 @@ class LiveIndex(Merging[B]):
             if not self._dirty:
                 self._dirty, self._dirty_ms = True, self._clock.now_ms()
             added = sum(u.size for u in fresh)
-            self._count(added, sum(before.values()) + added - sum(self.snapshot.counts.values()))
+            self._count(added, sum(previous_counts.values()) + added - sum(self.snapshot.counts.values()))
         failpoint("index.followed")
 
     def _drop(self, keys: Iterable[int]) -> None:
         """Take units out of the write buffer and mark them dead in the parts on disk, unpublished; unknown keys are ignored."""
-        wanted = list(keys)
-        for key in wanted:
+        dropped_keys = list(keys)
+        for key in dropped_keys:
             self._tail.pop(key, None)
-        found = sorted_keys(wanted)
-        self._disk = [live.without(live.places(found)) for live in self._disk]
+        sorted_dropped = sorted_keys(dropped_keys)
+        self._disk = [live.without(live.places(sorted_dropped)) for live in self._disk]
 
     def adopt(
         self, built: Sequence[Built], position: Position, since: Position | None = None, cutoffs: Mapping[str, int] | None = None
@@ -252,9 +252,9 @@ class LiveIndex(Merging[B]):
         with self._lock:
             if self._closed:
                 return
-            kind = self.wanted if (whole := since is None) else self.kind
+            kind = self.wanted if (replaces_all := since is None) else self.kind
             parts = [LivePart(self._shelf.read(kind, b.name, b.files)) for b in built]
-            if whole:
+            if replaces_all:
                 self._disk, self._tail, self.kind = [], {}, kind
                 if cutoffs is not None:
                     self.cutoffs, self._pruned = dict(cutoffs), {}
@@ -268,8 +268,8 @@ class LiveIndex(Merging[B]):
             self._count(sum(p.size for p in parts), 0)
             self._dirty = True
             # The files on disk are of the old generation: the new one has none to verify until committed.
-            self._manifest, self._stamps = (None, None) if whole else (self._manifest, self._stamps)
-            self._commit(verified=whole)
+            self._manifest, self._stamps = (None, None) if replaces_all else (self._manifest, self._stamps)
+            self._commit(verified=replaces_all)
 
     def commit(self) -> bool:
         """Write all changes to disk; return False when closed, unsearchable or without changes.

@@ -75,11 +75,11 @@ class Maker:
         if isinstance(request, Finish):
             return self._finish()
         if isinstance(request, Merge):
-            whole = merged(self._kind, [self._read(e) for e in request.entries])
-            better = self._kind.improved(whole.body) if request.improve else None
-            self._write(whole if better is None else replace(whole, body=better))
-            made = self._made.pop()
-            return Built(made.name, made.files)
+            merged_part = merged(self._kind, [self._read(e) for e in request.entries])
+            better = self._kind.improved(merged_part.body) if request.improve else None
+            self._write(merged_part if better is None else replace(merged_part, body=better))
+            last_part = self._made.pop()
+            return Built(last_part.name, last_part.files)
         units = [unit_of(s, self._kind.reads_words) for s in cast("Sequence[Source]", request)]
         units = [u for u in units if u.end_ms >= self._cutoffs.get(u.level.value, 0)]
         self._units += units

@@ -37,21 +37,21 @@ def plan(sizes: Sequence[Size]) -> list[list[int]]:
     """
     groups = []
     tiers: dict[int, list[int]] = {}
-    for place, size in enumerate(sizes):
+    for index, size in enumerate(sizes):
         if size.living <= MOST:
             tier, living = 0, size.living
             while living > _FLOOR:
                 living //= _RATIO
                 tier += 1
-            tiers.setdefault(tier, []).append(place)
-    taken: set[int] = set()
+            tiers.setdefault(tier, []).append(index)
+    grouped_indices: set[int] = set()
     for places in tiers.values():
         if len(places) >= _GROUP:
             groups += _bounded(places, sizes)
-            taken.update(*groups)
-    for place, size in enumerate(sizes):
-        if place not in taken and size.is_stale():
-            groups.append([place])
+            grouped_indices.update(*groups)
+    for index, size in enumerate(sizes):
+        if index not in grouped_indices and size.is_stale():
+            groups.append([index])
     return groups
 
 
@@ -64,19 +64,19 @@ def whole(sizes: Sequence[Size]) -> list[list[int]]:
     large = sum(_LARGE < s.living <= MOST for s in sizes)
     little = sum(s.living for s in sizes if s.living <= _LARGE) * _WORTH < _LARGE
     most = _LARGE if large == 1 and little else MOST
-    groups = _bounded([place for place, size in enumerate(sizes) if size.living <= most], sizes)
-    taken = {place for group in groups for place in group}
-    return groups + [[place] for place, size in enumerate(sizes) if place not in taken and size.is_stale(1)]
+    groups = _bounded([index for index, size in enumerate(sizes) if size.living <= most], sizes)
+    grouped_indices = {index for group in groups for index in group}
+    return groups + [[index] for index, size in enumerate(sizes) if index not in grouped_indices and size.is_stale(1)]
 
 
 def _bounded(places: Sequence[int], sizes: Sequence[Size]) -> list[list[int]]:
     """Return groups of at least two places, in order, none of more than `2 * MOST` documents; single places are left out."""
     groups: list[list[int]] = [[]]
     total = 0
-    for place in places:
-        total += sizes[place].living
+    for index in places:
+        total += sizes[index].living
         if total > 2 * MOST:
             groups.append([])
-            total = sizes[place].living
-        groups[-1].append(place)
+            total = sizes[index].living
+        groups[-1].append(index)
     return [g for g in groups if len(g) > 1]

@@ -96,7 +96,7 @@ class Merging(ABC, Generic[B]):
                 with self._shelf.making("m") as name:
                     self._replace(chosen, self._shelf.write(self.kind, merged(self.kind, chosen), name))
 
-    def _replace(self, chosen: Sequence[LivePart[B]], made: Part[B]) -> None:
+    def _replace(self, chosen: Sequence[LivePart[B]], merged_part: Part[B]) -> None:
         """Replace parts by the merged one, without units dropped from them meanwhile, and commit.
 
         Does nothing when closed, unsearchable, changed from outside, or when one of the parts is no longer in use.
@@ -107,9 +107,9 @@ class Merging(ABC, Generic[B]):
                 return
             gone = [k for p in chosen for k in p.part.units.key[p.lost_in(now[p.part.name])].tolist()]
             names = {p.part.name for p in chosen}
-            whole = LivePart(made)
-            whole = whole.without(whole.places(sorted_keys(gone)))
-            self._disk = [p for p in self._disk if p.part.name not in names] + [whole]
+            live_part = LivePart(merged_part)
+            live_part = live_part.without(live_part.places(sorted_keys(gone)))
+            self._disk = [p for p in self._disk if p.part.name not in names] + [live_part]
             self._dirty = True
             # Commits the write buffer too: the manifest has one position for everything.
             self._commit(verified=True)

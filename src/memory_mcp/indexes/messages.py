@@ -67,8 +67,8 @@ def exchanges_of(grips: Columns, messages: Messages) -> Array:
     begins = grips.role[messages.first] == _USER
     begins[:1] = True
     begins[1:] |= messages.unit[1:] != messages.unit[:-1]
-    found: Array = np.maximum.accumulate(np.where(begins, np.arange(len(begins), dtype=np.int32), 0))
-    return found
+    exchanges: Array = np.maximum.accumulate(np.where(begins, np.arange(len(begins), dtype=np.int32), 0))
+    return exchanges
 
 
 def beside_of(grips: Columns, messages: Messages, exchanges: Array, row: int) -> int:
@@ -78,13 +78,13 @@ def beside_of(grips: Columns, messages: Messages, exchanges: Array, row: int) ->
     who asks. One from farther back took the room of others (any gold of coding sessions -1 to -3).
     In a dialogue between people what was said next.
     """
-    own = int(messages.of_row[row])
+    message = int(messages.of_row[row])
     if grips.turn[row] & Turn.REPLY:
-        prompt = int(exchanges[own])
+        prompt = int(exchanges[message])
         first = int(messages.first[prompt])
-        return prompt if prompt == own - 1 and grips.role[first] == _USER else -1
-    after = own + 1
-    return after if after < len(messages) and messages.unit[after] == messages.unit[own] else -1
+        return prompt if prompt == message - 1 and grips.role[first] == _USER else -1
+    after = message + 1
+    return after if after < len(messages) and messages.unit[after] == messages.unit[message] else -1
 
 
 def by_message(messages: Messages, rows: Array, value: Array) -> tuple[Array, Array, Array]:

@@ -62,7 +62,7 @@ class Kind(Protocol[B]):
         """Return the body of a new part: the rows of all prepared units, in their order."""
         ...
 
-    def joined(self, bodies: Sequence[B], kept: Sequence[tuple[Array, Array]]) -> B:
+    def joined(self, bodies: Sequence[B], kept_rows: Sequence[tuple[Array, Array]]) -> B:
         """Return one body from several: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order."""
         ...
 
@@ -134,10 +134,10 @@ def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch
     `scratch` is a folder for a private copy (see `Contents`). Raises IndexUnreadable when files are missing or have changed.
     """
     contents = Contents(directory, files, scratch, trusted)
-    held = contents.arrays(_UNITS, UNIT_NAMES)
+    unit_columns = contents.arrays(_UNITS, UNIT_NAMES)
     return Part(
         name=directory.name,
-        units=Units.counted(*(held[n] for n in UNIT_NAMES)),
+        units=Units.counted(*(unit_columns[n] for n in UNIT_NAMES)),
         nodes=Columns(**contents.arrays(_NODES, NAMES)),
         grips=Columns(**contents.arrays(_GRIPS, NAMES)),
         strings=tuple(contents.json_of(_STRINGS)),
@@ -236,13 +236,13 @@ class LivePart(Generic[B]):
         if not len(self.part.grips) or not len(names):
             return np.zeros(0, dtype=np.int64)
         if self._by_message is None:
-            own = self.part.grips.message[self.messages.first]
-            order = np.argsort(own, kind="stable").astype(np.int32)
-            self._by_message = (own[order], order)
+            message_names = self.part.grips.message[self.messages.first]
+            order = np.argsort(message_names, kind="stable").astype(np.int32)
+            self._by_message = (message_names[order], order)
         sorted_names, order = self._by_message
         at = np.minimum(np.searchsorted(sorted_names, names), len(order) - 1)
-        found: Array = np.unique(order[at[sorted_names[at] == names]]).astype(np.int64)
-        return found if self.alive is None else found[self.alive[self.messages.unit[found]]]
+        indices: Array = np.unique(order[at[sorted_names[at] == names]]).astype(np.int64)
+        return indices if self.alive is None else indices[self.alive[self.messages.unit[indices]]]
 
     def rows_of_grips(self, high: Array, low: Array) -> Array:
         """Return the row of each grip by the halves of its key, both `(n,)` uint64; -1 if not alive here."""
@@ -254,15 +254,15 @@ class LivePart(Generic[B]):
             self._by_grip = np.argsort(grips.lo, kind="stable").astype(np.int32)
         order = self._by_grip
         at = np.searchsorted(grips.lo, low, sorter=order)
-        left = np.arange(len(low))
-        while len(left):  # once, unless several grips share a low half
-            left = left[at[left] < len(order)]
-            here = order[at[left]]
-            left, here = left[same := grips.lo[here] == low[left]], here[same]
-            found = grips.hi[here] == high[left]
-            rows[left[found]] = here[found]
-            left = left[~found]
-            at[left] += 1
+        pending = np.arange(len(low))
+        while len(pending):  # once, unless several grips share a low half
+            pending = pending[at[pending] < len(order)]
+            candidate_rows = order[at[pending]]
+            pending, candidate_rows = pending[same := grips.lo[candidate_rows] == low[pending]], candidate_rows[same]
+            is_match = grips.hi[candidate_rows] == high[pending]
+            rows[pending[is_match]] = candidate_rows[is_match]
+            pending = pending[~is_match]
+            at[pending] += 1
         if self.alive is not None:
             rows[(rows >= 0) & ~self.alive[grips.unit[rows]]] = -1
         return rows
@@ -274,13 +274,13 @@ class LivePart(Generic[B]):
 
     def places(self, keys: Array) -> Array:
         """Return the indices of living units with these keys, `(n,)` uint64: `(m,)` int64 in the order of the keys."""
-        order, own = self._order, self.part.units.key
-        if not len(own) or not len(keys):
+        order, unit_keys = self._order, self.part.units.key
+        if not len(unit_keys) or not len(keys):
             return np.zeros(0, dtype=np.int64)
-        at = np.minimum(np.searchsorted(own, keys, sorter=order), len(own) - 1)
-        found: Array = order[at]
-        found = found[own[found] == keys]
-        return found if self.alive is None else found[self.alive[found]]
+        at = np.minimum(np.searchsorted(unit_keys, keys, sorter=order), len(unit_keys) - 1)
+        indices: Array = order[at]
+        indices = indices[unit_keys[indices] == keys]
+        return indices if self.alive is None else indices[self.alive[indices]]
 
     def without(self, places: Array) -> "LivePart[B]":
         """Return the same part without the units at some indices, `(n,)` int64; itself for none. What is computed is shared."""
@@ -288,10 +288,10 @@ class LivePart(Generic[B]):
             return self
         alive = np.ones(len(self.part.units), dtype=bool) if self.alive is None else self.alive.copy()
         alive[places] = False
-        rest = LivePart(self.part, alive, self._order)
-        rest._messages, rest._by_message, rest._by_grip = self._messages, self._by_message, self._by_grip
-        rest._voices, rest._exchanges = self._voices, self._exchanges
-        return rest
+        reduced = LivePart(self.part, alive, self._order)
+        reduced._messages, reduced._by_message, reduced._by_grip = self._messages, self._by_message, self._by_grip
+        reduced._voices, reduced._exchanges = self._voices, self._exchanges
+        return reduced
 
     def lost_in(self, later: "LivePart[B]") -> Array:
         """Return the indices, `(n,)` int64, of units that are alive here and not in a later state of the same part."""
@@ -314,31 +314,38 @@ def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
     names = Names()
     units: list[tuple[Array, ...]] = []
     tables: dict[DocType, list[Columns]] = {t: [] for t in TABLES}
-    kept: list[tuple[Array, Array]] = []
-    before = 0
+    kept_rows: list[tuple[Array, Array]] = []
+    unit_count = 0
     for live in parts:
         part = live.part
         places = np.array(live.living(), dtype=np.int64)
         moved = np.zeros(len(part.units), dtype=np.int64)
-        moved[places] = before + np.arange(len(places))
-        before += len(places)
+        moved[places] = unit_count + np.arange(len(places))
+        unit_count += len(places)
         rows = []
         for table in TABLES:
             alive = live.alive_rows(table)
             rows.append(np.arange(len(part.table(table))) if alive is None else np.flatnonzero(alive))
         # Strings that only dropped units had are dropped too.
         codes = np.zeros(len(part.strings), dtype=np.int64)
-        for code in sorted({c for t, own in zip(TABLES, rows, strict=True) for c in part.table(t).named(own).tolist()}):
+        for code in sorted(
+            {c for t, table_rows in zip(TABLES, rows, strict=True) for c in part.table(t).named(table_rows).tolist()}
+        ):
             codes[code] = names.code(part.strings[code])
-        kept.append((rows[0], rows[1]))
-        for table, own in zip(TABLES, rows, strict=True):
-            tables[table].append(part.table(table).taken(own, moved, codes))
-        held = part.units
-        units.append(tuple(a[places] for a in (held.key, held.level, held.end, held.node_count, held.grip_count, held.session)))
-    body = kind.joined([live.part.body for live in parts], kept)
-    whole = Units.counted(*(np.concatenate(c) for c in zip(*units, strict=True)))
+        kept_rows.append((rows[0], rows[1]))
+        for table, table_rows in zip(TABLES, rows, strict=True):
+            tables[table].append(part.table(table).taken(table_rows, moved, codes))
+        columns = part.units
+        units.append(
+            tuple(
+                a[places]
+                for a in (columns.key, columns.level, columns.end, columns.node_count, columns.grip_count, columns.session)
+            )
+        )
+    body = kind.joined([live.part.body for live in parts], kept_rows)
+    merged_units = Units.counted(*(np.concatenate(c) for c in zip(*units, strict=True)))
     nodes, grips = (Columns.joined(tables[t]) for t in TABLES)
-    return Part("", whole, nodes, grips, tuple(names.strings), body)
+    return Part("", merged_units, nodes, grips, tuple(names.strings), body)
 
 
 def outdated(live: LivePart[B], cutoffs: Mapping[str, int], counts: dict[str, int]) -> Array:
@@ -350,7 +357,7 @@ def outdated(live: LivePart[B], cutoffs: Mapping[str, int], counts: dict[str, in
     limits = np.array([cutoffs.get(level.value, 0) for level in LEVELS], dtype=np.int64)
     places = np.array(live.living(), dtype=np.int64)
     places = places[units.end[places] < limits[units.level[places]]]
-    for place in places.tolist():
-        level = LEVELS[int(units.level[place])].value
-        counts[level] = counts.get(level, 0) + int(units.node_count[place] + units.grip_count[place])
+    for index in places.tolist():
+        level = LEVELS[int(units.level[index])].value
+        counts[level] = counts.get(level, 0) + int(units.node_count[index] + units.grip_count[index])
     return places

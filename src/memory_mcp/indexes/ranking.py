@@ -77,18 +77,18 @@ def ranked(
     `normalize` takes their raw scores in that order, `(n,)` float64, and returns the normalized ones, `(n,)`, which
     `calibration` maps to calibrated scores.
     """
-    found: list[tuple[float, int, int, S, int]] = []
+    entries: list[tuple[float, int, int, S, int]] = []
     for some in best:
         columns = some.live.part.table(table)
         high, low = columns.hi[some.rows].tolist(), columns.lo[some.rows].tolist()
-        found += [(-raw, h, lo, some, at) for at, (raw, h, lo) in enumerate(zip(some.raw.tolist(), high, low, strict=True))]
-    found.sort(key=itemgetter(0, 1, 2))
-    found = found[:limit]
-    normalized = normalize(np.array([-f[0] for f in found]))
+        entries += [(-raw, h, lo, some, at) for at, (raw, h, lo) in enumerate(zip(some.raw.tolist(), high, low, strict=True))]
+    entries.sort(key=itemgetter(0, 1, 2))
+    entries = entries[:limit]
+    normalized = normalize(np.array([-f[0] for f in entries]))
     values = calibrated(calibration, normalized).tolist()
     return [
         Ranked(value * REQUESTED if _is_request(some, at) else value, share, -raw, high, low, some, at)
-        for value, share, (raw, high, low, some, at) in zip(values, normalized.tolist(), found, strict=True)
+        for value, share, (raw, high, low, some, at) in zip(values, normalized.tolist(), entries, strict=True)
     ]
 
 

@@ -17,8 +17,8 @@ def due(days: RetentionDays, now_ms: int, documents: int, least: int) -> Mapping
     """Return by level the time (UTC milliseconds) before which units are dropped; not for 0 days, {} up to `least` documents."""
     if documents <= least:
         return {}
-    kept = {"segment": days.segment, "day": days.day, "week": days.week, "month": days.month}
-    return {level: now_ms - count * _DAY_MS for level, count in kept.items() if count}
+    days_by_level = {"segment": days.segment, "day": days.day, "week": days.week, "month": days.month}
+    return {level: now_ms - count * _DAY_MS for level, count in days_by_level.items() if count}
 
 
 def by_hand(age_days: int, level: str, now_ms: int) -> Mapping[str, int]:

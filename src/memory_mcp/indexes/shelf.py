@@ -41,7 +41,7 @@ class Shelf:
         Raises IndexUnreadable when its files have changed, which is not checked if `trusted`, or the manifest does not fit it.
         """
         live = LivePart(self.read(kind, entry.name, entry.files, trusted))
-        if any(not 0 <= place < len(live.part.units) for place in entry.dead):
+        if any(not 0 <= index < len(live.part.units) for index in entry.dead):
             raise IndexUnreadable("the manifest of the index contradicts a part")
         return live.without(np.array(entry.dead, dtype=np.int64))
 

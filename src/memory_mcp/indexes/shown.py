@@ -69,8 +69,8 @@ class Shown:
         except IndexUnreadable:
             return None
 
-    def nodes(self, ids: Iterable[NodeId], whole: bool = True) -> dict[NodeId, TocNode]:
-        """Return nodes as in the store by id, with bullets if `whole`; `pinned` is not set.
+    def nodes(self, ids: Iterable[NodeId], with_bullets: bool = True) -> dict[NodeId, TocNode]:
+        """Return nodes as in the store by id, with bullets if `with_bullets`; `pinned` is not set.
 
         Left out are nodes that changed since they were indexed or are not indexed, all of them if no index can be read.
         """
@@ -78,8 +78,8 @@ class Shown:
         if now is None:
             return {}
         snapshot, changed = now
-        held = {i: _node(snapshot, i, whole) for i in dict.fromkeys(ids) if i not in changed}
-        return {i: node for i, node in held.items() if node is not None}
+        nodes = {i: _node(snapshot, i, with_bullets) for i in dict.fromkeys(ids) if i not in changed}
+        return {i: node for i, node in nodes.items() if node is not None}
 
     def said(self, ids: Iterable[GripId]) -> dict[GripId, Said]:
         """Return quotations with facts about their events, by grip id.
@@ -87,22 +87,22 @@ class Shown:
         Left out are grips of segments that changed since, unknown ones, and copies with a wrong hash; all if
         no index can be read.
         """
-        now, left = self._now(), list(dict.fromkeys(ids))
-        found: dict[GripId, Said] = {}
-        if now is None or not left:
-            return found
+        now, names = self._now(), list(dict.fromkeys(ids))
+        quotations: dict[GripId, Said] = {}
+        if now is None or not names:
+            return quotations
         snapshot, changed = now
-        high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, left), strict=True))
+        high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, names), strict=True))
         for live in snapshot:
             rows = live.rows_of_grips(high, low)
-            for place in np.flatnonzero(rows >= 0).tolist():
-                row = int(rows[place])
+            for index in np.flatnonzero(rows >= 0).tolist():
+                row = int(rows[index])
                 if changed and segment_of(live.part, row) in changed:
                     continue
-                held = live.part.body.copies.said(row, int(live.part.table(DocType.GRIP).start[row]))
-                if held is not None:
-                    found[left[place]] = held
-        return found
+                quotation = live.part.body.copies.said(row, int(live.part.table(DocType.GRIP).start[row]))
+                if quotation is not None:
+                    quotations[names[index]] = quotation
+        return quotations
 
     def beside(self, ids: Iterable[GripId]) -> dict[GripId, list[tuple[GripId, Said]]]:
         """Return by grip the quotations of the message that tells what the grip's does not (see `beside_of`), at most four.
@@ -110,15 +110,15 @@ class Shown:
         Left out are grips without one, and those of segments that changed since they were indexed.
         """
         now, names = self._now(), list(dict.fromkeys(ids))
-        found: dict[GripId, list[tuple[GripId, Said]]] = {}
+        quotations: dict[GripId, list[tuple[GripId, Said]]] = {}
         if now is None or not names:
-            return found
+            return quotations
         snapshot, changed = now
         high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, names), strict=True))
         for live in snapshot:
             rows, grips = live.rows_of_grips(high, low), live.part.grips
-            for place in np.flatnonzero(rows >= 0).tolist():
-                row = int(rows[place])
+            for index in np.flatnonzero(rows >= 0).tolist():
+                row = int(rows[index])
                 if not (grips.turn[row] & Turn.REPLY or live.part.strings[int(grips.speakers[row])]):
                     continue
                 other = beside_of(grips, live.messages, live.exchanges, row)
@@ -126,26 +126,28 @@ class Shown:
                     continue
                 first, count = (int(n[0]) for n in live.messages.rows_of(np.array([other])))
                 pieces = range(first, first + min(count, _PIECES))
-                said = ((r, live.part.body.copies.said(r, int(grips.start[r]))) for r in pieces)
-                found[names[place]] = [(grip_of(int(grips.hi[r]), int(grips.lo[r])), s) for r, s in said if s is not None]
-        return found
+                rows_with_quotations = ((r, live.part.body.copies.said(r, int(grips.start[r]))) for r in pieces)
+                quotations[names[index]] = [
+                    (grip_of(int(grips.hi[r]), int(grips.lo[r])), s) for r, s in rows_with_quotations if s is not None
+                ]
+        return quotations
 
     def requests(self, ids: Iterable[GripId]) -> set[GripId]:
         """Return those of some grips whose messages only ask; unknown ones count as statements."""
         searcher, names = self._index(), list(dict.fromkeys(ids))
-        found: set[GripId] = set()
+        requests: set[GripId] = set()
         if searcher is None or not names:
-            return found
+            return requests
         try:
             snapshot: Snapshot[Any] = searcher.keeper.index.snapshot
         except IndexUnreadable:
-            return found
+            return requests
         high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, names), strict=True))
         for live in snapshot:
             rows = live.rows_of_grips(high, low)
             asks = (rows >= 0) & ((live.part.grips.turn[np.maximum(rows, 0)] & LAST) != 0) if len(live.part.grips) else rows > 0
-            found |= {names[place] for place in np.flatnonzero(asks).tolist()}
-        return found
+            requests |= {names[index] for index in np.flatnonzero(asks).tolist()}
+        return requests
 
     def _now(self) -> "tuple[Snapshot[Body], frozenset[str]] | None":
         """Return the snapshot and the ids changed since; None without a readable index, or if it is too far behind."""
@@ -160,12 +162,12 @@ class Shown:
         return None if changed is None else (snapshot, changed)
 
 
-def _node(snapshot: "Snapshot[Body]", node_id: NodeId, whole: bool) -> TocNode | None:
-    """Return the copy of a node, with bullets if `whole`; None if no part has a living one."""
+def _node(snapshot: "Snapshot[Body]", node_id: NodeId, with_bullets: bool) -> TocNode | None:
+    """Return the copy of a node, with bullets if `with_bullets`; None if no part has a living one."""
     key = np.array([node_key(node_id)], dtype=np.uint64)
     for live in snapshot:
-        for place in live.places(key).tolist():
-            held = live.part.body.copies.node(int(live.part.units.node_first[place]), whole)
-            if held is not None and held.node_id == node_id:
-                return held
+        for index in live.places(key).tolist():
+            node = live.part.body.copies.node(int(live.part.units.node_first[index]), with_bullets)
+            if node is not None and node.node_id == node_id:
+                return node
     return None

@@ -46,18 +46,18 @@ def findable(live: LivePart[B], table: DocType, filters: Filters) -> Array | Non
     if not live.part.strings:
         return live.alive_rows(table)
     key = (table, filters)
-    found = live.masks.get(key)
-    if found is None:
-        found = live.part.table(table).mask(filters, live.part.strings)
+    mask = live.masks.get(key)
+    if mask is None:
+        mask = live.part.table(table).mask(filters, live.part.strings)
         for session, since_ms in filters.excluded:
-            found &= live.rows_outside(table, session, since_ms)
+            mask &= live.rows_outside(table, session, since_ms)
         alive = live.alive_rows(table)
         if alive is not None:
-            found = found & alive
+            mask = mask & alive
         while len(live.masks) >= _MASKS:
             live.masks.pop(next(iter(live.masks)), None)
-        live.masks[key] = found
-    return found
+        live.masks[key] = mask
+    return mask
 
 
 def sorted_keys(keys: list[int]) -> Array:

@@ -24,26 +24,26 @@ def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[in
     """
     nodes = storage.toc.nodes(ids)
     by_key = {node_key(i): n for i, n in nodes.items()}
-    wanted = list(dict.fromkeys(node_key(i) for i in ids))
+    keys = list(dict.fromkeys(node_key(i) for i in ids))
     segments = storage.toc.segments([k for i in ids if (k := segment_key_of(i)) is not None])
     events = storage.events.in_segments(list(segments.values()))
-    shown = {e.event_id for own in events.values() for e in own}
-    quoted = storage.grips.of_events(shown)
-    found = []
-    for key in wanted:
+    event_ids = {e.event_id for segment_events in events.values() for e in segment_events}
+    quoted = storage.grips.of_events(event_ids)
+    sources = []
+    for key in keys:
         if key not in by_key:
             continue
         node, segment = by_key[key], segments.get(key)
         if segment is None or node.level is not TocLevel.SEGMENT:
-            found.append(Source(node))
+            sources.append(Source(node))
             continue
-        own = events.get(key, [])
-        ids_here = {e.event_id for e in own}
-        grips = {g.grip_id: g for e in own for g in quoted.get(e.event_id, ())}
+        segment_events = events.get(key, [])
+        ids_here = {e.event_id for e in segment_events}
+        grips = {g.grip_id: g for e in segment_events for g in quoted.get(e.event_id, ())}
         inside = (g for g in grips.values() if g.event_id_start in ids_here and g.event_id_end in ids_here)
-        after = storage.events.around(own[-1], 0, _AFTER)[1] if lacks_reply(own) else ()
-        found.append(Source(node, segment, tuple(own), tuple(inside), tuple(after)))
-    return found, [k for k in wanted if k not in by_key]
+        after = storage.events.around(segment_events[-1], 0, _AFTER)[1] if lacks_reply(segment_events) else ()
+        sources.append(Source(node, segment, tuple(segment_events), tuple(inside), tuple(after)))
+    return sources, [k for k in keys if k not in by_key]
 
 
 def everything(storage: Storage) -> Iterator[list[Source]]:
@@ -57,9 +57,9 @@ def everything(storage: Storage) -> Iterator[list[Source]]:
 def frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source]]:
     """Yield the units of some nodes in frames of at most 24; nodes that no longer exist are left out."""
     for start in range(0, len(ids), READ):
-        found, _ = read(storage, ids[start : start + READ])
-        for first in range(0, len(found), FRAME):
-            yield found[first : first + FRAME]
+        sources, _ = read(storage, ids[start : start + READ])
+        for first in range(0, len(sources), FRAME):
+            yield sources[first : first + FRAME]
 
 
 def is_segment(node_id: NodeId) -> bool:

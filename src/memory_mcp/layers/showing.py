@@ -110,7 +110,7 @@ class Showing:
         whole |= self._tree.nodes([i for i in with_bullets if i not in whole])
         if project is not None:
             whole = {i: n if n.level is TocLevel.SEGMENT else share_of(n, project) for i, n in whole.items()}
-        heads = self._shown.nodes(ids - with_bullets, whole=False)
+        heads = self._shown.nodes(ids - with_bullets, with_bullets=False)
         return heads | self._storage.toc.heads([i for i in ids - with_bullets if i not in heads]) | whole
 
     def said(self, ids: Collection[GripId]) -> dict[GripId, Said]:

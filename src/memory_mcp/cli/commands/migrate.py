@@ -49,38 +49,31 @@ def run(args: argparse.Namespace) -> int:
 
     with opened(args, settled=True) as app, render.Progress("copying") as bar:
         target = _target(app.settings, args)
-        with closing(_open(target)) as target_app, target_app.derivation.publishing:
-            copied = moving.copy(
-                app.storage, target_app.storage, lambda done, all_: bar.at(done / max(all_, 1), f"{done:,} events")
-            )
-            target_app.storage.reseal()
+        with closing(_open(target)) as copy, copy.derivation.publishing:
+            copied = moving.copy(app.storage, copy.storage, lambda done, all_: bar.at(done / max(all_, 1), f"{done:,} events"))
+            copy.storage.reseal()
         failpoint("migrate.copied")
         # Its days are counted in the zone of the memory from now on.
-        with closing(_open(target)) as target_app, target_app.derivation.publishing:
-            target_app.derivation.run(place=Place.SHARED)
-            job = RebuildToc(target_app.storage, target_app.calendar, target_app.summarizer, target_app.settings.toc)
+        with closing(_open(target)) as copy, copy.derivation.publishing:
+            copy.derivation.run(place=Place.SHARED)
+            job = RebuildToc(copy.storage, copy.calendar, copy.summarizer, copy.settings.toc)
             job.run(None, partial(bar.count, noun="segments"))
-            segments = target_app.tree.tally().segments
+            segments = copy.tree.tally().segments
             failpoint("migrate.derived")
-            moving.require_prints(copied, target_app.storage)
-            if findings := check(target_app.storage, target_app.calendar):
+            moving.require_prints(copied, copy.storage)
+            if findings := check(copy.storage, copy.calendar):
                 text = f"the copy is not sound: {findings[0].rule}: {findings[0].subject}: {findings[0].detail}"
                 raise StorageError(text, "Run memory-mcp admin check on the memory; nothing of it was changed.")
-            subject = target_app.settings.storage.engine
-            target_app.storage.audit.record(
-                Act("migrate", target_app.clock.now_ms(), "person", subject, "", {"events": copied.last_seq})
-            )
-            target_app.storage.reseal(acknowledge=True)
-            moving.complete(target_app.storage)
+            subject = copy.settings.storage.engine
+            copy.storage.audit.record(Act("migrate", copy.clock.now_ms(), "person", subject, "", {"events": copied.last_seq}))
+            copy.storage.reseal(acknowledge=True)
+            moving.complete(copy.storage)
         tombstones_left = _beside(app, target)
         later = app.storage.events.last_seq() - copied.last_seq
     rows = {table: count for table, count in sorted(copied.rows.items()) if count}
     data = {"engine": args.engine, "rows": rows, "new_events": copied.new, "segments": segments, "came_meanwhile": later}
-    return print_result(
-        args,
-        data | ({"tombstones_left": tombstones_left} if tombstones_left else {}),
-        _lines(copied, segments, later, tombstones_left, target),
-    )
+    data |= {"tombstones_left": tombstones_left} if tombstones_left else {}
+    return print_result(args, data, _lines(copied, segments, later, tombstones_left, target))
 
 
 def _target(settings: "Settings", args: argparse.Namespace) -> "Settings":
@@ -116,8 +109,8 @@ def _beside(app: "App", target: "Settings") -> int:
     rows = beside.rows(app.settings.storage.directory, app.storage.tombstones)
     if target.storage.engine == "duckdb":
         return beside.take(target.storage.directory, rows)
-    with closing(_open(target)) as target_app:
-        return beside.take(None, rows, target_app.storage.tombstones)
+    with closing(_open(target)) as copy:
+        return beside.take(None, rows, copy.storage.tombstones)
 
 
 def _lines(copied: "Copied", segments: int, later: int, tombstones_left: int, target: "Settings") -> Iterator[str]:

@@ -63,20 +63,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
                 _flat(left_off["title"]),
                 (f"{by}  {left_off['node_id']}", "dim"),
             )
-        titled_statements = [("asked", [project["asked"]] if "asked" in project else [])]
-        titled_statements += [(title, project.get(name, ())) for title, name in _PARTS]
-        titled_statements += [("next", [project["next_step"]] if "next_step" in project else [])]
-        for title, statements in titled_statements:
-            for index, statement in enumerate(statements):
-                over = (
-                    f"  (a later statement says otherwise: {statement['superseded_by']})"
-                    if statement.get("superseded_by")
-                    else ""
-                )
-                cited = (f"  {statement.get('grip', '')}{over}".rstrip(), "dim")
-                yield Text.assemble(
-                    f"  {title if index == 0 else '':<11}", render.one_line(_flat(statement["text"]), _WIDTH), cited
-                )
+        yield from _statement_lines(project)
         if facts := project.get("facts"):
             yield Text(f"  {_flat(facts)}", "dim")
         yield Text("")
@@ -86,6 +73,22 @@ def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
         places = ", ".join(map(render.project_name, client.get("projects", ())))
         last = f"last {render.minute(client['last'])}{f'  {places}' if places else ''}"
         yield Text(f"  {_flat(client['agent'])}  {render.activity(client)}, {last}")
+
+
+def _statement_lines(project: Mapping[str, Any]) -> Iterator["Text"]:
+    """Yield what was asked in a project, came of it, was decided, is open and is next: a line each with its citation."""
+    from rich.text import Text
+
+    titled_statements = [("asked", [project["asked"]] if "asked" in project else [])]
+    titled_statements += [(title, project.get(name, ())) for title, name in _PARTS]
+    titled_statements += [("next", [project["next_step"]] if "next_step" in project else [])]
+    for title, statements in titled_statements:
+        for index, statement in enumerate(statements):
+            later = statement.get("superseded_by")
+            over = f"  (a later statement says otherwise: {later})" if later else ""
+            cited = (f"  {statement.get('grip', '')}{over}".rstrip(), "dim")
+            text = render.one_line(_flat(statement["text"]), _WIDTH)
+            yield Text.assemble(f"  {title if index == 0 else '':<11}", text, cited)
 
 
 def _flat(text: str) -> str:

@@ -34,10 +34,10 @@ def of_messages(units: Units, highest: Array, nodes: Array, segment: float, best
     return bound
 
 
-def of_nodes(own: Array, highest: Array, grip: float) -> Array:
+def of_nodes(scores: Array, highest: Array, grip: float) -> Array:
     """Return upper bounds of node scores, `(n,)`: the node's own score and a share of its unit's best message.
 
-    `own` are scores of nodes, `highest` the highest of a grip in their units, both `(n,)`; `grip` is the share.
+    `scores` are scores of nodes, `highest` the highest of a grip in their units, both `(n,)`; `grip` is the share.
     """
-    bound: Array = (own + grip * _NEAR * highest) * _ROUNDING
+    bound: Array = (scores + grip * _NEAR * highest) * _ROUNDING
     return bound

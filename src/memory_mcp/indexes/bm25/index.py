@@ -43,8 +43,8 @@ class Bm25Index:
             terms = _terms_of(query.text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
             keywords = keyword_terms(query.keywords, terms)
-            found = search(self.keeper.index.snapshot, terms, query.filters, query.limit, keywords)
-        return Matches(tuple(m for m in found.best if m.raw >= query.least), found.total) if query.least > 0 else found
+            matches = search(self.keeper.index.snapshot, terms, query.filters, query.limit, keywords)
+        return Matches(tuple(m for m in matches.best if m.raw >= query.least), matches.total) if query.least > 0 else matches
 
     def candidates(self, query: IndexQuery, also: Array) -> Candidates:
         """Return the best `query.limit` messages that hold a term, and those named in `also`, `(n,)` uint64.
@@ -79,16 +79,16 @@ class Bm25Index:
         """
         terms = query_terms(text)
         weights = weigh(self.keeper.index.snapshot, terms)
-        if others := keyword_terms(keywords, terms):
-            weights = weights.widened(weigh(self.keeper.index.snapshot, others), 0.0)
-            terms = [*terms, *others]
-        found = []
+        if extra_terms := keyword_terms(keywords, terms):
+            weights = weights.widened(weigh(self.keeper.index.snapshot, extra_terms), 0.0)
+            terms = [*terms, *extra_terms]
+        matches = []
         for event in events:
             counts: Counter[str] = Counter()
             for piece in pieces(event):
                 counts.update(iter_terms(piece))
-            held = [counts[t] for t in terms]
-            if any(held):
-                raw, score = unfiled_score(weights, held, sum(counts.values()))
-                found.append(Unfiled(event, score, raw))
-        return found
+            term_counts = [counts[t] for t in terms]
+            if any(term_counts):
+                raw, score = unfiled_score(weights, term_counts, sum(counts.values()))
+                matches.append(Unfiled(event, score, raw))
+        return matches

@@ -64,23 +64,25 @@ class Bm25:
     def prepared(self, unit: Unit) -> Prepared:
         """Return the term counts and the shown copies of a unit's documents, nodes and grips apart."""
         # A message quoted whole is a text of its segment and of its grip: counted once.
-        known = {text: counted(text) for text in dict.fromkeys(t for d in (*unit.nodes, *unit.grips) for t in d.words)}
-        nodes, grips = ([added([known[t] for t in d.words]) for d in documents] for documents in (unit.nodes, unit.grips))
-        shown = [d.copy if isinstance(d.copy, TocNode) else None for d in unit.nodes]
-        return Prepared(nodes, grips, shown, [d.copy if isinstance(d.copy, Said) else None for d in unit.grips])
+        counts_by_text = {text: counted(text) for text in dict.fromkeys(t for d in (*unit.nodes, *unit.grips) for t in d.words)}
+        nodes, grips = (
+            [added([counts_by_text[t] for t in d.words]) for d in documents] for documents in (unit.nodes, unit.grips)
+        )
+        node_copies = [d.copy if isinstance(d.copy, TocNode) else None for d in unit.nodes]
+        return Prepared(nodes, grips, node_copies, [d.copy if isinstance(d.copy, Said) else None for d in unit.grips])
 
     def body_of(self, prepared: Sequence[Prepared]) -> Body:
         """Return postings and copies of both tables from prepared units, rows in their order."""
-        nodes = Postings.of([counts for own in prepared for counts in own.nodes], DocType.NODE)
-        grips = Postings.of([counts for own in prepared for counts in own.grips], DocType.GRIP)
-        copies = Copies.of([n for own in prepared for n in own.shown], [q for own in prepared for q in own.quoted])
+        nodes = Postings.of([counts for unit in prepared for counts in unit.nodes], DocType.NODE)
+        grips = Postings.of([counts for unit in prepared for counts in unit.grips], DocType.GRIP)
+        copies = Copies.of([n for unit in prepared for n in unit.shown], [q for unit in prepared for q in unit.quoted])
         return Body(nodes, grips, copies)
 
-    def joined(self, bodies: Sequence[Body], kept: Sequence[tuple[Array, Array]]) -> Body:
-        """Return one body of the kept rows, in order; `kept` are rows of nodes and of grips, `(n,)` int64, for each body."""
-        nodes = Postings.joined([b.nodes for b in bodies], [rows for rows, _ in kept])
-        grips = Postings.joined([b.grips for b in bodies], [rows for _, rows in kept])
-        return Body(nodes, grips, Copies.joined([b.copies for b in bodies], kept))
+    def joined(self, bodies: Sequence[Body], kept_rows: Sequence[tuple[Array, Array]]) -> Body:
+        """Return one body of the kept rows, in order; `kept_rows` are rows of nodes and of grips, `(n,)` int64, for each body."""
+        nodes = Postings.joined([b.nodes for b in bodies], [rows for rows, _ in kept_rows])
+        grips = Postings.joined([b.grips for b in bodies], [rows for _, rows in kept_rows])
+        return Body(nodes, grips, Copies.joined([b.copies for b in bodies], kept_rows))
 
     def write(self, body: Body, directory: Path) -> None:
         """Write postings and copies of both tables into the directory. Raises OSError."""

@@ -29,10 +29,10 @@ class Zeros(threading.local):
 
     def take(self, name: str, size: int) -> Array:
         """Return the thread's array of a name, `(size,)` float64, a view used again; zeros if every user has left it so."""
-        held = self._held.get(name)
-        if held is None or len(held) < size:
-            held = self._held[name] = np.zeros(max(size, 1024), dtype=np.float64)
-        return held[:size]
+        array = self._held.get(name)
+        if array is None or len(array) < size:
+            array = self._held[name] = np.zeros(max(size, 1024), dtype=np.float64)
+        return array[:size]
 
     def forget(self) -> None:
         """Drop this thread's arrays, because a user of one was interrupted and left it other than zero."""
@@ -72,37 +72,38 @@ class Smoothed:
         return int(self.rows[start + int(np.argmax(value))])
 
 
-def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None, also: Array | None = None) -> Smoothed:
+def smoothed(live: LivePart[Any], rows: Array, dense: Array, findable_rows: Array | None, also: Array | None = None) -> Smoothed:
     """Return the messages of some grips, ascending, with shares of their neighbours' scores.
 
     Neighbours count even if they may not be found. Messages of questions lose a share of their own score. `rows` are those of
-    the grips, `(n,)` int64, ascending; `dense` the scores of all grips, `(grips,)` float64; `shown` which may be found,
+    the grips, `(n,)` int64, ascending; `dense` the scores of all grips, `(grips,)` float64; `findable_rows` which may be found,
     `(grips,)` bool, None for all; `also` indices of messages that are returned whatever they hold, `(m,)` int64, distinct. The
     thread's array "messages" is used and left zero.
     """
     messages, units = live.messages, live.part.units
     value = dense[rows] * live.voices[rows]
-    place, own, best = by_message(messages, rows, value)
+    message_index, own_scores, best = by_message(messages, rows, value)
     scores = ZEROS.take("messages", len(messages))
-    scores[place] = own
-    if shown is not None:
-        keep = shown[rows]
-        place, own, best = by_message(messages, rows[keep], value[keep])
+    scores[message_index] = own_scores
+    if findable_rows is not None:
+        keep = findable_rows[rows]
+        message_index, own_scores, best = by_message(messages, rows[keep], value[keep])
     if also is not None and len(also):
-        extra = np.setdiff1d(also, place, assume_unique=True)
-        order = np.argsort(np.concatenate([place, extra]), kind="stable")
-        place, own, best = (
-            np.concatenate([a, b])[order] for a, b in ((place, extra), (own, np.zeros(len(extra))), (best, messages.first[extra]))
+        extra = np.setdiff1d(also, message_index, assume_unique=True)
+        order = np.argsort(np.concatenate([message_index, extra]), kind="stable")
+        message_index, own_scores, best = (
+            np.concatenate([a, b])[order]
+            for a, b in ((message_index, extra), (own_scores, np.zeros(len(extra))), (best, messages.first[extra]))
         )
-    unit, near = messages.unit[place], np.zeros(len(place))
+    unit, near = messages.unit[message_index], np.zeros(len(message_index))
     for distance, share in enumerate(NEIGHBOURS, start=1):
-        for other in (place - distance, place + distance):
-            beside = np.clip(other, 0, len(messages) - 1)
-            near += share * scores[beside] * ((other == beside) & (messages.unit[beside] == unit))
+        for other in (message_index - distance, message_index + distance):
+            neighbour = np.clip(other, 0, len(messages) - 1)
+            near += share * scores[neighbour] * ((other == neighbour) & (messages.unit[neighbour] == unit))
     scores[messages.of_row[rows]] = 0.0
     highest = np.zeros(len(units))
     if len(unit):
         starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
-        highest[unit[starts]] = np.maximum.reduceat(np.where(own > 0, own + near, 0.0), starts)
+        highest[unit[starts]] = np.maximum.reduceat(np.where(own_scores > 0, own_scores + near, 0.0), starts)
     asks = (live.part.grips.turn[best] & LAST) != 0
-    return Smoothed(units, place, best, unit, own, near, asks, highest)
+    return Smoothed(units, message_index, best, unit, own_scores, near, asks, highest)

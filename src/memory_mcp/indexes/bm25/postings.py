@@ -55,8 +55,8 @@ class _Hashes(dict[str, int]):
         if len(self) > _CACHE:
             self.clear()
         raw = hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        found = self[term] = int.from_bytes(raw, "little")
-        return found
+        hash_value = self[term] = int.from_bytes(raw, "little")
+        return hash_value
 
 
 _hashes = _Hashes()
@@ -137,12 +137,12 @@ class Postings:
         return cls(table, terms, scores["indptr"], scores["indices"], scores["data"], len(documents))
 
     @classmethod
-    def joined(cls, postings: Sequence["Postings"], kept: Sequence[Array]) -> "Postings":
+    def joined(cls, postings: Sequence["Postings"], kept_rows: Sequence[Array]) -> "Postings":
         """Return one from several of one table, at least one: of each the kept rows, `(n,)` int64, numbered consecutively."""
         table = postings[0].table
         pieces, first = [], 0
-        for own, rows in zip(postings, kept, strict=True):
-            pieces.append(own.only(rows, first))
+        for part_postings, rows in zip(postings, kept_rows, strict=True):
+            pieces.append(part_postings.only(rows, first))
             first += len(rows)
         terms = np.unique(np.concatenate([p.terms for p in pieces]))
         counts = np.zeros(len(terms) + 1, dtype=np.int64)
@@ -167,9 +167,9 @@ class Postings:
         moved[rows] = first + np.arange(len(rows), dtype=np.int32)
         fresh = moved[self.indices]
         stays = fresh >= 0
-        held = np.concatenate([[0], np.cumsum(stays)])[self.indptr]
-        used = np.diff(held) > 0
-        indptr = np.concatenate([[0], np.cumsum(np.diff(held)[used])])
+        offsets = np.concatenate([[0], np.cumsum(stays)])[self.indptr]
+        used = np.diff(offsets) > 0
+        indptr = np.concatenate([[0], np.cumsum(np.diff(offsets)[used])])
         return Postings(self.table, self.terms[used], indptr, fresh[stays], self.data[stays], len(rows))
 
     def write(self, directory: Path) -> None:
@@ -198,9 +198,9 @@ class Postings:
         if not len(self.terms):
             return [None] * len(keys)
         at = np.minimum(np.searchsorted(self.terms, keys), len(self.terms) - 1)
-        known = self.terms[at] == keys
-        bounds = zip(known.tolist(), self.indptr[at].tolist(), self.indptr[at + 1].tolist(), strict=True)
-        return [slice(start, end) if there else None for there, start, end in bounds]
+        is_known = self.terms[at] == keys
+        bounds = zip(is_known.tolist(), self.indptr[at].tolist(), self.indptr[at + 1].tolist(), strict=True)
+        return [slice(start, end) if exists else None for exists, start, end in bounds]
 
 
 def counted(text: str) -> Counted:

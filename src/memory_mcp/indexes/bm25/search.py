@@ -43,17 +43,17 @@ def holding(snapshot: Snapshot[Body], terms: Sequence[str], project: str | None)
     """Return the keys of the segments of a project (None: of all) that hold every term, newest first; without terms, all."""
     hashes = np.array([term_key(t) for t in terms], dtype=np.uint64)
     filters = Filters(project=project, level=TocLevel.SEGMENT)
-    found: list[tuple[int, int]] = []
+    segments: list[tuple[int, int]] = []
     for live in snapshot:
         postings, places = live.part.body.nodes, live.part.body.nodes.slices(hashes)
         rows = np.arange(postings.rows)
-        for place in places:
-            rows = rows[:0] if place is None else np.intersect1d(rows, postings.indices[place], assume_unique=True)
-        shown = findable(live, DocType.NODE, filters)
-        rows = rows if shown is None else rows[shown[rows]]
+        for term_slice in places:
+            rows = rows[:0] if term_slice is None else np.intersect1d(rows, postings.indices[term_slice], assume_unique=True)
+        visible = findable(live, DocType.NODE, filters)
+        rows = rows if visible is None else rows[visible[rows]]
         nodes = live.part.nodes
-        found += zip(nodes.start[rows].tolist(), live.part.units.key[nodes.unit[rows]].tolist(), strict=True)
-    return [key for _, key in sorted(found, reverse=True)]
+        segments += zip(nodes.start[rows].tolist(), live.part.units.key[nodes.unit[rows]].tolist(), strict=True)
+    return [key for _, key in sorted(segments, reverse=True)]
 
 
 @dataclass(slots=True)
@@ -94,8 +94,8 @@ class _PartSearch:
 
     def segments(self, smoothed: lifts.Smoothed) -> Array:
         """Return the BM25 score of each message's segment, `(messages,)` float64; 0 where it holds no term."""
-        found: Array = self.nodes.dense[smoothed.units.node_first[smoothed.unit]]
-        return found
+        scores: Array = self.nodes.dense[smoothed.units.node_first[smoothed.unit]]
+        return scores
 
     def raw(self, smoothed: lifts.Smoothed) -> Array:
         """Return the scores of messages, `(messages,)` float64: own, neighbours', the segment's and its best message's shares."""
@@ -110,8 +110,8 @@ class _PartSearch:
 
     def passing_nodes(self) -> Array:
         """Return the rows of nodes, `(n,)`, ascending, that hold a term and pass the filters (see `findable`)."""
-        rows, shown = self.nodes.touched(), findable(self.live, DocType.NODE, self.filters)
-        return rows if shown is None else rows[shown[rows]]
+        rows, visible = self.nodes.touched(), findable(self.live, DocType.NODE, self.filters)
+        return rows if visible is None else rows[visible[rows]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +136,16 @@ def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, lim
     for live in snapshot:
         with _scores(live, weights, filters, deep) as part:
             chosen = _choose(part)
-        for found, count in chosen:
-            best[found.table].append(found)
+        for best_in_part, count in chosen:
+            best[best_in_part.table].append(best_in_part)
             total += count
 
     def normalize(raw: Array) -> Array:
         """Return the normalized scores of raw ones, both `(n,)`."""
         return normalized_bm25(raw, weights.total)
 
-    found_best = merged(ranked(best[table], table, deep, normalize, BM25[table]) for table in TABLES)
-    return Matches(tuple(map(_match, found_best[:limit])), total)
+    ranked_best = merged(ranked(best[table], table, deep, normalize, BM25[table]) for table in TABLES)
+    return Matches(tuple(map(_match, ranked_best[:limit])), total)
 
 
 def widened_weights(snapshot: Snapshot[Body], terms: Sequence[str], keywords: Sequence[str], filters: Filters) -> Weights:
@@ -197,11 +197,11 @@ def _scored(live: LivePart[Body], table: DocType, weights: Weights) -> _Scored:
     postings = live.part.body.table(table)
     dense = lifts.ZEROS.take(table, postings.rows)
     touched = []
-    for place, weight in zip(postings.slices(weights.keys), weights.idf.tolist(), strict=True):
-        if place is not None:
-            rows = postings.indices[place]
+    for term_slice, weight in zip(postings.slices(weights.keys), weights.idf.tolist(), strict=True):
+        if term_slice is not None:
+            rows = postings.indices[term_slice]
             # A term has each row once; `add.at` is a quarter faster than `dense[rows] +=` (measured).
-            np.add.at(dense, rows, postings.data[place] * (weight * STEP))
+            np.add.at(dense, rows, postings.data[term_slice] * (weight * STEP))
             touched.append(rows)
     if sum(map(len, touched)) * _MANY > postings.rows:
         return _Scored(None, dense)
@@ -218,13 +218,13 @@ def candidates(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters,
     """
     weights = weigh(snapshot, terms)
     scale = weights.total + SLACK
-    found: list[Candidates] = []
+    part_candidates: list[Candidates] = []
     reached = np.zeros(0)
     for live in snapshot:
         with _scores(live, weights, filters, limit) as part:
-            found.append(_candidates(part, scale, also, _last_of(reached, limit)))
-        reached = np.concatenate([reached, found[-1].raw[found[-1].words[:, OWN] > 0]])
-    return Candidates.joined(found).best(limit, also)
+            part_candidates.append(_candidates(part, scale, also, _last_of(reached, limit)))
+        reached = np.concatenate([reached, part_candidates[-1].raw[part_candidates[-1].words[:, OWN] > 0]])
+    return Candidates.joined(part_candidates).best(limit, also)
 
 
 def _last_of(scores: Array, limit: int) -> float:
@@ -238,10 +238,10 @@ def _candidates(part: _PartSearch, scale: float, also: Array, least: float) -> C
     All pass the filters. Scores are divided by `scale`; messages that score below `least` are not among the
     best of all parts and may be left out.
     """
-    live, shown = part.live, part.shown
+    live, visible = part.live, part.shown
     places = live.messages_named(also)
-    if shown is not None:
-        places = places[shown[live.messages.first[places]]]
+    if visible is not None:
+        places = places[visible[live.messages.first[places]]]
     smoothed = part.smoothed(_worth_it(part, places, least), places)
     raw, segment = part.raw(smoothed), part.segments(smoothed)
     columns = live.part.grips
@@ -273,9 +273,9 @@ def _worth_it(part: _PartSearch, also: Array, least: float) -> Array:
     if np.count_nonzero(bound >= least) > _FEW_UNITS * limit:
         some = part.smoothed(part.holding_in((bound >= _last_of(bound, limit)) & (bound > 0)))
         least = max(least, _last_of(part.raw(some)[some.own > 0], limit))
-    kept = bound >= least
-    kept[part.live.messages.unit[also]] = True
-    return part.holding_in(kept & (bound > 0))
+    is_kept = bound >= least
+    is_kept[part.live.messages.unit[also]] = True
+    return part.holding_in(is_kept & (bound > 0))
 
 
 def _choose(part: _PartSearch) -> list[tuple[_Best, int]]:
@@ -283,22 +283,22 @@ def _choose(part: _PartSearch) -> list[tuple[_Best, int]]:
 
     A table of grips without matches is left out.
     """
-    live, filters, limit, shown = part.live, part.filters, part.limit, part.shown
+    live, filters, limit, visible = part.live, part.filters, part.limit, part.shown
     rows = part.grips.touched()
-    passing = rows if shown is None else rows[shown[rows]]
+    passing = rows if visible is None else rows[visible[rows]]
     if filters.window is None and len(rows) > _FEW * _LONGER * limit:
         rows = _promising(part)
     smoothed = part.smoothed(rows)
-    found = []
+    choices = []
     if filters.wants_grips and len(passing):
         columns, rows = live.part.grips, smoothed.rows
         score = part.raw(smoothed)
         top = _top(score, columns.hi[rows], columns.lo[rows], limit)
         best = _Best(live, DocType.GRIP, rows[top], score[top], part.grips.dense[rows[top]], rows[top].tolist())
-        found.append((best, live.messages.count(passing)))
+        choices.append((best, live.messages.count(passing)))
     if filters.wants_nodes:
-        found.append(_top_nodes(part, smoothed))
-    return found
+        choices.append(_top_nodes(part, smoothed))
+    return choices
 
 
 def _promising(part: _PartSearch) -> Array:
@@ -310,18 +310,18 @@ def _promising(part: _PartSearch) -> Array:
     highest = bounds.highest_in(units, part.grips.dense)
     messages = bounds.of_messages(units, highest, part.nodes.dense, SEGMENT, BEST)
     rows = part.passing_nodes() if part.filters.wants_nodes else np.zeros(0, dtype=np.int64)
-    unit, own = part.live.part.nodes.unit[rows], part.nodes.dense[rows]
-    reach = bounds.of_nodes(own, highest[unit], GRIP)
+    unit, own_scores = part.live.part.nodes.unit[rows], part.nodes.dense[rows]
+    reach = bounds.of_nodes(own_scores, highest[unit], GRIP)
 
-    def held(message: float, node: float) -> Array:
+    def rows_reaching(message: float, node: float) -> Array:
         """Return the rows that hold a term in units whose bounds reach these least scores of a message or of a node."""
-        kept = (messages >= message) & (highest > 0)
-        kept[unit[reach >= node]] = True
-        return part.holding_in(kept)
+        is_kept = (messages >= message) & (highest > 0)
+        is_kept[unit[reach >= node]] = True
+        return part.holding_in(is_kept)
 
-    some = part.smoothed(held(_last_of(messages, limit), _last_of(reach, limit)))
+    some = part.smoothed(rows_reaching(_last_of(messages, limit), _last_of(reach, limit)))
     least = _last_of(part.raw(some)[some.own > 0], limit) if part.filters.wants_grips else math.inf
-    return held(least, _last_of(own + GRIP * some.best[unit], limit))
+    return rows_reaching(least, _last_of(own_scores + GRIP * some.best[unit], limit))
 
 
 def _top_nodes(part: _PartSearch, smoothed: lifts.Smoothed) -> tuple[_Best, int]:
@@ -347,16 +347,20 @@ def _top(score: Array, hi: Array, lo: Array, limit: int) -> Array:
     return near[np.lexsort((lo[near], hi[near], -score[near]))[:limit]]
 
 
-def _match(found: Ranked[_Best]) -> Match:
+def _match(ranked_document: Ranked[_Best]) -> Match:
     """Return a document as a match; of a node with its best grip, if it has one that holds a term.
 
     Its parts are "own", its own score, "lift", what shares of others add, and "standing", the normalized score.
     """
-    some, at = found.best, found.at
-    own, grip, grips = float(some.own[at]), some.grip[at], some.live.part.grips
-    has_best = some.table is DocType.NODE and grip >= 0
-    return found.match(
-        found.raw,
+    best, at = ranked_document.best, ranked_document.at
+    own_score, grip, grips = float(best.own[at]), best.grip[at], best.live.part.grips
+    has_best = best.table is DocType.NODE and grip >= 0
+    return ranked_document.match(
+        ranked_document.raw,
         keys.grip_of(int(grips.hi[grip]), int(grips.lo[grip])) if has_best else None,
-        (("own", round(own, 4)), ("lift", round(found.raw - own, 4)), ("standing", round(found.normalized, 6))),
+        (
+            ("own", round(own_score, 4)),
+            ("lift", round(ranked_document.raw - own_score, 4)),
+            ("standing", round(ranked_document.normalized, 6)),
+        ),
     )

@@ -63,7 +63,7 @@ def weigh(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
 def _add_frequencies(df: Array, live: LivePart[Body], table: DocType, hashes: Array, counting: Array | None) -> None:
     """Add to `df`, `(terms,)`, the number of counting rows, `(rows,)` bool (None: all), that hold each term."""
     postings = live.part.body.table(table)
-    for i, place in enumerate(postings.slices(hashes)):
-        if place is not None:
-            rows = postings.indices[place]
+    for i, term_slice in enumerate(postings.slices(hashes)):
+        if term_slice is not None:
+            rows = postings.indices[term_slice]
             df[i] += len(rows) if counting is None else np.count_nonzero(counting[rows])

@@ -63,13 +63,13 @@ class Graph:
         """
         try:
             with self.turn:
-                found = self.index.search(codes, min(NAMED, len(self.index)), threads=1)
+                matches = self.index.search(codes, min(NAMED, len(self.index)), threads=1)
         except RuntimeError:
             log.exception("a graph of the vector index cannot be asked; search is exact")
             return None
-        if len(found) < _TENTH or 1 - found.distances[_TENTH - 1] < self.least:
+        if len(matches) < _TENTH or 1 - matches.distances[_TENTH - 1] < self.least:
             return None
-        rows = np.asarray(found.keys).astype(np.int64)
+        rows = np.asarray(matches.keys).astype(np.int64)
         starts, counts = self.first[rows], self.first[rows + 1] - self.first[rows]
         return np.sort(self.order[ranges(starts, counts)]).astype(np.int64)
 
@@ -115,19 +115,19 @@ def rows_of(data: memoryview, dimensions: int) -> Array:
     The file begins with their number and length, two uint32; the rows follow in order. usearch does not guarantee that: its
     metadata and some rows are compared.
     """
-    told = Index.metadata(data) or {}
+    metadata = Index.metadata(data) or {}
     index = _index(dimensions, _NO_CONNECTIVITY, _NO_EXPANSION)
-    wanted = (dimensions, index.dtype, index.metric_kind, 0)
-    if (told["dimensions"], told["kind_scalar"], told["kind_metric"], told["count_deleted"]) != wanted:
+    expected = (dimensions, index.dtype, index.metric_kind, 0)
+    if (metadata["dimensions"], metadata["kind_scalar"], metadata["kind_metric"], metadata["count_deleted"]) != expected:
         raise ValueError("it is of another shape")
     count, width = np.frombuffer(data, dtype="<u4", count=2).tolist()
-    if (count, width) != (told["count_present"], dimensions):
+    if (count, width) != (metadata["count_present"], dimensions):
         raise ValueError("its rows lie elsewhere")
     codes = np.frombuffer(data, dtype=np.int8, count=count * width, offset=8).reshape(count, width)
     index.view(data)
     for row in {0, count // 2, count - 1} if count else ():
-        held = index.get(row)
-        if held is None or not np.array_equal(held, codes[row]):
+        stored_row = index.get(row)
+        if stored_row is None or not np.array_equal(stored_row, codes[row]):
             raise ValueError("its rows lie in another order")
     return codes
 

@@ -90,16 +90,16 @@ class VectorIndex:
             return NONE
         with span("execute_search"), metrics.timed("vector_search_latency_seconds"):
             vector = self._vector(embedder, query.text)
-            found = candidates(snapshot, vector, query.filters, query.limit) if query.limit else NONE
-            missing = also[~np.isin(also, found.message)]
-            return Candidates.joined([found, rated(snapshot, vector, missing)]) if len(missing) else found
+            nearest = candidates(snapshot, vector, query.filters, query.limit) if query.limit else NONE
+            missing = also[~np.isin(also, nearest.message)]
+            return Candidates.joined([nearest, rated(snapshot, vector, missing)]) if len(missing) else nearest
 
     def _vector(self, embedder: Embedder, text: str) -> Array:
         """Return the unit vector of a text, `(dimensions,)` float32; that of the last text and embedder is cached."""
-        asked = self._asked
-        if asked is None or asked[0] is not embedder or asked[1] != text:
-            asked = self._asked = embedder, text, embedder.embed([text])[0]
-        return asked[2]
+        last_query = self._asked
+        if last_query is None or last_query[0] is not embedder or last_query[1] != text:
+            last_query = self._asked = embedder, text, embedder.embed([text])[0]
+        return last_query[2]
 
     def _widened_vector(self, embedder: Embedder, text: str, keywords: Sequence[str]) -> Array:
         """Return the vector of a text, `(dimensions,)` float32, moved towards that of its keywords, where it has any."""
@@ -130,15 +130,15 @@ class VectorIndex:
             remembered = {}
         fresh = [e for e in waiting if e.event_id not in remembered]
         vectors = embedder.embed([f"{e.speaker}: {e.text}" if e.speaker else e.text for e in fresh])
-        made = {e.event_id: Rows.of(vectors[i : i + 1], np.zeros(1, dtype=np.uint64)) for i, e in enumerate(fresh)}
-        held = {**remembered, **made}
+        new_rows = {e.event_id: Rows.of(vectors[i : i + 1], np.zeros(1, dtype=np.uint64)) for i, e in enumerate(fresh)}
+        rows_by_event = {**remembered, **new_rows}
         # Replaced, not changed: another thread may be reading it.
-        self._remembered = embedder, dict(list(held.items())[-_REMEMBERED:])
-        rows = Rows.joined([held[e.event_id] for e in waiting])
+        self._remembered = embedder, dict(list(rows_by_event.items())[-_REMEMBERED:])
+        rows = Rows.joined([rows_by_event[e.event_id] for e in waiting])
         raw = rows.similarities(Query.of(self._widened_vector(embedder, text, keywords)))
         scores = calibrated(SIMILARITY, raw).tolist()
-        found = zip(waiting, scores, raw.tolist(), strict=True)
-        return [Unfiled(e, round(score, 6), min(similarity, 1.0)) for e, score, similarity in found if similarity > 0]
+        scored = zip(waiting, scores, raw.tolist(), strict=True)
+        return [Unfiled(e, round(score, 6), min(similarity, 1.0)) for e, score, similarity in scored if similarity > 0]
 
     def improve(self, goes_on: Callable[[], bool] = lambda: True) -> int:
         """Build missing graphs of large parts in child processes, for minutes each, while `goes_on()`; return how many."""

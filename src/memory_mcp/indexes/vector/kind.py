@@ -73,10 +73,10 @@ class Vector:
 
         Raises LayerUnavailable when there is no such model or it has more than 1024 dimensions.
         """
-        made = self.embedder.fingerprint()
-        if made["dimensions"] > MOST_DIMENSIONS:
-            raise LayerUnavailable(f"the embedding model has {made['dimensions']} dimensions, more than {MOST_DIMENSIONS}")
-        return {"format": FORMAT, "documents": DOCUMENT_VERSION, "embedder": made}
+        embedder = self.embedder.fingerprint()
+        if embedder["dimensions"] > MOST_DIMENSIONS:
+            raise LayerUnavailable(f"the embedding model has {embedder['dimensions']} dimensions, more than {MOST_DIMENSIONS}")
+        return {"format": FORMAT, "documents": DOCUMENT_VERSION, "embedder": embedder}
 
     def options(self, reuse: Path | None) -> dict[str, Any]:
         """Return the options of `opened` for a child process: `model` (folder), `reuse` ("" for none) and `graph_from`."""
@@ -88,16 +88,16 @@ class Vector:
 
         The former model must have the configured one's name, still load, and have the same files; the formats must be equal.
         """
-        made, mine = fingerprint.get("embedder"), self.fingerprint()
-        if not isinstance(made, dict) or {**fingerprint, "embedder": 0} != {**mine, "embedder": 0}:
+        other_embedder, mine = fingerprint.get("embedder"), self.fingerprint()
+        if not isinstance(other_embedder, dict) or {**fingerprint, "embedder": 0} != {**mine, "embedder": 0}:
             return None
-        if identity(made) == identity(mine["embedder"]):
+        if identity(other_embedder) == identity(mine["embedder"]):
             return self
-        if made.get("name") != mine["embedder"]["name"]:
+        if other_embedder.get("name") != mine["embedder"]["name"]:
             return None
         try:
-            old = self._opened(str(made.get("folder")))
-            return Vector(old, opened=self._opened) if old.fingerprint() == made else None
+            old = self._opened(str(other_embedder.get("folder")))
+            return Vector(old, opened=self._opened) if old.fingerprint() == other_embedder else None
         except LayerUnavailable:
             return None
 
@@ -109,11 +109,11 @@ class Vector:
         if self._reuse is None:
             rows = Rows.of(self.embedder.embed(gists), digests)
         else:
-            known, held = self._reuse.find(digests)
-            fresh = np.flatnonzero(~known)
-            made = Rows.of(self.embedder.embed([gists[i] for i in fresh.tolist()]), digests[fresh])
-            rows = Rows.joined([held, made])
-            order = np.argsort(np.concatenate([np.flatnonzero(known), fresh]))
+            is_known, known_rows = self._reuse.find(digests)
+            fresh = np.flatnonzero(~is_known)
+            new_rows = Rows.of(self.embedder.embed([gists[i] for i in fresh.tolist()]), digests[fresh])
+            rows = Rows.joined([known_rows, new_rows])
+            order = np.argsort(np.concatenate([np.flatnonzero(is_known), fresh]))
             rows = Rows(rows.codes, rows.inverse, rows.place[order], digests)
         first = len(unit.nodes)
         return Body(rows.taken(np.arange(first)), rows.taken(np.arange(first, len(rows))), self.embedder)
@@ -124,10 +124,10 @@ class Vector:
         nodes, grips = (Rows.joined([none, *(p.table(t) for p in prepared)]) for t in TABLES)
         return Body(nodes, grips, self.embedder)
 
-    def joined(self, bodies: Sequence[Body], kept: Sequence[tuple[Array, Array]]) -> Body:
-        """Return one body without graphs; `kept` are rows of nodes and of grips, `(n,)` int64, for each body."""
-        nodes = Rows.joined([b.nodes.taken(rows) for b, (rows, _) in zip(bodies, kept, strict=True)])
-        grips = Rows.joined([b.grips.taken(rows) for b, (_, rows) in zip(bodies, kept, strict=True)])
+    def joined(self, bodies: Sequence[Body], kept_rows: Sequence[tuple[Array, Array]]) -> Body:
+        """Return one body without graphs; `kept_rows` are rows of nodes and of grips, `(n,)` int64, for each body."""
+        nodes = Rows.joined([b.nodes.taken(rows) for b, (rows, _) in zip(bodies, kept_rows, strict=True)])
+        grips = Rows.joined([b.grips.taken(rows) for b, (_, rows) in zip(bodies, kept_rows, strict=True)])
         return Body(nodes, grips, self.embedder)
 
     def write(self, body: Body, directory: Path) -> None:
@@ -138,10 +138,10 @@ class Vector:
 
     def read(self, contents: Contents) -> Body:
         """Return what `write` wrote. Raises IndexUnreadable if damaged, or when another model made the vectors."""
-        made = self.embedder.fingerprint()
-        if contents.json_of(_MADE_BY) != identity(made):
+        embedder = self.embedder.fingerprint()
+        if contents.json_of(_MADE_BY) != identity(embedder):
             raise IndexUnreadable("a part of the index was made by another embedding model")
-        nodes, grips = (stored.read(contents, t, made["dimensions"]) for t in TABLES)
+        nodes, grips = (stored.read(contents, t, embedder["dimensions"]) for t in TABLES)
         return Body(nodes, grips, self.embedder)
 
     def improved(self, body: Body) -> Body | None:

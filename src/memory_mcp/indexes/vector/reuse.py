@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 class Reuse:
     """The rows of an index folder that was made as `wanted`; read on first use."""
 
-    def __init__(self, directory: Path, wanted: dict[str, Any]) -> None:
-        """Take the rows in an index folder; `wanted` is the fingerprint they must have been made with. Nothing is read yet."""
+    def __init__(self, directory: Path, fingerprint: dict[str, Any]) -> None:
+        """Take the rows in an index folder; `fingerprint` is what they must have been made with. Nothing is read yet."""
         self._directory = directory
-        self._wanted = wanted
+        self._wanted = fingerprint
         self._pieces: list[Rows] | None = None
         #: Digests of all pieces, sorted; the piece and the row of each.
         self._digests = np.zeros(0, dtype=np.uint64)
@@ -38,13 +38,13 @@ class Reuse:
         if not len(self._digests):
             return np.zeros(len(digests), dtype=bool), Rows.empty(self._wanted["embedder"]["dimensions"])
         at = np.minimum(np.searchsorted(self._digests, digests), len(self._digests) - 1)
-        known: Array = self._digests[at] == digests
-        places = list(zip(self._piece[at[known]].tolist(), self._row[at[known]].tolist(), strict=True))
+        is_known: Array = self._digests[at] == digests
+        places = list(zip(self._piece[at[is_known]].tolist(), self._row[at[is_known]].tolist(), strict=True))
         codes = np.zeros((len(places), self._wanted["embedder"]["dimensions"]), dtype=np.int8)
         inverse = np.zeros(len(places), dtype=np.float32)
         for i, (piece, row) in enumerate(places):
             codes[i], inverse[i] = pieces[piece].codes[row], pieces[piece].inverse[row]
-        return known, Rows(codes, inverse, np.arange(len(places)), digests[known])
+        return is_known, Rows(codes, inverse, np.arange(len(places)), digests[is_known])
 
     def _read(self) -> list[Rows]:
         """Read the rows of all parts, sort their digests, and return the rows, one `Rows` for each table.
@@ -55,8 +55,8 @@ class Reuse:
         self._pieces = pieces = []
         for entry in self._entries(home):
             try:
-                wanted = {name: entry.files[name] for t in TABLES for name in files_of(t)}
-                contents = Contents(home.parts / entry.name, wanted, self._directory)
+                files = {name: entry.files[name] for t in TABLES for name in files_of(t)}
+                contents = Contents(home.parts / entry.name, files, self._directory)
                 pieces += [read(contents, t, self._wanted["embedder"]["dimensions"]) for t in TABLES]
             except (IndexUnreadable, ValueError, KeyError) as error:
                 log.info("vectors of %s are not used again: %s", entry.name, error)
@@ -74,9 +74,9 @@ class Reuse:
             manifest = home.current()
         except IndexUnreadable:
             return ()
-        made = manifest.fingerprint if manifest is not None else {}
-        embedder = made.get("embedder")
-        if manifest is None or not isinstance(embedder, dict) or made.get("format") != self._wanted["format"]:
+        fingerprint = manifest.fingerprint if manifest is not None else {}
+        embedder = fingerprint.get("embedder")
+        if manifest is None or not isinstance(embedder, dict) or fingerprint.get("format") != self._wanted["format"]:
             return ()
         return manifest.parts if identity(embedder) == identity(self._wanted["embedder"]) else ()
 

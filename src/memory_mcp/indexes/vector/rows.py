@@ -63,8 +63,8 @@ class Rows:
     @classmethod
     def joined(cls, pieces: Sequence["Rows"]) -> "Rows":
         """Return all rows in one, in order, without graphs; equal ones stay."""
-        before = np.cumsum([0, *(len(p.codes) for p in pieces)])
-        place = np.concatenate([p.place + n for p, n in zip(pieces, before.tolist(), strict=False)])
+        offsets = np.cumsum([0, *(len(p.codes) for p in pieces)])
+        place = np.concatenate([p.place + n for p, n in zip(pieces, offsets.tolist(), strict=False)])
         codes, inverse, digests = (np.concatenate([getattr(p, n) for p in pieces]) for n in ("codes", "inverse", "digests"))
         return cls(codes, inverse, place, digests)
 
@@ -78,8 +78,8 @@ class Rows:
     @property
     def unknown(self) -> Array:
         """Which documents have no word that the model knows, so that their row is zeros: `(documents,)` bool."""
-        found: Array = (self.inverse == 0)[self.place]
-        return found
+        is_unknown: Array = (self.inverse == 0)[self.place]
+        return is_unknown
 
     def similarities(self, query: "Query", documents: Array | None = None) -> Array:
         """Return cosine similarities, `(n,)` float32; 0 for documents without a known word. Rounding may exceed 1.
@@ -111,19 +111,19 @@ class Query:
         codes = np.rint(wide)
         fine = np.rint((wide - codes) * (1 << _FINER_BITS))
         length = float(np.sqrt(np.square(codes * (1 << _FINER_BITS) + fine).sum()))
-        both = np.concatenate([codes, fine]).astype(np.int8)
-        return cls(both[0], nk.dots_pack(both), np.float32(1 / length if length else 0.0))
+        halves = np.concatenate([codes, fine]).astype(np.int8)
+        return cls(halves[0], nk.dots_pack(halves), np.float32(1 / length if length else 0.0))
 
 
 def _similarities(codes: Array, inverse: Array, query: Query) -> Array:
     """Return the cosine similarities, `(n,)` float32, of rows `(n, dimensions)` int8 with these values of 1 / length, `(n,)`."""
     sums = np.asarray(nk.dots_packed(codes, query.packed))
-    whole = sums[:, 0] << _FINER_BITS
-    whole += sums[:, 1]
-    found: Array = whole.astype(np.float32)
-    found *= inverse
-    found *= query.inverse
-    return found
+    products = sums[:, 0] << _FINER_BITS
+    products += sums[:, 1]
+    similarities: Array = products.astype(np.float32)
+    similarities *= inverse
+    similarities *= query.inverse
+    return similarities
 
 
 def _stretched(vectors: Array) -> Array:

@@ -54,25 +54,25 @@ def search(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limi
     """
     floor = max(np.float32(min_similarity), _LEAST)
     # A result's score must not depend on the limit, nor on the least similarity.
-    asked = _Asked(Query.of(query_vector), filters, max(limit, COMPARED), floor)
-    found: dict[DocType, list[Best]] = {t: [] for t in TABLES}
+    request = _Asked(Query.of(query_vector), filters, max(limit, COMPARED), floor)
+    best_by_table: dict[DocType, list[Best]] = {t: [] for t in TABLES}
     total = 0
     for live in snapshot:
-        for table, wanted in ((DocType.NODE, filters.wants_nodes), (DocType.GRIP, filters.wants_grips)):
-            if wanted and asked.query.inverse > 0:
-                best, count = _search_table(live, table, asked)
-                found[table].append(best)
+        for table, is_wanted in ((DocType.NODE, filters.wants_nodes), (DocType.GRIP, filters.wants_grips)):
+            if is_wanted and request.query.inverse > 0:
+                best, count = _search_table(live, table, request)
+                best_by_table[table].append(best)
                 total += count
-    chosen = merged(ranked(found[table], table, asked.limit, normalized_similarity, VECTOR[table]) for table in TABLES)
-    seen: set[int] = set()
-    shown: list[Ranked[Best]] = []
-    for one in chosen:
-        grips = one.best.live.part.grips
-        name = int(grips.message[one.best.rows[one.at]]) if one.best.table is DocType.GRIP else 0
-        if one.raw >= floor and not (name and name in seen):
-            seen.add(name)
-            shown.append(one)
-    return Matches(tuple(_match(r, asked, place < _QUOTED) for place, r in enumerate(shown[:limit])), total)
+    chosen = merged(ranked(best_by_table[table], table, request.limit, normalized_similarity, VECTOR[table]) for table in TABLES)
+    message_names: set[int] = set()
+    unique: list[Ranked[Best]] = []
+    for document in chosen:
+        grips = document.best.live.part.grips
+        name = int(grips.message[document.best.rows[document.at]]) if document.best.table is DocType.GRIP else 0
+        if document.raw >= floor and not (name and name in message_names):
+            message_names.add(name)
+            unique.append(document)
+    return Matches(tuple(_match(r, request, rank < _QUOTED) for rank, r in enumerate(unique[:limit])), total)
 
 
 def candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int) -> Candidates:
@@ -82,15 +82,15 @@ def candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, 
     average. Empty for a vector of zeros.
     """
     query = Query.of(query_vector)
-    asked = _Asked(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST)
+    request = _Asked(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST)
     if query.inverse <= 0:
         return NONE
-    found = []
+    part_candidates = []
     for live in snapshot:
-        best, _ = _search_table(live, DocType.GRIP, asked)
+        best, _ = _search_table(live, DocType.GRIP, request)
         order = np.argsort(best.rows)
-        found.append(_candidates(live, query, best.rows[order], best.raw[order]))
-    return Candidates.joined(found).best(limit, np.zeros(0, dtype=np.uint64))
+        part_candidates.append(_candidates(live, query, best.rows[order], best.raw[order]))
+    return Candidates.joined(part_candidates).best(limit, np.zeros(0, dtype=np.uint64))
 
 
 def rated(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candidates:
@@ -99,14 +99,14 @@ def rated(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candid
     Unknown names are left out; no filter applies.
     """
     query = Query.of(query_vector)
-    found = []
+    part_candidates = []
     for live in snapshot:
         messages = live.messages
         places = live.messages_named(names)
         rows = ranges(*messages.rows_of(places))
         raw = live.part.body.table(DocType.GRIP).similarities(query, rows)
-        found.append(_candidates(live, query, rows, raw))
-    return Candidates.joined(found)
+        part_candidates.append(_candidates(live, query, rows, raw))
+    return Candidates.joined(part_candidates)
 
 
 def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> Candidates:
@@ -122,104 +122,106 @@ def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> 
     return Candidates.of(live, best, unit, similarity, meaning=np.maximum(meaning, 0.0))
 
 
-def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[Best, int]:
+def _search_table(live: LivePart[Body], table: DocType, request: _Asked) -> tuple[Best, int]:
     """Return the best `asked.limit` documents of a part's table, best first, ties by key; and how many reach `asked.floor`."""
     columns = live.part.table(table)
-    shown = findable(live, table, asked.filters)
-    if table is DocType.NODE and asked.filters.window is not None and shown is not None:
-        shown = _proven(live, shown, asked)
-    rows, raw = _similar(live, table, shown, asked)
-    chosen = _top(raw, _LEAST, asked.limit)
+    visible = findable(live, table, request.filters)
+    if table is DocType.NODE and request.filters.window is not None and visible is not None:
+        visible = _proven(live, visible, request)
+    rows, raw = _similar(live, table, visible, request)
+    chosen = _top(raw, _LEAST, request.limit)
     hi, lo = (c[chosen] if rows is None else c[rows[chosen]] for c in (columns.hi, columns.lo))
-    chosen = chosen[np.lexsort((lo, hi, -raw[chosen]))[: asked.limit]]
-    total = int(np.count_nonzero(raw >= asked.floor))
+    chosen = chosen[np.lexsort((lo, hi, -raw[chosen]))[: request.limit]]
+    total = int(np.count_nonzero(raw >= request.floor))
     return Best(live, table, chosen if rows is None else rows[chosen], raw[chosen]), total
 
 
-def _similar(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array]:
+def _similar(live: LivePart[Body], table: DocType, visible: Array | None, request: _Asked) -> tuple[Array | None, Array]:
     """Return rows (None: all) and their exact similarities; -inf for rows that do not pass.
 
     They are found by a graph if there is one that can tell, as many as the limit pass, and no filter but the type is set.
     """
-    held = live.part.body.table(table)
+    table_rows = live.part.body.table(table)
     # With any filter but the type and an excluded session too few of the graph's rows may pass.
-    if held.graph is not None and replace(asked.filters, excluded=frozenset()) == Filters(doc_type=asked.filters.doc_type):
-        near = held.graph.near(asked.query.codes)
-        if near is not None and shown is not None:
-            near = near[shown[near]]
-        if near is not None and len(near) >= asked.limit:
-            return near, held.similarities(asked.query, near)
-    passing = len(held) if shown is None else np.count_nonzero(shown)
-    if shown is None or passing == len(held):
-        return None, held.similarities(asked.query)
-    if passing < _GATHER * len(held):
-        rows = np.flatnonzero(shown)
-        return rows, held.similarities(asked.query, rows)
-    return None, np.where(shown, held.similarities(asked.query), np.float32(-np.inf))
+    if table_rows.graph is not None and replace(request.filters, excluded=frozenset()) == Filters(
+        doc_type=request.filters.doc_type
+    ):
+        near = table_rows.graph.near(request.query.codes)
+        if near is not None and visible is not None:
+            near = near[visible[near]]
+        if near is not None and len(near) >= request.limit:
+            return near, table_rows.similarities(request.query, near)
+    passing = len(table_rows) if visible is None else np.count_nonzero(visible)
+    if visible is None or passing == len(table_rows):
+        return None, table_rows.similarities(request.query)
+    if passing < _GATHER * len(table_rows):
+        rows = np.flatnonzero(visible)
+        return rows, table_rows.similarities(request.query, rows)
+    return None, np.where(visible, table_rows.similarities(request.query), np.float32(-np.inf))
 
 
-def _proven(live: LivePart[Body], shown: Array, asked: _Asked) -> Array:
-    """Return `shown` without segments that cross the window's edge and have no near grip inside it: `(nodes,)` bool, a copy."""
-    assert asked.filters.window is not None
-    rows = np.flatnonzero(shown)
-    rows = rows[live.part.nodes.partly(rows, asked.filters.window)]
+def _proven(live: LivePart[Body], visible: Array, request: _Asked) -> Array:
+    """Return `visible` without segments that cross the window's edge and have no near grip inside it: `(nodes,)` bool, a copy."""
+    assert request.filters.window is not None
+    rows = np.flatnonzero(visible)
+    rows = rows[live.part.nodes.partly(rows, request.filters.window)]
     if not len(rows):
-        return shown
+        return visible
     units = live.part.nodes.unit[rows]
     asked_for, proven = (np.zeros(len(live.part.units), dtype=bool) for _ in range(2))
     asked_for[units] = True
-    inside = findable(live, DocType.GRIP, asked.filters)
+    inside = findable(live, DocType.GRIP, request.filters)
     of_them = asked_for[live.part.grips.unit]
     grips = np.flatnonzero(of_them if inside is None else of_them & inside)
-    near = live.part.body.grips.similarities(asked.query, grips) >= asked.floor
+    near = live.part.body.grips.similarities(request.query, grips) >= request.floor
     proven[live.part.grips.unit[grips[near]]] = True
-    kept = shown.copy()
-    kept[rows[~proven[units]]] = False
-    return kept
+    proven_rows = visible.copy()
+    proven_rows[rows[~proven[units]]] = False
+    return proven_rows
 
 
 def _top(raw: Array, floor: np.float32, limit: int) -> Array:
     """Return the indices of the best `limit` of at least `floor`, and of all equal to the last of them, in any order."""
-    whole = len(raw) // _BLOCK
-    if whole <= limit:
+    block_count = len(raw) // _BLOCK
+    if block_count <= limit:
         near = np.flatnonzero(raw >= floor)
     else:
-        blocks = raw[: whole * _BLOCK].reshape(whole, _BLOCK)
+        blocks = raw[: block_count * _BLOCK].reshape(block_count, _BLOCK)
         highest = blocks.max(axis=1)
         # `limit` blocks have a row of at least this, so nothing below it is among the best.
-        floor = max(floor, np.partition(highest, whole - limit)[whole - limit])
+        floor = max(floor, np.partition(highest, block_count - limit)[block_count - limit])
         chosen = np.flatnonzero(highest >= floor)
         block, column = np.nonzero(blocks[chosen] >= floor)
-        rest = np.flatnonzero(raw[whole * _BLOCK :] >= floor) + whole * _BLOCK
-        near = np.concatenate([chosen[block] * _BLOCK + column, rest])
+        remainder = np.flatnonzero(raw[block_count * _BLOCK :] >= floor) + block_count * _BLOCK
+        near = np.concatenate([chosen[block] * _BLOCK + column, remainder])
     if len(near) > limit:
         values = raw[near]
         near = near[values >= np.partition(values, len(values) - limit)[len(values) - limit]]
     return near
 
 
-def _match(found: Ranked[Best], asked: _Asked, quoted: bool) -> Match:
+def _match(ranked_document: Ranked[Best], request: _Asked, quoted: bool) -> Match:
     """Return a document as a match; of a node with its best grip if `quoted`. Its raw score is the similarity, at most 1."""
-    best = found.best
+    best = ranked_document.best
     # Rounding may exceed 1.
-    similarity = min(found.raw, 1.0)
-    unit = int(best.live.part.table(best.table).unit[int(best.rows[found.at])])
-    return found.match(
+    similarity = min(ranked_document.raw, 1.0)
+    unit = int(best.live.part.table(best.table).unit[int(best.rows[ranked_document.at])])
+    return ranked_document.match(
         similarity,
-        _best_grip(best.live, unit, asked) if best.table is DocType.NODE and quoted else None,
-        (("similarity", round(similarity, 6)), ("standing", round(found.normalized, 6))),
+        _best_grip(best.live, unit, request) if best.table is DocType.NODE and quoted else None,
+        (("similarity", round(similarity, 6)), ("standing", round(ranked_document.normalized, 6))),
     )
 
 
-def _best_grip(live: LivePart[Body], unit: int, asked: _Asked) -> GripId | None:
+def _best_grip(live: LivePart[Body], unit: int, request: _Asked) -> GripId | None:
     """Return the unit's passing grip nearest to the query, the first of equals; None without one of similarity above 0."""
     units, grips = live.part.units, live.part.grips
     rows = int(units.grip_first[unit]) + np.arange(int(units.grip_count[unit]))
-    shown = findable(live, DocType.GRIP, asked.filters)
-    rows = rows if shown is None else rows[shown[rows]]
+    visible = findable(live, DocType.GRIP, request.filters)
+    rows = rows if visible is None else rows[visible[rows]]
     if not len(rows):
         return None
-    raw = live.part.body.grips.similarities(asked.query, rows)
+    raw = live.part.body.grips.similarities(request.query, rows)
     asks = (grips.turn[rows] & LAST) != 0
     row = int(rows[np.argmax(np.where(asks, 0.01 * raw, raw))])
     return keys.grip_of(int(grips.hi[row]), int(grips.lo[row])) if raw.max() > 0 else None

@@ -28,46 +28,50 @@ def files_of(table: DocType) -> tuple[str, str]:
 
 def write(rows: Rows, directory: Path, table: DocType, graph_from: int | None) -> None:
     """Write a table's files, with a graph from `graph_from` distinct rows (None: never). Raises OSError."""
-    codes, inverse, place = _distinct(rows)
+    codes, inverse, row_numbers = _distinct(rows)
     index, texts = files_of(table)
     with_graph = graph_from is not None and len(codes) >= graph_from
     least = graph.save(codes, directory / index, with_graph)
     order = first = np.zeros(0, dtype=np.int32)
     if least is not None:
-        order = np.argsort(place, kind="stable").astype(np.int32)
-        first = np.searchsorted(place[order], np.arange(len(codes) + 1)).astype(np.int32)
-    held = np.array([] if least is None else [least], dtype=np.float32)
-    arrays = (rows.digests, first, inverse, held, order, place)
+        order = np.argsort(row_numbers, kind="stable").astype(np.int32)
+        first = np.searchsorted(row_numbers[order], np.arange(len(codes) + 1)).astype(np.int32)
+    least_array = np.array([] if least is None else [least], dtype=np.float32)
+    arrays = (rows.digests, first, inverse, least_array, order, row_numbers)
     write_arrays(directory / texts, dict(zip(_NAMES, arrays, strict=True)))
 
 
 def read(contents: Contents, table: DocType, dimensions: int) -> Rows:
     """Return what `write` wrote, read-only views of `contents`; raises IndexUnreadable when it is damaged."""
     index, texts = files_of(table)
-    data, held = contents.bytes_of(index), contents.arrays(texts, _NAMES)
+    data, arrays = contents.bytes_of(index), contents.arrays(texts, _NAMES)
     try:
         codes = graph.rows_of(data, dimensions)
         near = None
-        if len(held["least"]):
-            near = graph.Graph.viewed(data, dimensions, float(held["least"][0]), held["order"], held["first"])
-        found = Rows(codes, held["inverse"], held["place"], held["digests"], near)
+        if len(arrays["least"]):
+            near = graph.Graph.viewed(data, dimensions, float(arrays["least"][0]), arrays["order"], arrays["first"])
+        rows = Rows(codes, arrays["inverse"], arrays["place"], arrays["digests"], near)
     except (ValueError, RuntimeError, KeyError) as error:
         raise IndexUnreadable(f"{index} of the index cannot be used: {error}") from error
-    place = found.place
-    if len(codes) != len(found.inverse) or len(place) != len(found.digests) or (len(place) and place.max() >= len(codes)):
+    row_numbers = rows.place
+    if (
+        len(codes) != len(rows.inverse)
+        or len(row_numbers) != len(rows.digests)
+        or (len(row_numbers) and row_numbers.max() >= len(codes))
+    ):
         raise IndexUnreadable("the vectors of the index contradict each other")
-    return found
+    return rows
 
 
 def _distinct(rows: Rows) -> tuple[Array, Array, Array]:
     """Return distinct codes in order of their documents, 1 / length of each, and each document's row (int32)."""
     if not len(rows):
         return rows.codes[:0], rows.inverse[:0], rows.place.astype(np.int32)
-    whole = np.ascontiguousarray(rows.codes).view(np.dtype((np.void, rows.codes.shape[1]))).ravel()
-    _, row, back = np.unique(whole, return_index=True, return_inverse=True)
-    had, document, place = np.unique(back[rows.place], return_index=True, return_inverse=True)
+    row_bytes = np.ascontiguousarray(rows.codes).view(np.dtype((np.void, rows.codes.shape[1]))).ravel()
+    _, row, back = np.unique(row_bytes, return_index=True, return_inverse=True)
+    had, document, row_numbers = np.unique(back[rows.place], return_index=True, return_inverse=True)
     order = np.argsort(document)
     rank = np.empty(len(had), dtype=np.int32)
     rank[order] = np.arange(len(had), dtype=np.int32)
     chosen = row[had[order]]
-    return rows.codes[chosen], rows.inverse[chosen], rank[place]
+    return rows.codes[chosen], rows.inverse[chosen], rank[row_numbers]
