@@ -27,17 +27,56 @@ event = json.loads(told)["hook_event_name"]
 if event in ("SessionStart", "UserPromptSubmit"):
     print(json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": "told at " + event}}))
 """
-DRIVER = """
-import { MemoryMcp } from "./plugin.mjs"
+#: The interfaces of opencode 1 and 2, as far as the plugin uses them.
+DRIVERS = {
+    1: """
+import plugin, * as module from "./plugin.mjs"
 import { readFileSync } from "node:fs"
 const get = async ({ path }) => ({ data: { parentID: path.id === "ses_3" ? "ses_1" : undefined } })
-const plugin = await MemoryMcp({ client: { session: { get } }, directory: "/home/dev/shop" })
-for (const [name, ...given] of JSON.parse(readFileSync("steps.json"))) {
-  await plugin[name](...given)
-  if (name.startsWith("experimental")) console.log(JSON.stringify(given[1].system))
+if (Object.keys(module).join() !== "default") throw Error("opencode 1 takes every export for a plugin")
+const hooks = await plugin.server({ client: { session: { get } }, directory: "/home/dev/shop" })
+for (const [name, ...inputs] of JSON.parse(readFileSync("steps.json"))) {
+  await hooks[name](...inputs)
+  if (name.startsWith("experimental")) console.log(JSON.stringify(inputs[1].system))
 }
-await plugin.dispose()
-"""
+await hooks.dispose()
+""",
+    2: """
+import plugin from "./plugin.mjs"
+import { readFileSync } from "node:fs"
+import { setTimeout as sleep } from "node:timers/promises"
+const created = Date.now()
+const parents = { ses_2: "ses_1", ses_3: "ses_1" }
+const get = async ({ sessionID }) => (
+  { id: sessionID, parentID: parents[sessionID], time: { created }, location: { directory: "/home/dev/shop" } }
+)
+const hooks = {}, queue = []
+let wake = () => {}
+const domain = (name, known) => ({
+  hook: async (hook, callback) => {
+    if (!known.includes(hook)) throw Error(`no hook ${hook}`)
+    hooks[`${name} ${hook}`] = callback
+    return { dispose: async () => { delete hooks[`${name} ${hook}`] } }
+  },
+})
+const subscribe = async function* ({ signal } = {}) {
+  for (;;) {
+    while (queue.length) yield queue.shift()
+    if (signal?.aborted) return
+    await new Promise((resolve) => { wake = resolve; signal?.addEventListener("abort", resolve) })
+  }
+}
+const session = { get, ...domain("session", ["prompt", "context"]) }
+const cleanup = await plugin.setup({ session, tool: domain("tool", ["execute.after"]), event: { subscribe } })
+if (typeof plugin.id !== "string") throw Error("opencode 2 needs an id")
+for (const [name, input] of JSON.parse(readFileSync("steps.json"))) {
+  if (name === "event") { queue.push(input); wake(); await sleep(1) } else await hooks[name](input)
+  if (name.endsWith("context") && input.system.length) console.log(JSON.stringify(input.system.map((part) => part.text ?? part)))
+}
+await cleanup()
+if (Object.keys(hooks).length) throw Error("a hook was left")
+""",
+}
 
 
 def happened(kind: str, **properties: Any) -> list[Any]:
@@ -64,7 +103,7 @@ def tool(status: str, **state: Any) -> dict[str, Any]:
     return part("tool", 3, tool="bash", callID="call_1", state=own)
 
 
-STEPS = [
+STEPS_1 = [
     happened("session.created", info={"id": SESSION, "time": {"created": 1_768_204_799_000}}),
     happened("session.created", info={"id": CHILD, "parentID": SESSION, "time": {"created": 1_768_204_799_500}}),
     asked(SESSION, 1, "Fix it."),
@@ -80,25 +119,63 @@ STEPS = [
 ]
 
 
-def ran(machine: Machine, folder: Path, command: list[str]) -> "subprocess.CompletedProcess[str]":
-    """The plugin through all steps, with `command` in the place of ours."""
+def prompted(session: str, number: int, words: str) -> list[Any]:
+    prompt = {"sessionID": session, "messageID": f"msg_{number}", "prompt": {"text": words}, "delivery": "queue"}
+    return ["session prompt", prompt]
+
+
+def streamed(kind: str, session: str = SESSION, **data: Any) -> list[Any]:
+    """An event of an answer, as opencode 2 tells it to plugins of every project."""
+    created = 1_768_204_800_000
+    return ["event", {"type": kind, "created": created, "data": {"sessionID": session, "assistantMessageID": "msg_9", **data}}]
+
+
+def executed(**outcome: Any) -> list[Any]:
+    common = {"tool": "bash", "sessionID": SESSION, "messageID": "msg_9", "id": "call_1", "input": {"command": "ls"}}
+    return ["tool execute.after", {**common, "status": "completed", **outcome}]
+
+
+STEPS_2 = [
+    prompted(SESSION, 1, "Fix it."),
+    ["session context", {"sessionID": SESSION, "kind": "primary", "system": ["You are."]}],
+    streamed("session.reasoning.started", ordinal=0),
+    streamed("session.tool.input.started", callID="call_1", name="bash"),
+    executed(result={"content": [{"type": "text", "text": "a.py"}], "metadata": {"output": "x" * 999}}),
+    executed(result={"content": [{"type": "text", "text": "a.py"}]}),
+    streamed("session.text.started", ordinal=0),
+    streamed("session.text.delta", ordinal=0, delta="Fix"),
+    streamed("session.text.ended", ordinal=0, text="Fixed."),
+    streamed("session.text.ended", session="ses_of_another_project", ordinal=0, text="Elsewhere."),
+    streamed("session.step.ended"),
+    prompted(CHILD, 5, "Look into it."),
+    prompted(LOST, 6, "Look again."),
+]
+STEPS = {1: STEPS_1, 2: STEPS_2}
+
+
+def ran(machine: Machine, folder: Path, command: list[str], version: int) -> "subprocess.CompletedProcess[str]":
+    """The plugin through all steps of a version of opencode, with `command` in the place of ours."""
     [placed] = capture.opencode_plugin(Order(machine.order.place, machine.order.server), machine.home)
     assert isinstance(placed, PlaceFile)
     lines = [f"const COMMAND = {json.dumps(command)}" if x.startswith("const COMMAND") else x for x in placed.text.splitlines()]
     (folder / "plugin.mjs").write_text("\n".join(lines), encoding="utf-8")
-    (folder / "driver.mjs").write_text(DRIVER, encoding="utf-8")
-    (folder / "steps.json").write_text(json.dumps(STEPS), encoding="utf-8")
+    (folder / "driver.mjs").write_text(DRIVERS[version], encoding="utf-8")
+    (folder / "steps.json").write_text(json.dumps(STEPS[version]), encoding="utf-8")
     return subprocess.run([NODE, "driver.mjs"], cwd=folder, capture_output=True, text=True, check=False, timeout=120)
 
 
 @pytest.mark.skipif(not NODE, reason="node is not installed")
-def test_it_hands_over_each_thing_once_and_tells_what_is_answered(machine: Machine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_it_hands_over_each_thing_once_and_tells_what_is_answered(machine: Machine, tmp_path: Path, version: int) -> None:
     (tmp_path / "recorder.py").write_text(RECORDER, encoding="utf-8")
-    done = ran(machine, tmp_path, [sys.executable, str(tmp_path / "recorder.py")])
+    done = ran(machine, tmp_path, [sys.executable, str(tmp_path / "recorder.py")], version)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == ["You are.", "told at SessionStart", "told at UserPromptSubmit"]
     told = (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["cwd"] for line in told} == {"/home/dev/shop"}
     drafts = [d for one in told for d in HOOKS["opencode"].read(one, Envelope("name", 1_768_204_800_000)).drafts]
+    # An answer's text has the id that opencode's storage gives it: a part's in 1, its place in the message in 2.
+    assert {d.source_id for d in drafts if d.text == "Fixed."} == {{1: "prt_4", 2: "msg_9#2"}[version]}
     assert sorted((d.session_id, d.thread, d.role.value, d.text) for d in drafts) == sorted(
         [
             (SESSION, "", "system", "Session started (startup)"),
@@ -115,8 +192,9 @@ def test_it_hands_over_each_thing_once_and_tells_what_is_answered(machine: Machi
 
 
 @pytest.mark.skipif(not NODE, reason="node is not installed")
-def test_without_the_program_nothing_happens(machine: Machine, tmp_path: Path) -> None:
-    done = ran(machine, tmp_path, [str(tmp_path / "gone"), "hook"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_without_the_program_nothing_happens(machine: Machine, tmp_path: Path, version: int) -> None:
+    done = ran(machine, tmp_path, [str(tmp_path / "gone"), "hook"], version)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == ["You are."]
 

@@ -8,6 +8,7 @@ Invariants
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ _KEPT = 4096
 #: What some systems put in front of the first line of UTF-8.
 _MARK = b"\xef\xbb\xbf"
 _LONE = re.compile("[\ud800-\udfff]")
-_ID = rb'"id"\s*:\s*(-?[0-9]{1,18}|"(?:[^"\\]|\\.){0,200}")'
+_ID = rb'"id"\s*:\s*(-?[0-9]{1,18}(?:\.[0-9]{1,18})?|"(?:[^"\\]|\\.){0,200}")'
 _OTHER = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,100}"'
 #: The id among the first or the last members of a message: clients write it at either end. Before the message may stand what
 #: makes it unreadable. An answer of the client's is none to answer: its id is one of ours.
@@ -136,7 +137,7 @@ def _wrong(message: object) -> str:
     if message.get("jsonrpc") != "2.0":
         return 'jsonrpc must be "2.0"'
     if "id" in message and _id(message) is None:
-        return "id must be a text or a whole number"
+        return "id must be a text or a number"
     if "method" not in message:
         return _wrong_answer(message)
     if not isinstance(message["method"], str):
@@ -158,10 +159,12 @@ def _wrong_answer(message: Mapping[str, Any]) -> str:
     return "" if told else "error must be an object with a code and a message"
 
 
-def _id(message: object) -> str | int | None:
+def _id(message: object) -> str | float | None:
     """Return the id of a message; None where it has none that the protocol allows."""
     found = message.get("id") if isinstance(message, dict) else None
-    return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+    # Infinity, as 1e999 is read, is no JSON.
+    is_number = isinstance(found, int | float) and not isinstance(found, bool) and abs(found) != math.inf and found == found
+    return found if is_number or isinstance(found, str) else None
 
 
 def _depth(message: object) -> int:
@@ -173,7 +176,7 @@ def _depth(message: object) -> int:
     return levels
 
 
-def too_long(number: str | int | None) -> bytes:
+def too_long(number: str | float | None) -> bytes:
     """Return the error line for a message that is too long; `number` is its id, None for unknown."""
     why = f"RESOURCE_EXHAUSTED: the message is longer than {LONGEST} bytes. Send less at once"
     return _error(number, INVALID_REQUEST, why)
@@ -194,7 +197,7 @@ def refused(message: object, why: str) -> bytes:
     return _error(None if answers else _id(message), INVALID_REQUEST, f"INVALID_ARGUMENT: {why}")
 
 
-def _told(head: bytes, tail: bytes) -> str | int | None:
+def _told(head: bytes, tail: bytes) -> str | float | None:
     """Return the id of a message that cannot be read, from its first or last members; None where it cannot be found."""
     found = _FIRST.match(head) or _LAST.search(tail)
     try:
@@ -203,7 +206,7 @@ def _told(head: bytes, tail: bytes) -> str | int | None:
         return None
 
 
-def _error(number: str | int | None, code: int, why: str) -> bytes:
+def _error(number: str | float | None, code: int, why: str) -> bytes:
     """Return the line of an error response with an id, or null for None; its message ends with: a retry will not help."""
     text = f"{why}. A retry of the same call will not help."
     answer = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": text}}

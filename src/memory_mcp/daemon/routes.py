@@ -1,6 +1,7 @@
 """The ASGI application of the HTTP door: streamable HTTP and SSE over one server, health, metrics and hooks."""
 
 import inspect
+import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -27,6 +28,7 @@ from memory_mcp.daemon.security import Refusal, send_whole
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.server.caller import CALLER, Caller
 from memory_mcp.server.errors import as_ours, hint_of
+from memory_mcp.server.message_ids import mend_ids, restore_ids
 from memory_mcp.web.visits import PAGES
 
 #: The header by which a client says which project it works on.
@@ -186,13 +188,34 @@ class Mended:
         if found.answer:
             await send_whole(send, 400, found.answer.rstrip(), b"application/json", ())
             return
-        given: list[Message] = [{"type": "http.request", "body": found.line or body, "more_body": False}]
+        body = found.line or body
+        if mend_ids(found.message):
+            body, send = json.dumps(found.message).encode(), _restoring(send)
+        given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
             """Return the mended body as one message, at later calls what the client sends next."""
             return given.pop() if given else await receive()
 
         await self._app(scope, replay, send)
+
+
+def _restoring(send: Send) -> Send:
+    """Return a `send` that gives a client its ids back; a response of a declared length gets its new one."""
+    start: list[Message] = []
+
+    async def restore(message: Message) -> None:
+        if message["type"] == "http.response.start" and any(name == b"content-length" for name, _ in message["headers"]):
+            start.append(message)
+            return
+        message = {**message, "body": restore_ids(message["body"])} if message.get("body") else message
+        if start:
+            headers = [(name, value) for name, value in start[0]["headers"] if name != b"content-length"]
+            length = str(len(message.get("body", b""))).encode()
+            await send({**start.pop(), "headers": [*headers, (b"content-length", length)]})
+        await send(message)
+
+    return restore
 
 
 class _Sse:
@@ -208,7 +231,7 @@ class _Sse:
         if scope["method"] != "GET":
             raise HTTPException(405)
         # This enters the server's lifespan once per connection; ours holds nothing that could be opened twice.
-        async with self.transport.connect_sse(scope, receive, send) as (reading, writing):
+        async with self.transport.connect_sse(scope, receive, _restoring(send)) as (reading, writing):
             await self._server.run(reading, writing, self._server.create_initialization_options())
 
 

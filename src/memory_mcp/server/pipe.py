@@ -5,6 +5,7 @@ Invariants
 2. A client that takes no answers, or asks faster than it can be answered, is not read any further: what it costs is bounded.
 """
 
+import json
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -19,6 +20,7 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from memory_mcp import machine
 from memory_mcp.client import lines
 from memory_mcp.server.guard import MemoryServer
+from memory_mcp.server.message_ids import mend_ids, restore_ids
 
 _CHUNK = 1 << 16
 #: Requests of one client that are under way at once, answers it has not taken among them: fewer than the threads that calls run
@@ -48,8 +50,9 @@ def parsed(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
     found = lines.read(line)
     if not found.line:
         return found.answer or None
+    text = json.dumps(found.message).encode() if mend_ids(found.message) else found.line
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(found.line, by_name=False))
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
     except ValueError:
         return lines.refused(found.message, "the line is no message of the protocol")
 
@@ -77,7 +80,8 @@ async def converse(
         async with from_server:
             with suppress(*CLOSED):
                 async for message in from_server:
-                    await say(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    await say(restore_ids(text.encode()) + b"\n")
                     if isinstance(message.message, types.JSONRPCResponse | types.JSONRPCError):
                         room.release()
         told.set()
