@@ -43,7 +43,7 @@ TURN = 120.0
 LEAN = {"intelligent_search": 3_600, "expand_grip": 2_400}
 #: What a new session may be told, in bytes; its client wraps it.
 BRIEF = 3_000
-_DATE = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d")
+_DATE = re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d")
 _CAPTURED = 20.0
 _NAME = "memory"
 
@@ -73,7 +73,7 @@ class Turn:
     def failures(self) -> list[str]:
         """What an agent would miss."""
         wrong = [f"{self.agent} ended with {self.exit_status}: {self.said[-400:]}"] if self.exit_status else []
-        if "onnected" not in self.connected and self.agent == "claude":
+        if "onnected" not in self.connected and self.agent in ("claude", "opencode"):
             wrong.append(f"not connected: {self.connected}")
         for tool, most in LEAN.items():
             text = self.seen.get(tool, "")
@@ -203,6 +203,47 @@ def _claude_saw(request: dict[str, Any], prefix: str) -> dict[str, str]:
             elif block["type"] == "tool_result":
                 seen[names[block["tool_use_id"]]] = "".join(str(b.get("text", "")) for b in blocks(block["content"]))
     return seen
+
+
+def opencode(node: Path, tools: Path, place: Place) -> Turn:
+    """Run opencode with our server and plugin as `install` places them: a turn, the start of a second session, other words."""
+    project = place.root / "project"
+    grip = seed(place, project)
+    program = str(node / "node_modules/.bin/opencode")
+    # It takes the directory from PWD, and asks nobody for models or a newer version.
+    more = {"PWD": str(project), "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+    place.ok("install", "opencode")
+    settings = place.home / ".config/opencode/opencode.json"
+    entry = json.loads(settings.read_text(encoding="utf-8"))
+    [server] = entry["mcp"]
+    turn = Turn("opencode", said(place, node, [program, "--version"], project, more).stdout.strip())
+
+    def run(prompt: str, out: Path, *blocks_to_say: dict[str, Any]) -> "tuple[subprocess.CompletedProcess[str], dict[str, Any]]":
+        """A session with one prompt; the run, and the last request to the model."""
+        with scripted(tools, "mock_messages_api.py", blocks_to_say, out) as address:
+            options = {"baseURL": f"{address}/v1", "apiKey": "any"}
+            model = {"npm": "@ai-sdk/anthropic", "options": options, "models": {"scripted": {"name": "scripted"}}}
+            choice = {"provider": {"scripted": model}, "model": "scripted/scripted", "small_model": "scripted/scripted"}
+            settings.write_text(json.dumps(entry | choice), encoding="utf-8")
+            done = said(place, node, [program, "run", "--format", "json", prompt], project, more)
+        return done, json.loads((out / "last_request.json").read_text(encoding="utf-8"))
+
+    def use(name: str, **arguments: str) -> dict[str, Any]:
+        return {"type": "tool_use", "name": f"{server}_{name}", "input": arguments}
+
+    answer = {"type": "text", "text": "The zebrafish ledger says: single-use refresh tokens."}
+    search = use("intelligent_search", query=QUERY)
+    done, request = run(ASKED, place.root / "opencode", search, use("expand_grip", grip_id=grip), answer)
+    turn.exit_status, turn.said = done.returncode, done.stdout + done.stderr
+    turn.connected = "Connected" if any(tool["name"].startswith(f"{server}_") for tool in request["tools"]) else ""
+    turn.request_bytes, turn.seen = len(json.dumps(request)), _claude_saw(request, f"{server}_")
+    _captured(turn, place, ["quokka meeting decide", "zebrafish ledger says"])
+    place.ok("scheduler", "run", "render_briefings")
+    _, later = run("Where were we?", place.root / "opencode-later")
+    turn.briefing = _briefing(str(part.get("text", "")) for part in blocks(later["system"]))
+    _, request = run(ASKED_AGAIN, place.root / "opencode-again", use("intelligent_search", query=SEARCHED_AGAIN), answer)
+    turn.second_answer = _claude_saw(request, f"{server}_").get("intelligent_search", "")
+    return turn
 
 
 def codex(node: Path, tools: Path, place: Place) -> Turn:

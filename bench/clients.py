@@ -1,11 +1,11 @@
-"""Real clients against the real server: the Inspector, the conformance suite, Claude Code and Codex.
+"""Real clients against the real server: the Inspector, the conformance suite, Claude Code, Codex and opencode.
 
 `--node` names a directory with these npm packages (with node on PATH, in it or beside it under bin/):
-@modelcontextprotocol/conformance, @modelcontextprotocol/inspector, @anthropic-ai/claude-code, @openai/codex.
+@modelcontextprotocol/conformance, @modelcontextprotocol/inspector, @anthropic-ai/claude-code, @openai/codex, opencode-ai.
 `--tools` names a directory with the scripted models mock_messages_api.py and mock_responses_api.py.
 What is not there is skipped, and said.
 
-    python -m bench.clients --node DIR [--tools DIR] [--only inspector,conformance,claude,codex] [--json]
+    python -m bench.clients --node DIR [--tools DIR] [--only inspector,conformance,claude,codex,opencode] [--json]
 """
 
 import argparse
@@ -180,7 +180,7 @@ def agent(name: str, node: Node, tools: Path | None, show: Callable[[str], None]
         yield Check(name, "skipped", "no --tools with scripted models")
         return
     with tempfile.TemporaryDirectory() as scratch, Place(Path(scratch), profile="default") as place:
-        take = {"claude": agents.claude, "codex": agents.codex}[name]
+        take = {"claude": agents.claude, "codex": agents.codex, "opencode": agents.opencode}[name]
         turn = take(node.directory, tools.resolve(), place)
         for line in turn.lines():
             show(line)
@@ -194,6 +194,7 @@ PACKAGES = {
     "conformance": "@modelcontextprotocol/conformance",
     "claude": "@anthropic-ai/claude-code",
     "codex": "@openai/codex",
+    "opencode": "opencode-ai",
 }
 
 

@@ -17,9 +17,11 @@ from memory_mcp.errors import DeadlineExceeded
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
 from tests.daemon.door import WAYS, Door, opened
+from tests.daemon.test_lines import ODD_IDS
 from tests.server.test_host import run_endless
 from tests.waiting import PATIENCE
 
+MODERN = {"protocolVersion": "2026-07-28", "clientCapabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 ended = threading.Event()
 seen: list[Exception] = []
 begun = threading.Event()
@@ -314,12 +316,14 @@ def test_a_door_that_is_cancelled_closes_as_one_that_is_stopped(tmp_path: Path) 
     ("body", "number"),
     [
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None),
-        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', None),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":4}', 1.5),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', None),
         (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":{"x":' + b"[" * 800 + b"]" * 800 + b"}}", 3),
         (b'{"jsonrpc":"2.0","id":4,"method":"ping","params":{"x":"\xff"}}', 4),
     ],
 )
-def test_a_message_that_cannot_be_read_is_answered_with_its_id(door: Door, body: bytes, number: int | None) -> None:
+def test_a_message_that_cannot_be_read_is_answered_with_its_id(door: Door, body: bytes, number: float | None) -> None:
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json, text/event-stream",
@@ -332,3 +336,26 @@ def test_a_message_that_cannot_be_read_is_answered_with_its_id(door: Door, body:
     status, _, answer = door.request("POST", "/mcp", headers, text)
     assert status == 200
     assert b"grip id" in answer
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_each_id_that_json_rpc_allows_is_answered_as_it_came(door: Door, era: str) -> None:
+    """Of a reply in one piece the length is right too; a stream of progress names the token that came."""
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    meta: dict[str, Any] = {}
+    if era == "modern":
+        meta = {f"io.modelcontextprotocol/{key}": value for key, value in MODERN.items()}
+        headers |= {"MCP-Protocol-Version": MODERN["protocolVersion"], "Mcp-Method": "tools/call", "Mcp-Name": "steps"}
+    else:
+        headers["Mcp-Session-Id"] = door.initialized()
+    for number in (*ODD_IDS, "true"):
+        for token in ("null", "2.5"):
+            params = json.dumps({"name": "steps", "arguments": {}, "_meta": meta | {"progressToken": json.loads(token)}})
+            body = f'{{"jsonrpc":"2.0","id":{number},"method":"tools/call","params":{params}}}'
+            status, _, answer = door.request("POST", "/mcp", headers, body.encode())
+            told = [json.loads(line.removeprefix(b"data: ")) for line in answer.splitlines() if b'{"' in line]
+            if number == "true":
+                assert (status, told[0]["id"], told[0]["error"]["code"]) == (400, None, -32600)
+                continue
+            assert (status, told[-1]["id"], "result" in told[-1]) == (200, json.loads(number), True)
+            assert {one["params"]["progressToken"] for one in told[:-1]} == ({2.5} if token == "2.5" else set())

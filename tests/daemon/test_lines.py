@@ -20,6 +20,8 @@ pytestmark = needs_proc
 
 #: A surrogate without its other half, as JavaScript writes an emoji that was cut in two.
 LONE = "\\ud83d"
+#: Ids as they are written: JSON-RPC allows any text and any number.
+ODD_IDS = ("1.5", "-0.25", "1e3", '""', "0", "-3", "123456789012345678901234567890", '"a\\u0000b"', '"7"', '"1.5"')
 
 
 def message(number: Any, method: str, **params: Any) -> bytes:
@@ -148,8 +150,15 @@ def test_half_an_emoji_is_stored_as_the_sign_for_what_cannot_be_read(client: Raw
         (b"[" + message(8, "ping") + b"]", None, lines.INVALID_REQUEST),
         (b'{"jsonrpc":"2.0","id":9,"method":4}', 9, lines.INVALID_REQUEST),
         (b'{"jsonrpc":"2.0","id":"x","method":"ping","params":[1]}', "x", lines.INVALID_REQUEST),
-        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None, lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":4}', 1.5, lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"', 1.5, lines.PARSE_ERROR),
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None, lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', None, lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}', None, lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', None, lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}', None, lines.INVALID_REQUEST),
+        (b"\0" * 40, None, lines.PARSE_ERROR),
+        (b"a" * 20_000_000, None, lines.PARSE_ERROR),
         (b'{"jsonrpc":"2.0","id":"\\ud83d","method":"ping"}', "\ud83d", lines.INVALID_REQUEST),
         (b'{"jsonrpc":"2.0","id":10}', 10, lines.INVALID_REQUEST),
         (b'\0{"jsonrpc":"2.0","id":11,"method":"ping"}', 11, lines.PARSE_ERROR),
@@ -162,6 +171,17 @@ def test_half_an_emoji_is_stored_as_the_sign_for_what_cannot_be_read(client: Raw
 def test_what_is_no_message_is_answered_with_its_id_where_it_has_one(client: Raw, line: bytes, number: Any, code: int) -> None:
     found = client.ask(line)
     assert (found["id"], found["error"]["code"]) == (number, code)
+    goes_on(client)
+
+
+@pytest.mark.parametrize("number", ODD_IDS)
+def test_each_id_that_json_rpc_allows_is_answered_as_it_came(client: Raw, number: str) -> None:
+    """With a token of progress that is null, as some clients send it, or a fraction."""
+    for token in ("null", "2.5"):
+        meta = f'"params":{{"name":"browse_toc","arguments":{{}},"_meta":{{"progressToken":{token}}}}}'
+        client.say(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7.5}}')
+        found = client.ask(f'{{"jsonrpc":"2.0","id":{number},"method":"tools/call",{meta}}}'.encode())
+        assert (found["id"], found["result"]["isError"]) == (json.loads(number), False)
     goes_on(client)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from memory_mcp.config import Settings
 from memory_mcp.errors import StorageError
 from memory_mcp.ingest.spool import STALE_S, TWICE, TWICE_MS, DrainReport
 from memory_mcp.layers.base import Query
-from memory_mcp.model.event import EventType, Role
+from memory_mcp.model.event import HOOK, EventType, Role
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from tests.factories import draft
@@ -117,6 +118,43 @@ def test_what_two_hooks_are_told_of_one_event_is_stored_once(at_once: bool, app:
     assert sum(r.skipped[TWICE] for r in reports) == 3
     assert sorted(told(app)) == ["Bash: ls", "Done.", "a", "words"]
     assert names(spool / "new") == []
+
+
+def test_deliveries_of_one_event_are_one_however_they_differ_and_events_of_their_own_ids_or_times_are_two(
+    app: App, spool: Path
+) -> None:
+    """A plugin beside hooks set by hand: of one event the ids and words agree, not where and when each hook was started."""
+    rollout = f"/home/dev/.codex/sessions/2026/11/29/rollout-2026-11-29T01-09-27-{SESSION}.jsonl"
+    codex = {"transcript_path": rollout, "model": "m", "permission_mode": "default"}
+    message = {"role": "user", "message_id": "msg_1", "parts": [{"id": "prt_1", "type": "text", "text": "opencode's"}]}
+    deliveries = [
+        ("claude-code", prompt("go on", prompt_id="p1", cwd="/home/dev/shop/src")),
+        ("claude-code", prompt("go on", prompt_id="p1")),
+        ("claude-code", prompt("go on", prompt_id="p2")),
+        # Codex loads Claude Code's plugins, whose hook names Claude Code.
+        ("claude-code", prompt("codex's", turn_id="t1", **codex)),
+        ("codex", prompt("codex's", turn_id="t1", **codex)),
+        ("claude-code", prompt("", hook_event_name="SessionStart", source="startup", **codex)),
+        ("claude-code", prompt("no file", turn_id="t2", transcript_path=None)),
+        ("opencode", prompt("opencode's", time=time.time_ns() // 1_000_000, **message)),
+        ("opencode", prompt("opencode's", time=time.time_ns() // 1_000_000 + 40, **message)),
+        ("gemini", prompt("yes", hook_event_name="BeforeAgent", timestamp="2026-01-12T08:00:01.250Z")),
+        ("gemini", prompt("yes", hook_event_name="BeforeAgent", timestamp="2026-01-12T08:00:01.250Z")),
+        ("gemini", prompt("yes", hook_event_name="BeforeAgent", timestamp="2026-01-12T08:00:05.250Z")),
+    ]
+    for client, payload in deliveries:
+        keep(spool, payload, client)
+    app.drain()
+    stored = app.storage.events.window(Scope(), limit=1000)
+    assert Counter((e.agent, e.text) for e in stored) == {
+        ("claude-code", "go on"): 2,
+        ("codex", "codex's"): 1,
+        ("codex", "Session started (startup)"): 1,
+        ("codex", "no file"): 1,
+        ("opencode", "opencode's"): 1,
+        ("gemini", "yes"): 2,
+    }
+    assert {e.source for e in stored if e.agent == "codex"} == {HOOK + "codex"}
 
 
 def test_the_same_words_a_while_later_are_said_again(app: App, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:

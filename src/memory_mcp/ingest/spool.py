@@ -26,7 +26,8 @@ from memory_mcp.events.running import PIDS
 from memory_mcp.failpoints import failpoint
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate, shorten
-from memory_mcp.ingest.hooks.base import Envelope, Heard, Hooks, Malformed
+from memory_mcp.ingest.hooks.base import Envelope, Heard, Hooks, Malformed, delivery_key
+from memory_mcp.ingest.hooks.registry import sender_of
 from memory_mcp.ingest.redact import strip_private
 from memory_mcp.model.event import HOOK, EventDraft, EventType
 from memory_mcp.model.ids import digest
@@ -80,15 +81,15 @@ class _Payload:
 
 
 class _Lately:
-    """The payloads of the last moments, by content."""
+    """The events of the last moments, by what was delivered (`delivery_key`)."""
 
     def __init__(self) -> None:
-        #: By client and payload: the file that brought it first, and when.
+        #: By client and content: the file that brought it first, and when.
         self._seen: dict[tuple[str, int], tuple[str, int]] = {}
 
-    def twice(self, client: str, envelope: Envelope, payload: str) -> bool:
+    def twice(self, client: str, envelope: Envelope, content: str) -> bool:
         """Return whether another file brought the same from the same client within 10 s. If not, it is remembered from now on."""
-        key = (client, digest(payload))
+        key = (client, digest(content))
         name, at_ms = self._seen.get(key, ("", 0))
         # A file that could not be stored comes again under its own name.
         if name not in ("", envelope.name) and abs(envelope.received_ms - at_ms) <= TWICE_MS:
@@ -193,8 +194,10 @@ class Spool:
             client, envelope, payload = _opened(file.name, raw)
             if client not in self._hooks:
                 raise Malformed("unknown client")
+            client = sender_of(client, payload)
             heard = self._hooks[client].read(payload, envelope)
-            if self._hooks[client].ONE_PER_MOMENT and self._lately.twice(client, envelope, payload):
+            content = delivery_key(payload, heard.drafts)
+            if self._hooks[client].ONE_PER_MOMENT and self._lately.twice(client, envelope, content):
                 heard = Heard(skipped=TWICE)
         except Malformed as error:
             self._set_aside(file, str(error), raw, report)

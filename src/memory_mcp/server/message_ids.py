@@ -22,6 +22,7 @@ def mend_ids(message: dict[str, Any] | None) -> bool:
 
     Args:
         message: A message that `lines.read` passed, changed in place; None changes nothing.
+
     """
     if message is None:
         return False

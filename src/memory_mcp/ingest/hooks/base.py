@@ -1,7 +1,7 @@
 """The protocol of a client's hooks: convert a payload and its envelope to drafts."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
@@ -11,6 +11,8 @@ from memory_mcp.model.event import EventDraft
 #: Payloads that say nothing anyone would want back: counted, not stored.
 NO_TEXT = "no text"
 _DAY_MS = 86_400_000
+#: Ids that all events of a session share.
+_OF_SESSION = frozenset({"session_id", "agent_id"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,32 @@ class Malformed(ValueError):
     """The payload is not in its client's form; the message says why."""
 
 
+def delivery_key(payload: str, drafts: Sequence[EventDraft]) -> str:
+    """Return what two deliveries of one event have in common: what was said, and the ids that the client gave it.
+
+    Where it gave none, its own time counts: "continue", said twice, is two events. Of a payload without drafts it is the
+    payload.
+    """
+    if not drafts:
+        return payload
+    fields = parsed(payload)
+    items = [fields, *_mappings_in(fields)] if isinstance(fields, Mapping) else []
+    pairs = ((key, value) for item in items for key, value in item.items() if isinstance(value, str))
+    ids = sorted(f"{key}={value}" for key, value in pairs if key.lower().endswith("id") and key not in _OF_SESSION)
+    times = [] if ids or not isinstance(fields, Mapping) else [fields.get("timestamp"), fields.get("time")]
+    texts = [[draft.session_id, draft.thread, draft.type.value, draft.text] for draft in drafts]
+    return json.dumps([drafts[0].agent, ids, times, texts])
+
+
+def _mappings_in(fields: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    for value in fields.values():
+        yield from (item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else ()
+
+
 class Hooks(Protocol):
     """Reads the payloads of one client. The same payload under the same name gives the same drafts."""
 
-    #: Whether the same payload twice in a moment is one event that two hooks reported.
+    #: Whether the same event twice in a moment is one that two hooks reported; see `delivery_key`.
     ONE_PER_MOMENT: ClassVar[bool]
 
     def read(self, payload: str, envelope: Envelope) -> Heard:

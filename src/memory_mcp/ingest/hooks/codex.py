@@ -3,14 +3,33 @@
 A tool's id is the `call_id` of the rollout, the session's id that of its first line.
 """
 
+from pathlib import PurePath
 from typing import ClassVar
 
+from memory_mcp.ingest.claude_code.blocks import as_text
 from memory_mcp.ingest.hooks.base import Envelope, Heard, told_in
 from memory_mcp.ingest.hooks.claude_code import heard
 
 AGENT = "codex"
 #: Codex's own: the user stopped a turn, whose words are in its rollout.
 _INTERRUPT = "Interrupt"
+#: How the file of a session begins.
+_ROLLOUT = "rollout-"
+
+
+def is_codex(payload: str) -> bool:
+    """Return whether a payload in Claude Code's form is Codex's: it has a turn, and its transcript is a rollout or none.
+
+    Raises Malformed for what is no JSON object.
+    """
+    if not any(mark in payload for mark in ('"turn_id"', _ROLLOUT, "null")):
+        return False
+    fields = told_in(payload)
+    transcript = fields.get("transcript_path", "")
+    name = PurePath(as_text(transcript).replace("\\", "/")).stem
+    session = as_text(fields.get("session_id"))
+    is_rollout = name.startswith(_ROLLOUT) and bool(session) and name.endswith(session)
+    return is_rollout or "turn_id" in fields or transcript is None
 
 
 class CodexHooks:
