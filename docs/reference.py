@@ -32,6 +32,117 @@ from memory_mcp.model.event import DEFAULT_TYPES, EventType, Role
 from memory_mcp.server.build import build_server
 from memory_mcp.server.errors import hint_of
 
+#: Of each source: the client's versions whose files were seen, what is read of them, and what is not. What the client wrote in
+#: the user's place is kept as its own note everywhere, images are named, and thoughts are read where
+#: `ingest.include_thinking` is on.
+READINGS = {
+    "claude-code": (
+        "1.0 to 2.1.329",
+        "prompts, answers, tool calls and results, subagents, recaps, titles",
+        "file snapshots, queues, progress and other bookkeeping",
+    ),
+    "pi": (
+        "session formats 1 to 3; Oh My Pi and OpenClaw of the same form",
+        "every branch of a session, tool calls and results, summaries",
+        "copies under the names of checkpoints and trajectories",
+    ),
+    "cline": (
+        "Cline (tasks of the extension, sessions of the command), Roo Code",
+        "the conversation as the model has it, tool calls of both forms",
+        "the list of what the screen shows, checkpoints",
+    ),
+    "antigravity": (
+        "one made sample and public descriptions",
+        "steps of the full transcript; the short one where it is alone",
+        "what the client keeps in other files than transcripts",
+    ),
+    "deepseek": (
+        "session logs of generations 1 to 3, uncompressed",
+        "prompts, answers, calls and results, summaries",
+        "logs packed with Zstandard (the default), chunks of answers",
+    ),
+    "goose": (
+        "the database, and the files of lines before it",
+        "prompts, answers, calls and results",
+        "use of tokens, settings",
+    ),
+    "grok": (
+        "one made sample and public descriptions",
+        "words, calls and their outcome, recaps",
+        "other updates, which are counted",
+    ),
+    "kimi": (
+        "wire protocol 1.5",
+        "prompts, answers, calls and results, summaries, every agent",
+        "steps, requests to the model, settings",
+    ),
+    "kimi-cli": (
+        "contexts, with a wire of protocol 1.2 beside them",
+        "the context that the model sees, and contexts that were set aside",
+        "system prompts, checkpoints, use of tokens",
+    ),
+    "codex": (
+        "rollouts without an envelope to 0.169.0",
+        "prompts, answers, calls and results, other agents' messages, summaries",
+        "the events for the screen that repeat an item, encrypted reasoning",
+    ),
+    "qwen": (
+        "0.18.1, and the older form of Gemini CLI's files",
+        "prompts, answers, calls and results",
+        "telemetry and other bookkeeping",
+    ),
+    "gemini": (
+        "session files, their lines, and the log of prompts before them",
+        "prompts, answers, calls and results",
+        "progress, use of tokens",
+    ),
+    "copilot": (
+        "1.0.71 to 1.0.102, and the sessions before",
+        "prompts, answers, calls and results",
+        "progress, use of tokens",
+    ),
+    "copilot-chat": (
+        "sessions of version 3, as an object or a log of changes (extension 0.33.0)",
+        "prompts, answers, calls and results",
+        "requests that are still being answered, and what exists on the server alone",
+    ),
+    "opencode": (
+        "0.9 to 1.18, and the database of 2",
+        "prompts, answers, calls and results, subagents, commands, summaries",
+        "snapshots and patches",
+    ),
+    "cursor": (
+        "0.43 to 3.20, agents' transcripts of 2026",
+        "conversations of the editor and of agents",
+        "checkpoints, and conversations in the cloud",
+    ),
+    "amp": (
+        "0.0.1755 to 0.0.1773",
+        "threads that lie on this machine, and exported ones",
+        "threads of later clients, which are kept on the server",
+    ),
+    "continue": (
+        "up to the command's 1.5.47",
+        "prompts, answers, calls and results",
+        "items of context, times of single messages (the client keeps none)",
+    ),
+    "chatgpt": (
+        "exports of 2023 to 2026",
+        "every branch of a conversation",
+        "pictures and sound",
+    ),
+    "claude-ai": (
+        "exports of 2024 to 2026",
+        "conversations with edited messages, artifacts, attached texts",
+        "pictures",
+    ),
+    "jsonl": ("the form above", "every field of it", "what it does not name, which is refused"),
+    "markdown": (
+        "Obsidian, Logseq, Foam, Zettlr, or by hand",
+        "sections of notes, front matter, tags",
+        "folders of code and of tools, attachments",
+    ),
+}
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Made by docs/reference.py from the program; changes by hand are lost. -->"
 #: Places of a source that are told; the others are those of further editions of an editor.
@@ -303,6 +414,14 @@ def events() -> Iterator[str]:
     yield from table(("Source", "What it reads", "Where it is looked for", "Variables"), rows)
     yield ""
     yield "Each is read from where the last import ended; reading a source twice stores nothing twice."
+    yield ""
+    yield "## What is read of each, and what is not"
+    yield ""
+    yield "What a client wrote in the user's place is kept as the client's own note, images are named but not stored, and what"
+    yield "the model thought is read where `ingest.include_thinking` is on. What no reader knows is counted and reported."
+    yield ""
+    rows = ((f"`{name}`", made(IngestSettings()).title, *READINGS[name]) for name, made in IMPORTERS.items())
+    yield from table(("Source", "Client", "Versions seen", "Read", "Not read"), rows)
     yield ""
     yield "## Hooks that are understood"
     yield ""

@@ -17,6 +17,7 @@ from memory_mcp.config import iter_keys
 from memory_mcp.failpoints import FAILPOINTS
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope
 from memory_mcp.ingest.hooks.claude_code import ClaudeCodeHooks
+from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.install.registry import CLIENTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,6 +58,7 @@ def reference() -> ModuleType:
 
 def test_the_reference_pages_say_what_the_program_has() -> None:
     wanted = reference().pages()
+    assert list(reference().READINGS) == list(IMPORTERS), "each reader has one line of what it reads"
     assert {path.name for path in wanted} == {path.name for path in (ROOT / "docs" / "reference").glob("*.md")}
     stale = [path.name for path, text in wanted.items() if path.read_text(encoding="utf-8") != text]
     assert stale == [], "out of date: run python docs/reference.py"

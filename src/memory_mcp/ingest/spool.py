@@ -27,7 +27,7 @@ from memory_mcp.failpoints import failpoint
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate, shorten
 from memory_mcp.ingest.hooks.base import Envelope, Heard, Hooks, Malformed, delivery_key
-from memory_mcp.ingest.hooks.registry import sender_of
+from memory_mcp.ingest.hooks.codex import sender_of
 from memory_mcp.ingest.redact import strip_private
 from memory_mcp.model.event import HOOK, EventDraft, EventType
 from memory_mcp.model.ids import digest

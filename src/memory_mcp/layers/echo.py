@@ -2,11 +2,12 @@
 
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.event import Role
+from memory_mcp.model.exchange import QUESTION_MARKS
 
 #: Characters that a recorded question may have besides its words.
 _SLACK = 20
-#: Milliseconds within which a message of the same words is taken for the question being asked; what ends one that asks.
-_JUST_ASKED, _ASKING = 600_000, ("?", "？")
+#: Milliseconds within which a message of the same words is taken for the question being asked.
+_JUST_ASKED = 600_000
 
 
 def is_echo(question: str, hit: Hit, now_ms: int) -> bool:
@@ -20,7 +21,7 @@ def is_echo(question: str, hit: Hit, now_ms: int) -> bool:
         return False
     # A statement that is looked for word for word is what answers, unless it is what was just typed.
     fresh = hit.role == Role.USER and abs(now_ms - hit.timestamp) <= _JUST_ASKED
-    return fresh or any(text.rstrip().endswith(_ASKING) for text in (hit.quote, question))
+    return fresh or any(text.rstrip().endswith(QUESTION_MARKS) for text in (hit.quote, question))
 
 
 def _bare(text: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_mcp.model.event import Event, EventType, Role, is_recap
+from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.summarize.base import Source
 from memory_mcp.summarize.sentences import Shape, Span, clean, shorten, spans
 from memory_mcp.summarize.vocabulary import words
@@ -18,7 +19,6 @@ from memory_mcp.summarize.vocabulary import words
 _QUESTION, _ANSWER, _SHORT = 118, 78, 240
 #: Least telling words of a question with its answer, and the weight above which a word is telling.
 _TELLING, _TOLD = 3, 0.15
-_ASKS = ("?", "？", "؟")
 # How a client reports the choice from a list.
 _PICKED = re.compile(r'"([^"\n]{4,400})"\s*=\s*"([^"\n]{1,300})"')
 _PICKERS = frozenset({"AskUserQuestion", "ask_user", "ask_question"})
@@ -86,7 +86,7 @@ def _answered(asked: Event, event: Event) -> Decision | None:
     tail = asked.text[-2_000:]
     cut = len(asked.text) - len(tail)
     said = spans(tail)
-    questions = [s for s in said[-6:] if tail[s.start : s.end].rstrip("*_`\"') ").endswith(_ASKS)]
+    questions = [s for s in said[-6:] if tail[s.start : s.end].rstrip("*_`\"') ").endswith(QUESTION_MARKS)]
     if not questions:
         return None
     choices = [s for s in questions if _OR.search(tail[s.start : s.end])]
@@ -102,7 +102,7 @@ def _answered(asked: Event, event: Event) -> Decision | None:
         return None
     elif _ALLOWS.fullmatch(text.rstrip(" .!")) or (_OFFERS.search(words_of_question) and not _REFUSES.match(text)):
         return None
-    if text.rstrip().endswith(_ASKS):
+    if text.rstrip().endswith(QUESTION_MARKS):
         return None
     start = event.text.find(text)
     # The answer comes first: the one who gave it decided.

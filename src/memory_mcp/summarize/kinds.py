@@ -5,6 +5,7 @@ The rules are lexical and conservative: anything doubtful is an observation.
 
 import re
 
+from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.summarize.choices import is_choice
 from memory_mcp.summarize.patterns import names_any, pattern
@@ -277,7 +278,7 @@ def cues_of(text: str, triggered: int = ANY_CUE) -> int:
         for cue, pattern in _CUES:
             if triggered & cue and pattern.search(folded):
                 found |= cue
-    if text.rstrip("\"'”)*_` ").endswith(("?", "？", "؟")):
+    if text.rstrip("\"'”)*_` ").endswith(QUESTION_MARKS):
         found |= Cue.QUESTION
     return found
 

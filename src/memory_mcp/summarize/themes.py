@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.summarize.kinds import is_errand
 from memory_mcp.summarize.rarity import rarity
@@ -178,7 +179,7 @@ def _fit(name: str, share: float, told: Mapping[str, float]) -> float:
     fit: float = math.fsum(told.get(key, 0.0) for key in keys) / (4.0 + len(keys)) ** 0.5 + 0.01 * bool(keys)
     if is_vague(held) or is_errand(name, 0, len(name)):
         fit *= 0.2
-    if _LEANS.match(name) or name.endswith(("?", "？")):
+    if _LEANS.match(name) or name.endswith(QUESTION_MARKS):
         fit *= 0.5
     return float(fit * share**0.25 / (2 if "…" in name else _CUT if len(name) > LABEL else 1))
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.text import terms as terms_of
 
@@ -64,7 +65,7 @@ def headline(text: str, width: int = HEADLINE) -> str:
         cuts = [m.start() for m in _STATEMENT.finditer(text, width // 2, width + 1)]
         parts = [m.start() for m in _PART.finditer(text, width // 2, width)]
         text = _WIDOW.sub("", text[: (cuts or parts)[-1]] if cuts or parts else shorten(text, width)[:-1])
-    question = whole and text.endswith(("?", "？")) and _REQUEST.match(_LEADING.sub("", asked)) is None
+    question = whole and text.endswith(QUESTION_MARKS) and _REQUEST.match(_LEADING.sub("", asked)) is None
     text = _STOP.sub("", text)
     # Opening quotes and brackets whose end was cut off go, and what follows a late one.
     for opening, closing in ('""', "()", "[]", "“”", "「」"):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from memory_mcp.model.event import RECAP, RECORD, Event, EventType, Role, Trust, mark_of
+from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.question.phrases import is_idle
 from memory_mcp.question.words import words as split_words
 from memory_mcp.summarize.kinds import TRIGGERS, Cue, is_chatter, is_errand
@@ -26,7 +27,6 @@ _TAIL = 2_000
 _ANNOUNCING = 3
 #: Words of a message that nobody acted on, below which it confirms or thanks.
 _CONFIRMS = 3
-_ASKS = ("?", "？", "؟")
 _CLOSING_MARKS = "*_`\"')」』） "
 _LEADS = (":", "：")
 _ASKED_BY_TOOL = re.compile(r'"question": ?"((?:[^"\\]|\\.){4,400})"')
@@ -179,7 +179,7 @@ def _turn_count(events: Sequence[Event]) -> int:
 def _announces(text: str) -> bool:
     """Return whether a short message ends by telling what will be done next; closings that address the reader do not."""
     sentences = spans(text)
-    if not sentences or len(sentences) > _ANNOUNCING or text.rstrip().endswith(_ASKS):
+    if not sentences or len(sentences) > _ANNOUNCING or text.rstrip().endswith(QUESTION_MARKS):
         return False
     last = sentences[-1]
     addresses = any(TRIGGERS.get(word.key, 0) & Cue.ADDRESS for word in split_words(text[last.start : last.end]))
@@ -197,7 +197,7 @@ def _question_in(event: Event) -> Words | None:
     after = 0
     for number in reversed(range(len(sentences))):
         span = sentences[number]
-        if text[span.start : span.end].rstrip(_CLOSING_MARKS).endswith(_ASKS):
+        if text[span.start : span.end].rstrip(_CLOSING_MARKS).endswith(QUESTION_MARKS):
             first = sentences[_lead_of(sentences, number)]
             return None if is_idle(text[first.start : span.end]) else _quoted(event, first.start + offset, span.end + offset)
         if span.shape is not Shape.ITEM:

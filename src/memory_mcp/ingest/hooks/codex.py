@@ -17,11 +17,16 @@ _INTERRUPT = "Interrupt"
 _ROLLOUT = "rollout-"
 
 
-def is_codex(payload: str) -> bool:
-    """Return whether a payload in Claude Code's form is Codex's: it has a turn, and its transcript is a rollout or none.
+def sender_of(client: str, payload: str) -> str:
+    """Return the client that sent a payload to the hook of `client`: Codex loads Claude Code's plugins, hooks and all.
 
     Raises Malformed for what is no JSON object.
     """
+    return AGENT if client == "claude-code" and _is_codex(payload) else client
+
+
+def _is_codex(payload: str) -> bool:
+    """Return whether a payload in Claude Code's form is Codex's: it has a turn, and its transcript is a rollout or none."""
     if not any(mark in payload for mark in ('"turn_id"', _ROLLOUT, "null")):
         return False
     fields = told_in(payload)

@@ -2,7 +2,7 @@
 
 from memory_mcp.ingest.hooks.base import Hooks
 from memory_mcp.ingest.hooks.claude_code import ClaudeCodeHooks
-from memory_mcp.ingest.hooks.codex import CodexHooks, is_codex
+from memory_mcp.ingest.hooks.codex import CodexHooks
 from memory_mcp.ingest.hooks.gemini import GeminiHooks
 from memory_mcp.ingest.hooks.opencode import OpencodeHooks
 from memory_mcp.ingest.hooks.plain import PlainHooks
@@ -14,8 +14,3 @@ HOOKS: dict[str, Hooks] = {
     "opencode": OpencodeHooks(),
     "json": PlainHooks(),
 }
-
-
-def sender_of(client: str, payload: str) -> str:
-    """Return the client that sent a payload to the hook of `client`: Codex loads Claude Code's plugins, hooks and all."""
-    return "codex" if client == "claude-code" and is_codex(payload) else client
