@@ -420,8 +420,8 @@ def events() -> Iterator[str]:
     yield "What a client wrote in the user's place is kept as the client's own note, images are named but not stored, and what"
     yield "the model thought is read where `ingest.include_thinking` is on. What no reader knows is counted and reported."
     yield ""
-    rows = ((f"`{name}`", made(IngestSettings()).title, *READINGS[name]) for name, made in IMPORTERS.items())
-    yield from table(("Source", "Client", "Versions seen", "Read", "Not read"), rows)
+    readers = ((f"`{name}`", made(IngestSettings()).title, *READINGS[name]) for name, made in IMPORTERS.items())
+    yield from table(("Source", "Client", "Versions seen", "Read", "Not read"), readers)
     yield ""
     yield "## Hooks that are understood"
     yield ""

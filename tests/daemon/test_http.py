@@ -21,7 +21,8 @@ from tests.daemon.test_lines import ODD_IDS
 from tests.server.test_host import run_endless
 from tests.waiting import PATIENCE
 
-MODERN: dict[str, Any] = {"protocolVersion": "2026-07-28", "clientCapabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+CLIENT = {"name": "raw", "version": "1"}
+MODERN: dict[str, Any] = {"protocolVersion": "2026-07-28", "clientCapabilities": {}, "clientInfo": CLIENT}
 ended = threading.Event()
 seen: list[Exception] = []
 begun = threading.Event()

@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.embed.models import BUNDLED
+from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import a_small_history, draft
+from tests.fakes import FakeClock
 from tests.filled import filled as told
 from tests.interaction.conftest import Door
 from tests.interaction.indexed import opened
@@ -242,3 +246,68 @@ def test_the_walk_beside_it_takes_nothing_from_the_best_layers_list(door: Door, 
     alone = [one["id"] for one in door.full("intelligent_search", mode="sequential", **asked)["results"]]
     for _ in range(5):
         assert [one["id"] for one in door.full("intelligent_search", mode=mode, **asked)["results"]] == alone
+
+
+# the other engine
+
+
+@pytest.fixture(scope="module", params=["tree", "both"])
+def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[list[Door]]:
+    """The same memory in DuckDB and in PostgreSQL, each with indexes of its own or with none."""
+    model = {"tree": None, "both": BUNDLED}[request.param]
+    doors = []
+    for engine in ("duckdb", "postgres"):
+        url = database if engine == "postgres" else ""
+        directory = str(tmp_path_factory.mktemp(engine))
+        storage = StorageSettings(directory, "Europe/Berlin", engine=engine, url=url, tenant=f"promises-{request.param}")
+        teleport, embedder = TeleportSettings(enabled=model is not None), EmbedderSettings(model or "")
+        app = App(Settings(storage=storage, server=ServerSettings("full"), teleport=teleport, embedder=embedder), FakeClock())
+        app.write(said(), "jsonl")
+        app.derivation.run()
+        if model is not None:
+            app.accelerators.settle()
+        doors.append(Door(app, "auto"))
+    yield doors
+    for door in doors:
+        door.app.close()
+
+
+def test_both_engines_give_the_same_answers(engines: list[Door]) -> None:
+    """Results, words of confidence, what is missing, the chain and its bounds, why something is not there."""
+    calls: list[dict[str, Any]] = list(itertools.islice(asked(), 8))
+    calls += [{"query": text} for text in ("hawser zeppelin", "xylophonist", f"find {CODE}", ASKED, "what did I do lately?")]
+    calls += [
+        {"query": "berth 7", "role": "tool"},
+        {"query": "berth 7", "since": "2026-02-05", "bounds": {"max_nodes_visited": 3}},
+    ]
+    full = engines[0].full("intelligent_search", query="mooring line", limit=20)["results"]
+    missing = [one["id"] for one in full if one["id"].startswith("grip:")][-1]
+    calls += [{"query": "mooring line", "limit": 1, "why_not": missing}]
+    for call, detail in itertools.product(calls, ("full", "lean")):
+        # Side by side a walk that is called off has got as far as it got.
+        sequential = call | {"mode": "sequential"} | ({"detail": "full"} if detail == "full" else {})
+        answers = [_answer(door, sequential) for door in engines]
+        assert answers[0] == answers[1], json.dumps(call)
+
+
+def _answer(door: Door, call: dict[str, Any]) -> dict[str, Any]:
+    """An answer without how long it took."""
+    answer = door.ok("intelligent_search", **call)
+    for tried in answer["explanation"].get("tried", []):
+        tried.pop("ms")
+    answer["explanation"].pop("elapsed_ms", None)
+    return answer
+
+
+@pytest.mark.parametrize("tool", ["intelligent_search", "navigate"])
+def test_over_both_engines_fewer_are_the_first_of_more_and_no_deadline_empties_an_answer(
+    engines: list[Door], tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurry: dict[str, Any] = {"timeout_ms": 1} if tool == "intelligent_search" else {"bounds": {"timeout_ms": 1}}
+    for door, query in itertools.product(engines, ("mooring line replaced by a hawser", "harbour crane container", "berth 7")):
+        first, more = (door.ok(tool, query=query, limit=limit)["results"] for limit in (1, 5))
+        assert [one.get("grip") for one in first] == [one.get("grip") for one in more[:1]], (tool, query)
+        with monkeypatch.context() as patched:
+            # Every look at the clock costs five milliseconds.
+            patched.setattr(door.app.clock, "_tick", 0.005)
+            assert door.ok(tool, query=query, **hurry)["results"], (tool, query)

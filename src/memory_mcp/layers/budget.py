@@ -22,6 +22,9 @@ from memory_mcp.model.tokens import estimate_tokens
 
 #: The event that is set when the caller of the current call has disconnected; its budgets are out of time then.
 GONE: ContextVar[threading.Event | None] = ContextVar("gone", default=None)
+#: Milliseconds that the last resort has for its first find, whatever the time limit: it takes 60 on an idle machine, the first
+#: question after a start included.
+FIRST_FIND_MS = 1000.0
 #: Longest time in seconds that a call waits in a queue; an older arrival time is ignored.
 _WAITED = 60.0
 #: When the call arrived (`time.monotonic`): time spent in a queue counts against the call's time limit.

@@ -6,7 +6,7 @@ and its reads are interrupted, and it ends when it next checks the budget.
 Invariants
 1. A layer that cannot answer, fails or is too slow becomes a line of the explanation, never an error.
 2. A layer whose time is up answers with what it has reported by then. Where nothing was found at all, the last resort is waited
-   for until it reports its first find, `_FIRST_FIND` at most: a deadline never empties an answer.
+   for until it reports its first find, `FIRST_FIND_MS` at most: a deadline never empties an answer.
 3. When this returns, every layer has ended or was told to end, which is repeated in the background until it has.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from memory_mcp.errors import DeadlineExceeded, InvalidQuery, LayerUnavailable, NotFound, StorageError
 from memory_mcp.layers.base import Hit, Layer, LayerName, Query
-from memory_mcp.layers.budget import Budget
+from memory_mcp.layers.budget import FIRST_FIND_MS, Budget
 from memory_mcp.policy.chain import BEST, MADE_OF
 from memory_mcp.policy.explain import Outcome, Tried
 from memory_mcp.policy.path import TO_HEAR, Path, Wait, record_untried
@@ -37,9 +37,6 @@ _FOR_BEST = 0.75
 #: Share of the nodes that paths leave to the walk if an index leaves something out, and nodes from which a walk is worth while
 #: beside others: it goes down five levels.
 _FOR_GAP, _TO_WALK = 0.5, 10
-#: Milliseconds that the last resort has for its first find, whatever the time limit: it takes 60 on an idle machine, the first
-#: question after a start included.
-_FIRST_FIND = 1000.0
 
 
 #: Takes all paths and those that have just ended; returns whether the others may be stopped.
@@ -159,7 +156,7 @@ class Execution:
         own = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + TO_HEAR)) * share))
         made = budget.apart(own) if name is LayerName.TOPICS else budget.branch(own)
         if name is LayerName.AGENTIC:
-            made.first_find_ms = _FIRST_FIND
+            made.first_find_ms = FIRST_FIND_MS
         path = Path(name, self._layers[name], query, made, threading.Condition())
         made.on_partial = path.report
         return path

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.layers.base import Query
-from memory_mcp.layers.budget import Budget
+from memory_mcp.layers.budget import FIRST_FIND_MS, Budget
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Bounds, words
@@ -82,6 +82,8 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
     scoped = scope_of(app, request.project, request.scope, caller)
     times, retrieval = times_of(app, as_of=request.as_of), app.settings.retrieval
     budget = Budget(retrieval.bounds.with_(**request.bounds.stops()), app.clock, retrieval.token_factor)
+    # As in a search: a deadline never empties an answer.
+    budget.first_find_ms = FIRST_FIND_MS
     role, speaker = role_of(request.role), speaker_of(app, request.speaker, scoped)
     asked = Query(query, limit, scoped.project, None, times.window(request.since, request.until), role, speaker)
     asked = replace(asked, excluded=caller.excluded(app, request.include_current))
