@@ -12,7 +12,10 @@ import pytest
 from memory_mcp.ingest.hooks.base import Envelope
 from memory_mcp.ingest.hooks.registry import HOOKS
 from memory_mcp.install import capture
-from memory_mcp.install.base import Order, PlaceFile
+from memory_mcp.install.base import Level, Order, PlaceFile
+from memory_mcp.install.registry import CLIENTS
+from memory_mcp.install.state import digest
+from memory_mcp.install.status import statuses
 from tests.install.conftest import Machine
 
 NODE = shutil.which("node") or ""
@@ -205,3 +208,23 @@ def test_it_names_the_command_that_is_to_be_run(machine: Machine) -> None:
     [line] = [x for x in placed.text.splitlines() if x.startswith("const COMMAND")]
     assert json.loads(line.partition(" = ")[2])[-2:] == ["hook", "opencode"]
     assert Path(json.loads(line.partition(" = ")[2])[0]).is_absolute()
+
+
+def test_a_plugin_of_the_form_that_opencode_1_alone_loads_counts_for_nothing_until_install_replaces_it(machine: Machine) -> None:
+    client, state = CLIENTS["opencode"], machine.state
+    machine.install(client)
+    [path] = (machine.home / ".config/opencode/plugins").iterdir()
+    placed = path.read_text(encoding="utf-8")
+    older = "// Written by memory-mcp\nexport const MemoryMcp = async () => ({})\n"
+    path.write_text(older, encoding="utf-8")
+    # As the version that wrote it noted it.
+    with state.held():
+        state.records[str(path)].after = digest(older.encode())
+        state.save()
+
+    def count_hooks() -> dict[str, tuple[int, int]]:
+        return next(dict(one.hooks) for one in statuses(machine.place, machine.state) if one.client == "opencode")
+
+    assert count_hooks() == {}
+    machine.install(client)
+    assert (path.read_text(encoding="utf-8"), count_hooks()) == (placed, {Level.USER: (1, 1)})

@@ -18,7 +18,7 @@ from memory_mcp.install.state import State
 #: The level of what a plugin brings.
 PLUGIN_LEVEL = "plugin"
 #: What every file of ours contains.
-_MARK = b"memory-mcp"
+_MARKS = (b"memory-mcp", b"export default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +190,11 @@ def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], st
 def _is_on(edit: Edit, client: Client) -> bool:
     """Whether the edit for a hook or a plugin is made already; raises Broken or InstallRefused where its file cannot be read.
 
-    A plugin file counts if it contains "memory-mcp", an array if one of its items runs our hook.
+    A plugin file counts if it is ours and of the form that opencode 2 loads, an array if one of its items runs our hook.
     """
     if isinstance(edit, PlaceFile):
-        return _MARK in (files.read(Path(edit.path)).data or b"")
+        data = files.read(Path(edit.path)).data or b""
+        return all(mark in data for mark in _MARKS)
     form = edit.format if isinstance(edit, SetKey) else Format.JSON
     there = _value(Path(edit.path), form, edit.keys)
     return runs_our_hook(there, client.hook_client) or (isinstance(edit, SetKey) and there == edit.value)
