@@ -37,7 +37,7 @@ from memory_mcp.server.errors import hint_of
 #: `ingest.include_thinking` is on.
 READINGS = {
     "claude-code": (
-        "1.0 to 2.1.329",
+        "1.0 to 2.1.332",
         "prompts, answers, tool calls and results, subagents, recaps, titles",
         "file snapshots, queues, progress and other bookkeeping",
     ),
@@ -82,7 +82,7 @@ READINGS = {
         "system prompts, checkpoints, use of tokens",
     ),
     "codex": (
-        "rollouts without an envelope to 0.169.0",
+        "rollouts without an envelope to 0.171.0",
         "prompts, answers, calls and results, other agents' messages, summaries",
         "the events for the screen that repeat an item, encrypted reasoning",
     ),
