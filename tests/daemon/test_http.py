@@ -354,9 +354,9 @@ def test_each_id_that_json_rpc_allows_is_answered_as_it_came(door: Door, era: st
             params = json.dumps({"name": "steps", "arguments": {}, "_meta": meta | {"progressToken": json.loads(token)}})
             body = f'{{"jsonrpc":"2.0","id":{number},"method":"tools/call","params":{params}}}'
             status, _, answer = door.request("POST", "/mcp", headers, body.encode())
-            told = [json.loads(line.removeprefix(b"data: ")) for line in answer.splitlines() if b'{"' in line]
+            messages = [json.loads(line.removeprefix(b"data: ")) for line in answer.splitlines() if b'{"' in line]
             if number == "true":
-                assert (status, told[0]["id"], told[0]["error"]["code"]) == (400, None, -32600)
+                assert (status, messages[0]["id"], messages[0]["error"]["code"]) == (400, None, -32600)
                 continue
-            assert (status, told[-1]["id"], "result" in told[-1]) == (200, json.loads(number), True)
-            assert {one["params"]["progressToken"] for one in told[:-1]} == ({2.5} if token == "2.5" else set())
+            assert (status, messages[-1]["id"], "result" in messages[-1]) == (200, json.loads(number), True)
+            assert {message["params"]["progressToken"] for message in messages[:-1]} == ({2.5} if token == "2.5" else set())

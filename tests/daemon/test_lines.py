@@ -180,8 +180,8 @@ def test_each_id_that_json_rpc_allows_is_answered_as_it_came(client: Raw, number
     for token in ("null", "2.5"):
         meta = f'"params":{{"name":"browse_toc","arguments":{{}},"_meta":{{"progressToken":{token}}}}}'
         client.say(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7.5}}')
-        found = client.ask(f'{{"jsonrpc":"2.0","id":{number},"method":"tools/call",{meta}}}'.encode())
-        assert (found["id"], found["result"]["isError"]) == (json.loads(number), False)
+        answer = client.ask(f'{{"jsonrpc":"2.0","id":{number},"method":"tools/call",{meta}}}'.encode())
+        assert (answer["id"], answer["result"]["isError"]) == (json.loads(number), False)
     goes_on(client)
 
 

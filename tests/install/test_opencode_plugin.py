@@ -223,7 +223,7 @@ def test_a_plugin_of_the_form_that_opencode_1_alone_loads_counts_for_nothing_unt
         state.save()
 
     def count_hooks() -> dict[str, tuple[int, int]]:
-        return next(dict(one.hooks) for one in statuses(machine.place, machine.state) if one.client == "opencode")
+        return next(dict(status.hooks) for status in statuses(machine.place, machine.state) if status.client == "opencode")
 
     assert count_hooks() == {}
     machine.install(client)

@@ -190,7 +190,7 @@ class Mended:
             return
         body = found.line or body
         if mend_ids(found.message):
-            body, send = json.dumps(found.message).encode(), _restoring(send)
+            body, send = json.dumps(found.message).encode(), _restoring_send(send)
         given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
@@ -200,7 +200,7 @@ class Mended:
         await self._app(scope, replay, send)
 
 
-def _restoring(send: Send) -> Send:
+def _restoring_send(send: Send) -> Send:
     """Return a `send` that gives a client its ids back; a response of a declared length gets its new one."""
     start: list[Message] = []
 
@@ -231,7 +231,7 @@ class _Sse:
         if scope["method"] != "GET":
             raise HTTPException(405)
         # This enters the server's lifespan once per connection; ours holds nothing that could be opened twice.
-        async with self.transport.connect_sse(scope, receive, _restoring(send)) as (reading, writing):
+        async with self.transport.connect_sse(scope, receive, _restoring_send(send)) as (reading, writing):
             await self._server.run(reading, writing, self._server.create_initialization_options())
 
 
