@@ -62,12 +62,13 @@ const domain = (name, known) => ({
     return { dispose: async () => { delete hooks[`${name} ${hook}`] } }
   },
 })
-const subscribe = async function* ({ signal } = {}) {
-  for (;;) {
-    while (queue.length) yield queue.shift()
-    if (signal?.aborted) return
-    await new Promise((resolve) => { wake = resolve; signal?.addEventListener("abort", resolve) })
+const subscribe = (...types) => {
+  if (types.length) throw Error("all events are asked for")
+  const next = async () => {
+    while (!queue.length) await new Promise((resolve) => { wake = resolve })
+    return { value: queue.shift(), done: false }
   }
+  return { [Symbol.asyncIterator]: () => ({ next, return: async () => ({ done: true }) }) }
 }
 const session = { get, ...domain("session", ["prompt", "context"]) }
 const cleanup = await plugin.setup({ session, tool: domain("tool", ["execute.after"]), event: { subscribe } })

@@ -177,16 +177,17 @@ const setup = async (ctx) => {
     if (!places.get(answer).includes(place)) places.get(answer).push(place)
     if (type !== "session.text.ended") return
     const time = { end: Number(created) || Date.now() }
-    await memory.part(data.sessionID, { id: `${answer}#${places.get(answer).indexOf(place)}`, type: "text", text: data.text, time })
+    // Not waited for: the stream goes on meanwhile.
+    memory.part(data.sessionID, { id: `${answer}#${places.get(answer).indexOf(place)}`, type: "text", text: data.text, time }).catch(() => {})
   }
-  const abort = new AbortController()
-  const listening = (async () => {
-    for await (const event of ctx.event.subscribe({ signal: abort.signal })) await listen(event).catch(() => {})
-  })().catch(() => {})
+  const events = ctx.event?.subscribe()[Symbol.asyncIterator]()
+  const listenOn = async () => {
+    for (let next = await events.next(); !next.done; next = await events.next()) await listen(next.value).catch(() => {})
+  }
+  if (events) listenOn().catch(() => {})
 
   return async () => {
-    abort.abort()
-    await Promise.race([listening, new Promise((resolve) => setTimeout(resolve, 1000))])
+    await Promise.race([events?.return?.(), new Promise((resolve) => setTimeout(resolve, 1000))])
     await Promise.allSettled(registrations.map((registration) => registration?.dispose?.()))
     await memory.end()
   }
