@@ -80,10 +80,7 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
     """Return at most `limit` results within the token budget, and the walk's steps. Raises NotFound (start), InvalidQuery."""
     query, limit = words(request.query), EVIDENCE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
-    times, retrieval = times_of(app, as_of=request.as_of), app.settings.retrieval
-    budget = Budget(retrieval.bounds.with_(**request.bounds.stops()), app.clock, retrieval.token_factor)
-    # As in a search: a deadline never empties an answer.
-    budget.first_find_ms = FIRST_FIND_MS
+    times, budget = times_of(app, as_of=request.as_of), _budget_of(app, request)
     role, speaker = role_of(request.role), speaker_of(app, request.speaker, scoped)
     asked = Query(query, limit, scoped.project, None, times.window(request.since, request.until), role, speaker)
     asked = replace(asked, excluded=caller.excluded(app, request.include_current))
@@ -105,7 +102,7 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
         notices.append(f"{left_out} of {len(results)} results left out to stay within {_TOKEN_BOUND}")
     if budget.hit:
         notices.append(f"stopped by {', '.join(budget.hit)}; there may be more")
-    budget.spent.tokens = sum(tokens_of(r, retrieval.token_factor) for r in kept)
+    budget.spent.tokens = sum(tokens_of(r, budget.factor) for r in kept)
     grips = [grip for result in kept for grip in result.grip_ids]
     return Navigated(
         query=query,
@@ -118,6 +115,13 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
         notices=[*notices, *scoped.notices(app, bool(found.hits))],
         next=f"expand_grip {grips[0]} shows the conversation around the best match" if grips else "",
     )
+
+
+def _budget_of(app: App, request: Navigate) -> Budget:
+    """Return what a walk may use; as in a search, its deadline does not empty it."""
+    retrieval = app.settings.retrieval
+    bounds = retrieval.bounds.with_(**request.bounds.stops())
+    return Budget(bounds, app.clock, retrieval.token_factor, first_find_ms=FIRST_FIND_MS)
 
 
 def _used(budget: Budget) -> dict[str, BoundUse]:
