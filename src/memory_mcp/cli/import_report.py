@@ -11,6 +11,13 @@ if TYPE_CHECKING:
 
 #: All quotes are shown of a reason that occurred at most so often, else the first.
 _FEW = 3
+#: Counts by reason: the word for them, their key, and what is counted.
+_REASONS = (
+    ("Skipped", "skipped", "line"),
+    ("Left out", "left_out", "part"),
+    ("Unknown kinds, kept as notes", "unknown", "part"),
+    ("Refused", "dropped", "event"),
+)
 #: Reasons named in the one line that tells of all.
 _NAMED = 3
 
@@ -19,7 +26,8 @@ def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str,
     """Return what an import did as JSON values.
 
     Counts files, files_unchanged, files_failed, lines, lines_used, bytes, new, known, and cut (whether older ones were
-    not read); counts by reason, the most frequent first, under skipped, left_out, dropped and redacted (by rule); quotes
+    not read); counts by reason, the most frequent first, under skipped, left_out, unknown (kinds kept as notes), dropped and
+    redacted (by rule); quotes
     by reason, each {file, line, text}; seconds by stage, the report's and those of `seconds`, which replace equal
     names, all rounded to milliseconds.
     """
@@ -29,7 +37,7 @@ def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str,
     counts = ("files", "files_unchanged", "files_failed", "lines", "lines_used", "bytes", "new", "known", "cut")
     return {
         **{name: getattr(report, name) for name in counts},
-        **{reasons: dict(getattr(report, reasons).most_common()) for reasons in ("skipped", "left_out", "dropped")},
+        **{reasons: dict(getattr(report, reasons).most_common()) for reasons in ("skipped", "left_out", "unknown", "dropped")},
         "quotes": quotes,
         "redacted": dict(report.redacted.most_common()),
         "seconds": {k: round(v, 3) for k, v in {**report.seconds, **seconds}.items()},
@@ -76,7 +84,7 @@ def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
     yield f"Events: {data['new']:,} new, {data['known']:,} known already"
     if data["cut"]:
         yield "Only the newest were read; run again without --newest for the older ones"
-    for title, key, noun in (("Skipped", "skipped", "line"), ("Left out", "left_out", "part"), ("Refused", "dropped", "event")):
+    for title, key, noun in _REASONS:
         if data[key]:
             yield from _reason_lines(title, key, noun, data, verbose)
     yield from _quote_lines(data["quotes"].get("unreadable file", ()), data["path"])

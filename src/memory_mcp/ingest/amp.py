@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, plain, result_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, plain, result_text, words_within
+from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import (
     Part,
@@ -23,11 +24,13 @@ from memory_mcp.ingest.parts import (
     dropped,
     file_time,
     note,
+    of_unknown,
     path_of,
     result,
     said,
     thought,
 )
+from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.ingest.whole import WholeImporter
 from memory_mcp.model.event import RECAP, EventDraft, Role
@@ -74,13 +77,13 @@ class AmpImporter(WholeImporter):
         value = record.value
         name, created = as_text(value.get("id")) or file.stem, parse_time(value.get("created"))
         session = _session(name, value, file)
-        title = as_text(value.get("title"))
+        title = words_within(value.get("title"))
         yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
         tools: dict[str, str] = {}
         messages = value["messages"]
         assert isinstance(messages, list)
         for number, message in enumerate(map(as_mapping, messages)):
-            parts = list(self._parts(message, tools))
+            parts = separate_prompts(list(self._parts(message, tools)), find_author(message))
             usage = as_mapping(message.get("usage"))
             own = parse_time(as_mapping(message.get("meta")).get("sentAt")) or parse_time(usage.get("timestamp"))
             told = message.get("messageId")
@@ -104,20 +107,22 @@ class AmpImporter(WholeImporter):
             mentioned = [path for file in files if (path := path_of(file.get("uri")))]
             yield said(Role.USER, "\n".join(filter(str.strip, words)), files="\n".join(mentioned))
             yield from (_result(block, tools) for block in blocks if block.get("type") == "tool_result")
+            yield from (p for b in blocks if b.get("type") != "tool_result" and not plain(b) for p in of_unknown(b))
         elif role == "assistant":
             for block in blocks:
                 kind, text = as_text(block.get("type")), plain(block)
                 if kind in ("thinking", "redacted_thinking"):
-                    yield thought(as_text(block.get("thinking")), self._settings.include_thinking)
+                    yield thought(words_within(block.get("thinking")), self._settings.include_thinking)
                 elif kind == "tool_use":
                     tools[as_text(block.get("id"))] = as_text(block.get("name"))
                     yield call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
                 else:
-                    yield said(Role.ASSISTANT, text) if text or kind == "text" else dropped(f"{kind or 'unknown'} block")
+                    unknown = of_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
+                    yield from [said(Role.ASSISTANT, text)] if text or kind == "text" else unknown
         elif role == "info":
             for block in blocks:
-                recap = as_text(as_mapping(block.get("summary")).get("summary")) if block.get("type") == "summary" else ""
-                yield note(recap, **{RECAP: "true"}) if recap else note(plain(block))
+                recap = words_within(as_mapping(block.get("summary")).get("summary")) if block.get("type") == "summary" else ""
+                yield note(recap, **{RECAP: "true"}) if recap else next(iter(of_unknown(block)), note(plain(block)))
         else:
             yield dropped(f"{role or 'unknown'} message")
 
@@ -155,7 +160,7 @@ def _result(block: Mapping[str, object], tools: dict[str, str]) -> Part:
     if status in _RUNNING:
         return dropped(_WRITING)
     told = as_mapping(run.get("result"))
-    text = next((as_text(told[key]) for key in ("output", "content") if as_text(told.get(key))), _readable(run.get("result")))
+    text = next((words_within(told[key]) for key in ("output", "content") if told.get(key)), _readable(run.get("result")))
     if status in _FAILED:
         error = run.get("error")
         reason = as_text(as_mapping(error).get("message")) or _readable(error) or _readable(run.get("reason"))

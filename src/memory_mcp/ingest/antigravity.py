@@ -10,7 +10,7 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.growing import GrowingImporter, Reading
 from memory_mcp.ingest.parts import content_id, parsed, said
 from memory_mcp.ingest.times import parse_time
@@ -86,16 +86,16 @@ class _Reading(ChatReading):
         use; other steps are skipped with the reason.
         """
         source, kind = as_text(record.get("source")), as_text(record.get("type"))
-        text = as_text(record.get("content"))
+        text = chat.words_of(record.get("content"))
         outcome = Outcome(time=parse_time(record.get("created_at")))
         step = record.get("step_index")
         outcome.source_id = content_id(self.session.session_id, step, record.get("created_at"), source, kind, text)
         if source == "USER_EXPLICIT":
             outcome.left_out[chat.INJECTED] += len(_BESIDE.findall(text))
             clean = _BESIDE.sub("", text)
-            outcome.parts = [said(Role.USER, m[1] if (m := _REQUEST.search(clean)) else clean)]
+            outcome.parts = [said(Role.USER, _REQUEST.sub(r"\1", clean))]
         elif source == "MODEL" and kind in _WORDS:
-            thinking = as_text(record.get("thinking"))
+            thinking = words_within(record.get("thinking"))
             outcome.parts = [*([self.thought(thinking)] if thinking else []), said(Role.ASSISTANT, text)]
             for call in as_mappings(record.get("tool_calls")):
                 given = as_mapping(parsed(call.get("args") or call.get("arguments") or {}))

@@ -54,6 +54,8 @@ class ImportReport:
     skipped: Counter[str] = field(default_factory=Counter)
     #: Parts left out of records that gave events (thinking, injected reminders), by reason.
     left_out: Counter[str] = field(default_factory=Counter)
+    #: Parts of kinds that no reader knows, kept as notes, by kind.
+    unknown: Counter[str] = field(default_factory=Counter)
     #: Events the gate refused, by reason.
     dropped: Counter[str] = field(default_factory=Counter)
     quotes: dict[str, list[Quote]] = field(default_factory=dict)
@@ -82,6 +84,7 @@ class ImportReport:
             kept = self.quotes.setdefault(OTHER if full else reason, [])
             kept += several[: QUOTES_PER_REASON - len(kept)]
         self.left_out.update(other.left_out)
+        self.unknown.update(other.unknown)
         self.dropped.update(other.dropped)
         self.redacted.update(other.redacted)
         for stage, seconds in other.seconds.items():

@@ -10,15 +10,15 @@ Invariants
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memory_mcp import foreign_files
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, captions_of, plain, result_text, unknown_words
 from memory_mcp.ingest.growing import Given, Reading, Told
-from memory_mcp.ingest.parts import EMPTY, Part, dropped, note, result, said
+from memory_mcp.ingest.parts import EMPTY, Part, dropped, note, of_unknown, result, said
 from memory_mcp.model.event import RECAP, EventType, Role
 
 #: Bytes of a small file beside a session (its title, directory) that are read.
@@ -109,6 +109,12 @@ class ChatReading(Reading):
         begins = text == self._task
         return Part(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, text.strip())
 
+    def asked_in(self, content: object) -> list[Part]:
+        """Return what a content in the user's place says: its words as one (`asked`), then blocks of unknown kinds as notes."""
+        blocks = as_blocks(content)
+        text = "\n".join(filter(None, map(text_of, blocks)))
+        return [self.asked(text), *unknown_in(blocks)]
+
     def returned(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
         """Return a tool's result, by default named as the noted call; `content` may have any form that `result_text` takes."""
         text = result_text(content)
@@ -121,16 +127,32 @@ def retold(text: str, record: str) -> Part:
 
 
 def words_of(content: object) -> str:
-    """Return a message's content as text, its blocks (`text_of`) one a line, without those that have none; "" for no text."""
-    return "\n".join(filter(None, map(text_of, as_blocks(content))))
+    """Return a message's content as text, a line for each block (`all_words_of`) that has some; "" for no text."""
+    return "\n".join(filter(None, map(all_words_of, as_blocks(content))))
+
+
+def all_words_of(block: Mapping[str, object]) -> str:
+    """Return a block of any kind as text: as `text_of` reads it, else what it holds."""
+    return text_of(block) or unknown_words(block)
+
+
+def unknown_in(blocks: Iterable[Mapping[str, object]]) -> list[Part]:
+    """Return a note for each block that `text_of` does not read, see `of_unknown`."""
+    return [part for block in blocks if not text_of(block) for part in of_unknown(block)]
+
+
+def parts_of(block: Mapping[str, object], role: Role) -> list[Part]:
+    """Return the words of a block as a message by `role`; those of a kind that nobody described as a note, see `of_unknown`."""
+    text = text_of(block)
+    return [said(role, text)] if text else of_unknown(block)
 
 
 def text_of(block: Mapping[str, object]) -> str:
-    """Return a block as text (`plain`), of an image "[image <media type>]", or "[image]" without a type; "" for no text."""
+    """Return a block as text (`plain`), of an image "[image <media type> <caption>]", without what it lacks; "" for no text."""
     if block.get("type") in ("image", "image_url", "input_image"):
         source = as_mapping(block.get("source"))
         media = as_text(source.get("media_type")) or as_text(block.get("mimeType")) or as_text(block.get("mime_type"))
-        return f"[image {media}]" if media else "[image]"
+        return f"[{' '.join(filter(None, ('image', media, *captions_of(block))))}]"
     return plain(block)
 
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mappings, as_text, plain, result_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mappings, as_text, plain, result_text, words_within
 from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
-from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, result, said, thought
+from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, of_unknown, result, said, thought
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, RECORD, EventDraft, EventType, Role
 
@@ -44,7 +44,7 @@ class ClaudeAiImporter(ExportImporter):
         """
         del file  # nothing in its name tells about a conversation
         value = record.value
-        created, title = parse_time(value.get("created_at")), as_text(value.get("name")).strip()
+        created, title = parse_time(value.get("created_at")), words_within(value.get("name")).strip()
         name = as_text(value.get("uuid")) or content_id(title, created)
         session = Session(AGENT, name, metadata={"model": as_text(value.get("model"))})
         yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
@@ -59,7 +59,7 @@ class ClaudeAiImporter(ExportImporter):
             yield from tally.took(drafts, parts, record.line, listed[number])
         # It tells all of the conversation, whenever that was: without a time it stands behind the last message, and is
         # known again when the conversation has gone on.
-        session.thread, session.last, summary = "", None, as_text(value.get("summary"))
+        session.thread, session.last, summary = "", None, words_within(value.get("summary"))
         yield from session.put([note(summary, **{RECAP: "true"})], f"{name}:summary:{content_id(summary)}", None)
 
     def _parts(self, message: Mapping[str, object]) -> Iterator[Part]:
@@ -74,8 +74,8 @@ class ClaudeAiImporter(ExportImporter):
             yield dropped(f"{as_text(message.get('sender')) or 'unknown'} message")
             return
         blocks = as_blocks(message.get("content"))
-        if not any(as_text(b.get("text")) or b.get("type") != "text" for b in blocks):
-            blocks = as_blocks(as_text(message.get("text")).replace(_UNSUPPORTED, ""))
+        if not any(b.get("text") or b.get("type") != "text" for b in blocks):
+            blocks = as_blocks(words_within(message.get("text")).replace(_UNSUPPORTED, ""))
         if role is Role.USER:
             yield from _asked(message, blocks)
             return
@@ -83,7 +83,7 @@ class ClaudeAiImporter(ExportImporter):
         for block in blocks:
             kind, name, text = as_text(block.get("type")), as_text(block.get("name")), plain(block)
             if kind in ("thinking", "redacted_thinking", "reasoning"):
-                words = as_text(block.get("thinking")) or as_text(block.get("text"))
+                words = words_within(block.get("thinking")) or words_within(block.get("text"))
                 yield thought(words, self._settings.include_thinking)
             elif kind == "tool_use":
                 call_id = as_text(block.get("id"))
@@ -97,7 +97,8 @@ class ClaudeAiImporter(ExportImporter):
             elif kind in _SILENT:
                 yield dropped(kind)
             else:
-                yield said(Role.ASSISTANT, text) if text or kind == "text" else dropped(f"{kind or 'unknown'} block")
+                unknown = of_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
+                yield from [said(Role.ASSISTANT, text)] if text or kind == "text" else unknown
 
 
 def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:
@@ -106,17 +107,20 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
     A long paste is an attachment without a name, and counts as said by the user.
     """
     texts = [plain(block) for block in blocks]
-    attached = as_mappings(message.get("attachments"))
+    attached = as_blocks(message.get("attachments"))
     files = [as_text(file.get("file_name")) for key in ("files", "files_v2") for file in as_mappings(message.get(key))]
     names = list(dict.fromkeys(filter(None, [*(as_text(a.get("file_name")) for a in attached), *files])))
     words = "\n".join(filter(str.strip, [*texts, *(f"[{name}]" for name in names)]))
     yield said(Role.USER, words, files="\n".join(names))
+    yield from (part for block in blocks if not plain(block) for part in of_unknown(block))
     for attachment in attached:
-        name, text = as_text(attachment.get("file_name")), as_text(attachment.get("extracted_content"))
+        name, text = as_text(attachment.get("file_name")), words_within(attachment.get("extracted_content"))
         if name:
             yield Part(Role.SYSTEM, EventType.NOTE, f"[{name}]\n{text}" if text else "", {RECORD: "attachment", "files": name})
-        else:
+        elif text:
             yield said(Role.USER, text, record="pasted")
+        else:
+            yield from of_unknown(attachment, "attachment") or [said(Role.USER, "")]
 
 
 def _branches(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:

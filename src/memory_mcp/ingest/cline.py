@@ -16,12 +16,12 @@ from pathlib import Path
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.cline_text import Words, split_answer, split_prompt
 from memory_mcp.ingest.files import ClientImporter, editor_data
 from memory_mcp.ingest.growing import read_whole
 from memory_mcp.ingest.lines import NOT_AN_OBJECT, Record, first_values, iter_records
-from memory_mcp.ingest.parts import Part, content_id, file_time, said
+from memory_mcp.ingest.parts import Part, content_id, file_time, of_unknown, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -150,14 +150,17 @@ class _Reading(ChatReading):
         are missing.
         """
         words = Words()
+        others: list[Part] = []
         for block in blocks:
             if block.get("type") == "tool_result":
                 outcome.parts.append(self._returned(block, outcome))
             elif block.get("type") == "file":
                 outcome.left_out["attached file"] += 1
                 words.add(f"[file {as_text(block.get('path'))}]")
+            elif text := chat.text_of(block):
+                split_prompt(text, words)
             else:
-                split_prompt(chat.text_of(block), words)
+                others += of_unknown(block)
         outcome.left_out.update(words.left_out)
         if not self.cwd:
             self.cwd = words.cwd
@@ -166,6 +169,7 @@ class _Reading(ChatReading):
             outcome.parts.append(self.returned(text, "", tool, text.startswith("The tool execution failed")))
         if words.texts:
             outcome.parts.insert(0, self.asked("\n".join(words.texts)))
+        outcome.parts += others
 
     def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
         """Return a tool's result, or the user's message where the tool asks the user and the answer is tagged as the user's.
@@ -176,7 +180,7 @@ class _Reading(ChatReading):
         tool = tool or self.tools.get(call, "")
         words = Words()
         for inner in as_blocks(block.get("content")):
-            split_prompt(chat.text_of(inner), words)
+            split_prompt(chat.all_words_of(inner), words)
         outcome.left_out.update(words.left_out)
         texts = [*words.texts, *(text for _, text in words.results)]
         if tool in _SPEAKING and words.asked and texts:
@@ -187,17 +191,17 @@ class _Reading(ChatReading):
         """Yield the parts of one block of an answer; a text is split into thoughts, words and calls written as XML."""
         kind = block.get("type")
         if kind in ("thinking", "redacted_thinking", "reasoning"):
-            yield self.thought(as_text(block.get("thinking")) or as_text(block.get("text")))
+            yield self.thought(words_within(block.get("thinking")) or words_within(block.get("text")))
         elif kind == "tool_use":
             yield self._called(as_text(block.get("name")), as_mapping(block.get("input")), as_text(block.get("id")))
         elif kind == "text":
-            for thinking, tool, text, arguments in split_answer(as_text(block.get("text"))):
+            for thinking, tool, text, arguments in split_answer(words_within(block.get("text"))):
                 if tool:
                     yield self._called(tool, arguments, "")
                 else:
                     yield self.thought(text) if thinking else said(Role.ASSISTANT, text)
-        elif text := chat.text_of(block):
-            yield said(Role.ASSISTANT, text)
+        else:
+            yield from chat.parts_of(block, Role.ASSISTANT)
 
     def _called(self, tool: str, arguments: Mapping[str, object], call: str) -> Part:
         """Return a call of a tool; of one that only carries words to the user, these words as the model's, if there are some."""

@@ -21,7 +21,7 @@ _ARGUMENT = re.compile(r"<([a-z][a-z_]{0,40})>\n?(.*?)\n?</\1>", re.S)
 _THINKING = re.compile(r"<thinking>(.*?)(?:</thinking>|\Z)", re.S)
 #: How the text of a result begins.
 _RESULT = re.compile(rf"\A\[({_NAMES}|[a-z0-9_]+__[\w-]+)\b[^\n]*?\] Result:[ \t]*\n?", re.S)
-_ASKED = re.compile(r"\A\s*<(task|feedback|answer|user_message|user_input)\b[^<>]{0,80}>\n?(.*?)\n?</\1>", re.S)
+_ASKED = re.compile(r"^[ \t]*<(task|feedback|answer|user_message|user_input)\b[^<>]{0,80}>\n?(.*?)\n?</\1>", re.S | re.M)
 #: What the user added when a task was taken up again.
 _RESUMED = re.compile(r"<user_message>.*?</user_message>", re.S)
 _CONTEXT = re.compile(
@@ -77,7 +77,7 @@ def split_prompt(text: str, words: Words) -> None:
         text = inner[0] if (inner := _RESUMED.search(text)) else ""
     if heading := _RESULT.match(text):
         rest = text[heading.end() :]
-        if asked := _ASKED.match(rest):
+        if asked := _ASKED.match(rest.lstrip()):
             words.asked = True
             words.texts.append(asked[2].strip())
         else:
@@ -86,9 +86,9 @@ def split_prompt(text: str, words: Words) -> None:
         return
     text, files = _ATTACHED.subn(_name_of, text)
     words.left_out["attached file"] += files
-    if asked := _ASKED.match(text):
+    if asked := _ASKED.search(text):
         words.asked = True
-        words.texts.append(f"{asked[2]}{text[asked.end() :]}".strip())
+        words.texts.append(f"{text[: asked.start()]}{asked[2]}{text[asked.end() :]}".strip())
     else:
         words.add(text)
 

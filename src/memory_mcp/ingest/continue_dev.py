@@ -12,7 +12,17 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_mappings, as_text, plain
+from memory_mcp.ingest.claude_code.blocks import (
+    all_words,
+    as_blocks,
+    as_list,
+    as_mapping,
+    as_mappings,
+    as_text,
+    plain,
+    words_within,
+)
+from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.lines import Record, iter_records
 from memory_mcp.ingest.parts import (
     Part,
@@ -24,11 +34,13 @@ from memory_mcp.ingest.parts import (
     dropped,
     file_time,
     note,
+    of_unknown,
     path_of,
     result,
     said,
     thought,
 )
+from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.ingest.whole import WholeImporter
 from memory_mcp.model.event import RECAP, EventDraft, Role
@@ -78,14 +90,14 @@ class ContinueImporter(WholeImporter):
         with suppress(OSError):
             began = _listed(listed, listed.stat().st_mtime_ns).get(name, "")
         created = parse_time(began) or parse_time(value.get("dateCreated"))
-        title = as_text(value.get("title"))
+        title = words_within(value.get("title"))
         yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
         items = [as_mapping(item) for item in value["history"]]  # type: ignore[attr-defined]
         answered = {as_text(m.get("toolCallId")) for m in map(_message, items) if m.get("role") == "tool"}
         tools: dict[str, str] = {}
         for number, item in enumerate(items):
             message = _message(item)
-            parts = list(self._parts(item, message, tools, answered))
+            parts = separate_prompts(list(self._parts(item, message, tools, answered)), find_author(item))
             source_id = f"{name}:{number}:{content_id(message.get('role'), message.get('content'), message.get('toolCalls'))}"
             own = parse_time(as_mapping(item.get("reasoning")).get("startAt"))
             # The model is named in the first log of a prompt.
@@ -102,8 +114,10 @@ class ContinueImporter(WholeImporter):
         most 20 attached files. Context items, system prompts, unknown roles and unwanted thinking are left out with the reason.
         """
         role, blocks = as_text(message.get("role")), as_blocks(message.get("content"))
-        text = "\n".join(filter(None, ("[image]" if b.get("type") == "imageUrl" else plain(b) for b in blocks)))
-        keep, summary = self._settings.include_thinking, as_text(item.get("conversationSummary"))
+        read = all_words if role in ("tool", "thinking") else plain
+        texts = ["[image]" if b.get("type") == "imageUrl" else read(b) for b in blocks]
+        text = "\n".join(filter(None, texts))
+        keep, summary = self._settings.include_thinking, words_within(item.get("conversationSummary"))
         if role == "user":
             context = as_mappings(item.get("contextItems"))
             uris = [as_mapping(one.get("uri")) for one in context]
@@ -116,7 +130,7 @@ class ContinueImporter(WholeImporter):
             call_id = as_text(message.get("toolCallId"))
             yield result(tools.get(call_id, ""), call_id, text)
         elif role == "assistant":
-            if reasoning := as_text(as_mapping(item.get("reasoning")).get("text")):
+            if reasoning := words_within(as_mapping(item.get("reasoning")).get("text")):
                 yield thought(reasoning, keep)
             yield said(Role.ASSISTANT, "" if text == summary else text)
             yield from _calls(item, message, tools, answered)
@@ -124,6 +138,8 @@ class ContinueImporter(WholeImporter):
             yield dropped("system prompt")
         else:
             yield dropped(f"{role or 'unknown'} message")
+        if role in ("user", "assistant"):
+            yield from (part for block, words in zip(blocks, texts, strict=True) if not words for part in of_unknown(block))
         if summary:
             yield note(summary, **{RECAP: "true"})
 
@@ -152,8 +168,13 @@ def _calls(
         status = as_text(state.get("status"))
         if call_id in answered or status not in _ENDED:
             continue
-        text = "\n".join(filter(None, (as_text(as_mapping(o).get("content")) for o in as_list(state.get("output")))))
+        text = "\n".join(filter(None, map(_output, as_blocks(state.get("output")))))
         yield result(tools[call_id], call_id, text or f"({status})", status != "done")
+
+
+def _output(item: Mapping[str, object]) -> str:
+    """Return one item of what a call gave back as text."""
+    return words_within(item.get("content")) or all_words(item)
 
 
 @lru_cache(maxsize=4)

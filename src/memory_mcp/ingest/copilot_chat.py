@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text
+from memory_mcp.ingest.base import QUOTE_WIDTH, Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import all_words, as_blocks, as_list, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import ClientImporter, editor_data
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, count
@@ -73,10 +73,13 @@ class CopilotChatImporter(ClientImporter):
                 reading = ChatReading(file, {}, self._settings.include_thinking)
                 yield Read(count(reading, Given(reason=record.error or UNKNOWN), report, file, record.line, record.quote), 0)
         listed = as_mappings(state.get("requests"))
+        if state.get("requests") and not listed:
+            report.lines += 1
+            report.skip(UNKNOWN, file, 0, as_plain(state["requests"])[:QUOTE_WIDTH])
         reading = ChatReading(file, state, self._settings.include_thinking)
         is_own = bool(listed) and opens_own_session(as_text(as_mapping(listed[0].get("message")).get("text")))
         for number, request in enumerate(listed, 1):
-            given = Given(reason=OWN_SESSION) if is_own else reading.give(dict(request, last=number == len(listed)))
+            given = Given(reason=OWN_SESSION) if is_own else reading.items(dict(request, last=number == len(listed)))
             yield Read(count(reading, given, report, file, number, request), 0)
 
 
@@ -99,7 +102,7 @@ class ChatReading(Reading):
         self.model = as_text(record.get("modelId")).rsplit("/", 1)[-1]
         self.version = as_text(as_mapping(record.get("agent")).get("extensionVersion"))
         key, time = as_text(record.get("requestId")), parse_time(record.get("timestamp"))
-        typed = as_text(as_mapping(record.get("message")).get("text"))
+        typed = words_within(as_mapping(record.get("message")).get("text")) or words_within(as_text(record.get("message")))
         if not key:
             return Given(reason=UNKNOWN)
         told = [Told(key, (said(Role.USER, typed),), time)]
@@ -127,7 +130,7 @@ class ChatReading(Reading):
             thinking = as_plain(as_mapping(one.get("thinking")).get("text"))
             if thinking.strip():
                 yield Told(f"{key}#t", (self.thought(thinking),), None)
-            if (words := as_text(one.get("response"))).strip():
+            if (words := words_within(one.get("response"))).strip():
                 yield Told(key, (said(Role.ASSISTANT, words),), None)
             for made in as_mappings(one.get("toolCalls")):
                 name, call_id = as_text(made.get("name")), as_text(made.get("id"))
@@ -136,8 +139,8 @@ class ChatReading(Reading):
                     given = {"file_path" if k == "filePath" else k: v for k, v in given.items()}
                 yield Told(call_id, (call(name, given, call_id),), None)
                 if call_id in results:
-                    blocks = as_mappings(as_mapping(results[call_id]).get("content"))
-                    texts = [_text(block.get("value")) for block in blocks]
+                    blocks = as_blocks(as_mapping(results[call_id]).get("content"))
+                    texts = [_text(block.get("value")) or all_words(block) for block in blocks]
                     yield Told(f"{call_id}#result", (result(name, call_id, "\n".join(filter(None, texts))),), None)
 
 
@@ -146,7 +149,7 @@ def _shown(request: Mapping[str, object]) -> Part:
     texts = []
     for one in as_mappings(request.get("response")):
         if one.get("kind") in (None, "markdownContent"):
-            texts.append(as_text(one.get("value")) or as_text(as_mapping(one.get("content")).get("value")))
+            texts.append(words_within(one.get("value")) or words_within(as_mapping(one.get("content")).get("value")))
         elif one.get("kind") == "inlineReference":
             target = as_mapping(one.get("inlineReference"))
             texts.append(as_text(target.get("name")) or as_text(target.get("path")).rsplit("/", 1)[-1])
@@ -155,8 +158,8 @@ def _shown(request: Mapping[str, object]) -> Part:
 
 def _text(value: object) -> str:
     """Return the text of a result: as it is, or gathered in order from the tree of its layout; "" for none."""
-    if not isinstance(value, Mapping):
-        return as_plain(value)
+    if not isinstance(value, Mapping) or "node" not in value:
+        return words_within(value) if isinstance(value, Mapping) else as_plain(value)
     texts: list[str] = []
     waiting: list[object] = [value.get("node")]
     while waiting:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.growing import GrowingImporter, Reading
 from memory_mcp.ingest.parts import Part, content_id, note, said
 from memory_mcp.ingest.times import parse_time
@@ -89,13 +89,12 @@ class _Reading(ChatReading):
         replaces = isinstance(record.get("surfaceOp"), Mapping)
         if kind == "user/message":
             # Only a message whose source is "user" was typed by a person.
-            text = chat.words_of(data.get("content"))
             if replaces:
-                outcome.parts = [chat.retold(text, "compaction")]
+                outcome.parts = [chat.retold(chat.words_of(data.get("content")), "compaction")]
             elif as_mapping(data.get("source")).get("kind") != "user":
                 outcome.left_out[chat.INJECTED] += 1
             else:
-                outcome.parts = [self.asked(text)]
+                outcome.parts = self.asked_in(data.get("content"))
         elif kind == "assistant/message":
             self.model = as_text(as_mapping(message.get("source")).get("model"))
             outcome.parts = [part for block in as_blocks(message.get("content")) for part in self._spoken(block)]
@@ -106,7 +105,7 @@ class _Reading(ChatReading):
             outcome.reason = _SHORTENED if replaces else outcome.reason
             outcome.parts = [] if replaces else [self._returned(block, data) for block in as_blocks(message.get("content"))]
         elif kind == "session/title":
-            outcome.parts = [note(as_text(data.get("title")), record="title")]
+            outcome.parts = [note(words_within(data.get("title")), record="title")]
         else:
             known = kind == "session" or DeepseekImporter.is_own(record)
             return skipped("chunks" if kind in _CHUNKS else "bookkeeping" if known else _FOREIGN)
@@ -126,6 +125,6 @@ class _Reading(ChatReading):
         None for a call, which follows as an event of its own.
         """
         if block.get("type") == "reasoning":
-            yield self.thought(as_text(block.get("text")))
+            yield self.thought(words_within(block.get("text")))
         elif block.get("type") != "tool-call":
-            yield said(Role.ASSISTANT, chat.text_of(block))
+            yield from chat.parts_of(block, Role.ASSISTANT) or [said(Role.ASSISTANT, "")]

@@ -14,9 +14,11 @@ from typing import NamedTuple
 from memory_mcp.model.sentinel import MARK
 
 _NAME = r"[A-Za-z][\w.:-]{0,63}"
-_OPENING = re.compile(rf"<({_NAME})(?:\s[^<>]{{0,2000}})?>")
+#: What stands between a tag's name and its end; a quoted value may hold anything.
+_ATTRIBUTES = r"""(?:\s(?:=\s?"[^"]{0,2000}"|=\s?'[^']{0,2000}'|[^<>]){0,2000}+)?/?"""
+_OPENING = re.compile(rf"<({_NAME}){_ATTRIBUTES}>")
 _CLOSING = re.compile(rf"</({_NAME})(?:\s[^<>]{{0,100}})?>\s*\Z")
-_OWN_LINES = re.compile(rf"^<({_NAME})(?:\s[^<>]{{0,2000}})?>", re.M)
+_OWN_LINES = re.compile(rf"^<({_NAME}){_ATTRIBUTES}>", re.M)
 _BLANK_TO_END = re.compile(r"[^\S\n]*(?:\n|\Z)")
 _FENCED = re.compile(r"^[ \t]*(?:```|~~~)", re.M)
 #: Elements that stay: of HTML and SVG, a closed vocabulary, which no client wraps its words in, and our own, which the gate
@@ -31,7 +33,7 @@ _MOST, _MOST_OPENINGS, _MOST_TAGS = 50, 200, 400
 
 
 class Element(NamedTuple):
-    """One element: its name and what it holds, without blanks around it."""
+    """One element: its name and what it holds, without blanks around it; of an empty one its attributes."""
 
     name: str
     content: str
@@ -83,6 +85,8 @@ def _cut_inner(text: str) -> tuple[str, list[Element]]:
 
 def _element(opening: re.Match[str], text: str) -> Element:
     """Return the element that `text` is, from its opening tag on, with or without its end."""
+    if opening[0].endswith("/>"):
+        return Element(opening[1], opening[0][len(opening[1]) + 1 : -2].strip())
     closing = _CLOSING.search(text[-300:])
     inner = text[opening.end() - opening.start() :]
     if closing and closing[1] == opening[1]:
@@ -93,9 +97,11 @@ def _element(opening: re.Match[str], text: str) -> Element:
 def _end_of(text: str, opening: re.Match[str]) -> int:
     """Return the place behind the end of the element that begins with a tag; 0 where it does not end."""
     depth = 0
-    tags = re.compile(rf"<(/?){re.escape(opening[1])}(?:\s[^<>]{{0,2000}})?>")
+    tags = re.compile(rf"<(/?){re.escape(opening[1])}{_ATTRIBUTES}>")
+    if opening[0].endswith("/>"):
+        return opening.end()
     for number, tag in enumerate(tags.finditer(text, opening.start())):
-        depth += -1 if tag[1] else 1
+        depth += -1 if tag[1] else not tag[0].endswith("/>")
         if not depth:
             return tag.end()
         if number > _MOST_TAGS:
@@ -106,8 +112,8 @@ def _end_of(text: str, opening: re.Match[str]) -> int:
 def _start_of(text: str, name: str) -> int:
     """Return the place where the element that ends a text begins, on a line of its own; -1 for none."""
     depth = 0
-    tags = [*re.finditer(rf"<(/?){re.escape(name)}(?:\s[^<>]{{0,2000}})?>", text)][-_MOST_TAGS:]
-    for tag in reversed(tags):
+    tags = [*re.finditer(rf"<(/?){re.escape(name)}{_ATTRIBUTES}>", text)][-_MOST_TAGS:]
+    for tag in reversed([tag for tag in tags if not tag[0].endswith("/>")]):
         depth += 1 if tag[1] else -1
         if not depth:
             return tag.start() if not text[text.rfind("\n", 0, tag.start()) + 1 : tag.start()].strip() else -1

@@ -17,11 +17,11 @@ from memory_mcp import foreign_files
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.growing import read_whole
 from memory_mcp.ingest.lines import Record, first_values, iter_records
-from memory_mcp.ingest.parts import Part, content_id, note, said
+from memory_mcp.ingest.parts import Part, content_id, note
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -146,7 +146,7 @@ def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool
     reading.cwd = cwd
     last = list(_messages(base, "m.session_id = ? AND m.id <= ? ORDER BY m.id DESC LIMIT ?", session, offset, _LOOK_BACK))
     for _, _, record in reversed(last):
-        for told in reading.give(record).told:
+        for told in reading.items(record).told:
             reading.drafts(told)
     return reading
 
@@ -199,14 +199,17 @@ class _Reading(ChatReading):
             told = result.get("value")
             failed = result.get("status") == "error" or as_mapping(told).get("isError") is True
             content = told.get("content") if isinstance(told, Mapping) else told
-            texts = [chat.text_of(inner) for inner in as_blocks(as_text(result.get("error")) if content is None else content)]
+            told_error = words_within(result.get("error"))
+            texts = [chat.all_words_of(inner) for inner in as_blocks(told_error if content is None else content)]
             ended = _EXIT_CODE.search(texts[-1]) if texts and failed else None
             yield self.returned(texts, call, error=failed, exit_status=ended[1] if ended else "")
         elif kind in ("thinking", "redactedThinking", "reasoning"):
-            yield self.thought(as_text(block.get("thinking")) or as_text(block.get("text")))
+            yield self.thought(words_within(block.get("thinking")) or words_within(block.get("text")))
         elif kind == "error":
-            yield note(as_text(block.get("message")), record="api error")
+            yield note(words_within(block.get("message")), record="api error")
         elif kind in _CLIENT:
             outcome.left_out["written by the client"] += 1
-        elif text := chat.text_of(block):
-            yield self.asked(text) if user else said(Role.ASSISTANT, text)
+        elif user and (text := chat.text_of(block)):
+            yield self.asked(text)
+        else:
+            yield from chat.parts_of(block, Role.ASSISTANT)

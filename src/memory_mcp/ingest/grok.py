@@ -13,7 +13,7 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.growing import GrowingImporter, Reading
 from memory_mcp.ingest.parts import Part, content_id, said
 from memory_mcp.ingest.times import parse_time
@@ -55,7 +55,13 @@ def _update(value: Mapping[str, object]) -> Mapping[str, object]:
 
 def _text(update: Mapping[str, object]) -> str:
     """Return the words of an update's content, its blocks joined without a blank; "" for none."""
-    return "".join(map(chat.text_of, as_blocks(update.get("content"))))
+    return "".join(map(chat.all_words_of, as_blocks(update.get("content"))))
+
+
+def _message(update: Mapping[str, object], role: Role) -> list[Part]:
+    """Return an update's content as one message, then blocks of unknown kinds as notes."""
+    blocks = as_blocks(update.get("content"))
+    return [said(role, "".join(map(chat.text_of, blocks))), *chat.unknown_in(blocks)]
 
 
 class _Reading(ChatReading):
@@ -88,15 +94,15 @@ class _Reading(ChatReading):
         if kind == "agent_thought_chunk":
             outcome.parts = [self.thought(_text(update))]
         elif kind == "agent_message_chunk":
-            outcome.parts = [said(Role.ASSISTANT, _text(update))]
+            outcome.parts = _message(update, Role.ASSISTANT)
         elif kind == "user_message_chunk" and as_mapping(update.get("_meta")).get("hideFromScrollback") is True:
             outcome.left_out[chat.INJECTED] += 1
         elif kind == "user_message_chunk":
-            outcome.parts = [said(Role.USER, _text(update))]
+            outcome.parts = _message(update, Role.USER)
         elif kind == "tool_call":
             call = as_text(update.get("toolCallId"))
             own = as_mapping(as_mapping(update.get("_meta")).get("x.ai/tool"))
-            tool = as_text(own.get("name")) or as_text(update.get("title")) or as_text(update.get("kind"))
+            tool = as_text(own.get("name")) or words_within(update.get("title")) or as_text(update.get("kind"))
             outcome.parts = [self.called(tool, update.get("rawInput") or {}, call)]
             if as_text(update.get("status")) in _ENDED:
                 outcome.parts.append(self._returned(update))
@@ -105,7 +111,8 @@ class _Reading(ChatReading):
                 return skipped("tool progress")
             outcome.parts = [self._returned(update)]
         elif kind == "session_recap":
-            text = as_text(update.get("recap")) or as_text(update.get("summary")) or as_text(update.get("text")) or _text(update)
+            texts = (words_within(update.get(key)) for key in ("recap", "summary", "text"))
+            text = next(filter(None, texts), "") or _text(update)
             outcome.parts = [chat.retold(text, kind)]
         else:
             return skipped(kind if kind in _BOOKKEEPING else _FOREIGN)
@@ -119,8 +126,8 @@ class _Reading(ChatReading):
         texts = []
         for block in as_blocks(update.get("content")):
             inner = as_mapping(block.get("content")) if block.get("type") == "content" else block
-            texts.append(f"[changed {as_text(block.get('path'))}]" if block.get("type") == "diff" else chat.text_of(inner))
+            texts.append(f"[changed {as_text(block.get('path'))}]" if block.get("type") == "diff" else chat.all_words_of(inner))
         raw = update.get("rawOutput")
-        text = "\n".join(filter(None, texts)) or (raw if isinstance(raw, str) else as_text(as_mapping(raw).get("output")))
+        text = "\n".join(filter(None, texts)) or as_text(as_mapping(raw).get("output")) or words_within(raw)
         error = update.get("status") == "failed"
         return self.returned(text, as_text(update.get("toolCallId")), error=error)

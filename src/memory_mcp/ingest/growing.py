@@ -8,15 +8,17 @@ Invariants
 from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
+from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.lines import Record, first_values, iter_records, iter_tail
 from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call, folder_in, thought
+from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import opens_own_session
 from memory_mcp.scope import project_of
@@ -72,6 +74,14 @@ class Reading:
         """Return what one record gives, and keep what it says about later ones. Raises NotImplementedError unless overridden."""
         raise NotImplementedError
 
+    def items(self, record: dict[str, object]) -> Given:
+        """Return what one record gives (`give`), with the person's words alone as hers."""
+        return separated(self.give(record), self.author_of(record))
+
+    def author_of(self, record: Mapping[str, object]) -> str:
+        """Return who wrote a record in the person's place, "" for the person; by its fields, unless overridden."""
+        return find_author(record)
+
     def ordered(self, time: int | None) -> int | None:
         """Return a record's time, moved to a millisecond after the last one if it is the same or less than a second earlier.
 
@@ -112,6 +122,11 @@ class Reading:
         drafts = self.session.put(told.parts, told.source_id, told.time, common)
         self._last = max(self._last or 0, self.session.last) if self.session.last is not None else self._last
         return drafts
+
+
+def separated(given: Given, author: str) -> Given:
+    """Return what a record gave with the person's words alone as hers, see `separate_prompts`."""
+    return Given([replace(item, parts=separate_prompts(item.parts, author)) for item in given.told], given.reason)
 
 
 class GrowingImporter(ABC, ClientImporter):
@@ -156,18 +171,18 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
     for record in iter_tail(file, offset, _LOOK_BACK) if offset else ():
         if record.offset > offset:
             break
-        for told in reading.give(record.value).told if not record.error else ():
+        for told in reading.items(record.value).told if not record.error else ():
             reading.drafts(told)
     is_own = opens_own_session(reading.prompt)
     for record in iter_records(file, offset):
-        given = Given(reason=record.error or OWN_SESSION) if record.error or is_own else reading.give(record.value)
+        given = Given(reason=record.error or OWN_SESSION) if record.error or is_own else reading.items(record.value)
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
 
 
 def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
     """Yield the drafts and the own offset of each record of a file read from its start; `report` counts them, used or skipped."""
     for record in records:
-        given = Given(reason=record.error) if record.error else reading.give(record.value)
+        given = Given(reason=record.error) if record.error else reading.items(record.value)
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
 
 
@@ -183,6 +198,7 @@ def count(reading: Reading, given: Given, report: ImportReport, file: Path, line
     if drafts:
         report.lines_used += 1
         report.left_out.update(left_out)
+        report.unknown.update(part.unknown for told in given.told for part in told.parts if part.unknown)
     else:
         report.skip(next(iter(left_out), given.reason), file, line, as_plain(quote))
     return drafts

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.growing import GrowingImporter, Reading
-from memory_mcp.ingest.parts import Part, content_id, said
+from memory_mcp.ingest.parts import Part, content_id, of_unknown, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventType, Role
 
@@ -25,6 +25,9 @@ _FAMILIES = tuple(
 _APPENDED, _STEP, _COMPACTED = "context.append_message", "context.append_loop_event", "context.apply_compaction"
 _STEPS = frozenset("step.begin step.end step.retry llm.request llm.response".split())
 _FOREIGN = "not a Kimi Code record"
+#: Origins of texts that the client puts in for the model alone.
+_INJECTIONS = frozenset({"injection", "skill_activation", "plugin_command"})
+_COMMANDS = frozenset({"shell_command", "skill_activation", "plugin_command"})
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.S)
 
 
@@ -74,6 +77,11 @@ class _Reading(ChatReading):
         if record.get("type") == "metadata":
             self.version = f"wire {record.get('protocol_version')}"
 
+    def author_of(self, record: Mapping[str, object]) -> str:
+        """Return who wrote a record in the person's place; a command that she ran is hers."""
+        origin = as_mapping(as_mapping(record.get("message")).get("origin"))
+        return "" if as_text(origin.get("kind")) in _COMMANDS else super().author_of(record)
+
     def convert(self, record: dict[str, object]) -> Outcome:
         """Return what one record gives: messages, steps of an answer, summaries; bookkeeping is skipped with the reason."""
         kind = as_text(record.get("type"))
@@ -85,7 +93,7 @@ class _Reading(ChatReading):
         elif kind == _STEP:
             self._step(as_mapping(record.get("event")), outcome)
         elif kind == _COMPACTED:
-            outcome.parts = [chat.retold(as_text(record.get("summary")), "compaction")]
+            outcome.parts = [chat.retold(words_within(record.get("summary")), "compaction")]
         else:
             known = kind == "forked" or kind.startswith(_FAMILIES) or KimiImporter.is_own(record)
             return skipped("bookkeeping" if known else _FOREIGN)
@@ -97,11 +105,14 @@ class _Reading(ChatReading):
         """Give `outcome` the parts of a message by its role, or the reason why there are none; reminders are left out."""
         role = message.get("role")
         texts: list[str] = []
+        others: list[Part] = []
         for block in as_blocks(message.get("content")):
-            clean, reminders = _REMINDER.subn("", chat.text_of(block))
+            clean, reminders = _REMINDER.subn("", chat.all_words_of(block) if role == "tool" else chat.text_of(block))
             outcome.left_out[chat.INJECTED] += reminders
             if clean.strip():
                 texts.append(clean.strip())
+            elif not reminders and role != "tool":
+                others += of_unknown(block)
         if role == "user":
             self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
         elif role == "assistant":
@@ -114,6 +125,8 @@ class _Reading(ChatReading):
             outcome.parts = [self.returned(texts, call, error=failed)]
         else:
             outcome.reason = "system prompt" if role == "system" else _FOREIGN
+            return
+        outcome.parts += others
 
     def _asked(self, text: str, origin: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` the parts of a user message: typed by the user, or by the author that its origin names.
@@ -123,7 +136,7 @@ class _Reading(ChatReading):
         kind = as_text(origin.get("kind")) or "user"
         if kind == "compaction_summary":
             outcome.parts = [chat.retold(text, "compaction")]
-        elif kind in ("skill_activation", "plugin_command") and origin.get("trigger") == "user-slash":
+        elif kind in _COMMANDS and kind != "shell_command" and origin.get("trigger") == "user-slash":
             outcome.left_out["skill text"] += 1
             name = as_text(origin.get("skillName")) or as_text(origin.get("commandName"))
             given = as_text(origin.get("skillArgs")) or as_text(origin.get("commandArgs"))
@@ -131,9 +144,10 @@ class _Reading(ChatReading):
         elif kind == "shell_command":
             typed = origin.get("phase") == "input"
             outcome.parts = [said(Role.USER, f"! {text}") if typed else Part(Role.TOOL, EventType.NOTE, text)]
-        elif kind != "user":
+        elif kind in _INJECTIONS:
             outcome.left_out[chat.INJECTED] += 1
         else:
+            # Another author than the person is named by the same origin: see `separate_prompts`.
             outcome.parts = [self.asked(text)]
 
     def _step(self, event: Mapping[str, object], outcome: Outcome) -> None:
@@ -142,9 +156,9 @@ class _Reading(ChatReading):
         if kind == "content.part":
             part = as_mapping(event.get("part"))
             if part.get("type") == "think":
-                outcome.parts = [self.thought(as_text(part.get("think")) or as_text(part.get("text")))]
+                outcome.parts = [self.thought(words_within(part.get("think")) or words_within(part.get("text")))]
             else:
-                outcome.parts = [said(Role.ASSISTANT, chat.text_of(part))]
+                outcome.parts = chat.parts_of(part, Role.ASSISTANT)
         elif kind == "tool.call":
             outcome.parts = [self.called(as_text(event.get("name")), event.get("args") or {}, call)]
         elif kind == "tool.result":

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from urllib.parse import unquote, urlsplit
 
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.claude_code.blocks import as_text, call_metadata, call_text, result_metadata
+from memory_mcp.ingest.claude_code.blocks import as_text, call_metadata, call_text, result_metadata, unknown_words
 from memory_mcp.ingest.lines import Record
 from memory_mcp.model.event import FILE_TIME, RECORD, EventDraft, EventType, Role
 from memory_mcp.model.ids import digest, encode
@@ -44,6 +44,8 @@ class Part:
     metadata: Mapping[str, str] = field(default_factory=dict)
     #: Why it is left out; "" when it is not.
     left_out: str = ""
+    #: The kind of the block whose words it has, where no reader knows that kind; "" for any other part.
+    unknown: str = ""
 
 
 def said(role: Role, text: str, **metadata: str) -> Part:
@@ -73,6 +75,13 @@ def thought(text: str, keep: bool) -> Part:
 def dropped(reason: str) -> Part:
     """Return a part that is left out, with its reason and without text."""
     return Part(Role.SYSTEM, EventType.NOTE, "", {}, reason)
+
+
+def of_unknown(block: Mapping[str, object], kind: str = "") -> list[Part]:
+    """Return the words of a block of a kind that nobody described, as a note with its kind; [] for one without words."""
+    kind = kind or as_text(block.get("type")) or as_text(block.get("kind")) or "block"
+    words = unknown_words(block)
+    return [Part(Role.SYSTEM, EventType.NOTE, words.strip(), {RECORD: kind}, unknown=kind)] if words.strip() else []
 
 
 def call(name: str, arguments: object, call_id: str, **metadata: str) -> Part:
@@ -214,6 +223,7 @@ class Tally:
             self._report.lines += 1
             self._report.lines_used += 1
             self._report.left_out.update(left_out)
+            self._report.unknown.update(part.unknown for part in parts if part.unknown)
         else:
             self.skip(next(iter(left_out), EMPTY), line, quote)
         return tuple(drafts)

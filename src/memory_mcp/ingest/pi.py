@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.claude_code.wrappers import without_ansi
 from memory_mcp.ingest.growing import GrowingImporter, Reading
 from memory_mcp.ingest.lines import first_values
@@ -149,11 +149,11 @@ class _Reading(ChatReading):
         if kind == "message" and message:
             self._message(message, outcome)
         elif kind in ("compaction", "branch_summary"):
-            outcome.parts = [chat.retold(as_text(record.get("summary")), kind)]
+            outcome.parts = [chat.retold(words_within(record.get("summary")), kind)]
         elif kind == "custom_message":
             self._extension(record, outcome)
         elif kind in ("session_info", "title", "title_change"):
-            outcome.parts = [note(as_text(record.get("name")) or as_text(record.get("title")), record="title")]
+            outcome.parts = [note(words_within(record.get("name")) or words_within(record.get("title")), record="title")]
         else:
             self._entry = as_text(record.get("id")) if kind != "session" else self._entry
             return skipped(kind if kind in _BOOKKEEPING else _FOREIGN)
@@ -188,13 +188,13 @@ class _Reading(ChatReading):
             self.model = as_text(message.get("model"))
             outcome.parts = [part for block in blocks for part in self._spoken(block)]
             if message.get("stopReason") == "error":
-                outcome.parts.append(note(as_text(message.get("errorMessage")), record="api error"))
+                outcome.parts.append(note(words_within(message.get("errorMessage")), record="api error"))
             elif message.get("stopReason") == "aborted":
                 outcome.metadata[RECORD] = "aborted"
                 outcome.reason = "aborted before a word"
         elif role == "toolResult":
             call, tool = as_text(message.get("toolCallId")), as_text(message.get("toolName"))
-            content = [{"type": "text", "text": chat.text_of(block)} for block in blocks]
+            content = [{"type": "text", "text": chat.all_words_of(block)} for block in blocks]
             error = message.get("isError") is True
             ended = _EXIT_CODE.search(content[-1]["text"]) if content and error else None
             outcome.parts = [self.returned(content, call, tool, error, ended[1] if ended else "")]
@@ -203,7 +203,7 @@ class _Reading(ChatReading):
         elif role in ("custom", "hookMessage"):
             self._extension(message, outcome)
         elif role in ("branchSummary", "compactionSummary"):
-            outcome.parts = [chat.retold(as_text(message.get("summary")), role)]
+            outcome.parts = [chat.retold(words_within(message.get("summary")), role)]
         else:
             outcome.reason = "system prompt" if role in ("system", "developer") else _FOREIGN
 
@@ -212,7 +212,8 @@ class _Reading(ChatReading):
 
         Written by the client or, in a subagent's file, by the caller, it is not the human's.
         """
-        text = chat.words_of(message.get("content"))
+        blocks = as_blocks(message.get("content"))
+        text = "\n".join(filter(None, map(chat.text_of, blocks)))
         if match := _SKILL.match(text):
             outcome.left_out["skill text"] += 1
             text = f"/skill:{match[1]} {match[2] or ''}"
@@ -226,16 +227,17 @@ class _Reading(ChatReading):
             outcome.parts = [note(text, record="written by the client")]
         else:
             outcome.parts = [self.asked(text)]
+        outcome.parts += chat.unknown_in(blocks)
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
         """Yield the part of one block of an answer: thought, call or words; none for a block without text."""
         kind = block.get("type")
         if kind in ("thinking", "redactedThinking"):
-            yield self.thought(as_text(block.get("thinking")))
+            yield self.thought(words_within(block.get("thinking")))
         elif kind == "toolCall":
             yield self.called(as_text(block.get("name")), block.get("arguments"), as_text(block.get("id")))
-        elif text := chat.text_of(block):
-            yield said(Role.ASSISTANT, text)
+        else:
+            yield from chat.parts_of(block, Role.ASSISTANT)
 
     def _extension(self, told: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` what an extension added to the conversation; counted as left out if the human did not see it."""
@@ -249,8 +251,8 @@ class _Reading(ChatReading):
 def _executed(message: Mapping[str, object]) -> list[Part]:
     """Return two parts: a command that the human ran from the prompt, as the user's message, and its output as a tool's note."""
     code = message.get("exitCode")
-    command = as_text(message.get("command")) or as_text(message.get("code"))
+    command = words_within(message.get("command")) or words_within(message.get("code"))
     metadata = {"command": command, "exit_status": str(code) if isinstance(code, int) else ""}
     sign = "!" if message.get("role") == "bashExecution" else "$"
-    printed = without_ansi(as_text(message.get("output"))).strip()
+    printed = without_ansi(words_within(message.get("output"))).strip()
     return [said(Role.USER, f"{sign} {command}"), Part(Role.TOOL, EventType.NOTE, printed, metadata)]

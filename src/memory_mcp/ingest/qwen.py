@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest.base import ImportReport, Read
-from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap
 from memory_mcp.ingest.gemini.reader import GeminiImporter, is_session, read_session
-from memory_mcp.ingest.gemini.records import POLITE, GeminiReading, parts_text, response_text
+from memory_mcp.ingest.gemini.records import POLITE, GeminiReading, content_blocks, parts_text, response_text, unknown_parts
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, read_growing
 from memory_mcp.ingest.lines import first_values
-from memory_mcp.ingest.parts import Part, content_id, dropped, note, result, said
+from memory_mcp.ingest.parts import Part, content_id, note, result, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, RECORD, EventType, Role
 
@@ -108,14 +108,16 @@ class QwenReading(Reading):
         """
         text = _text(record)
         if subtype := as_text(record.get("subtype")):
-            shown = as_text(as_mapping(record.get("systemPayload")).get("displayText"))
+            shown = words_within(as_mapping(record.get("systemPayload")).get("displayText"))
             return [note(shown or text, record=subtype)], subtype
-        words, *notes = unwrap(text)
-        if words.reason or not words.text:
-            return [dropped(INJECTED)] if words.reason else [], Given().reason
+        others = unknown_parts(_message(record))
+        if not text.strip():
+            return others, Given().reason
         if self.session.thread:
-            return [Part(Role.ASSISTANT, EventType.SUBAGENT_START, words.text)], ""
-        return [Part(one.role, one.type, one.text) for one in (words, *notes)], ""
+            words = unwrap(text)[0]
+            part = Part(Role.ASSISTANT, EventType.SUBAGENT_START, words.text, left_out=INJECTED if words.reason else "")
+            return [part, *others], INJECTED if words.reason else ""
+        return [said(Role.USER, text), *others], ""
 
     def _assistant(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return (parts, reason) of an answer: calls, thoughts and words in order.
@@ -128,9 +130,10 @@ class QwenReading(Reading):
                 given = as_mapping(block["functionCall"])
                 parts.append(self.called(as_text(given.get("name")), given.get("args"), as_text(given.get("id"))))
             elif block.get("thought") is True:
-                parts.append(self.thought(as_text(block.get("text"))))
+                parts.append(self.thought(words_within(block.get("text"))))
             else:
                 parts.append(said(Role.ASSISTANT, parts_text([block])))
+        parts += unknown_parts(_message(record))
         return parts, Given().reason
 
     def _results(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
@@ -145,8 +148,8 @@ class QwenReading(Reading):
             answer = as_mapping(block.get("functionResponse"))
             call_id = as_text(answer.get("id")) or as_text(told.get("callId"))
             name = as_text(answer.get("name")) or self.tools.get(call_id, "")
-            text = response_text(answer) if answer else parts_text([block])
-            parts.append(result(name, call_id, text or as_text(told.get("resultDisplay")), is_error=failed))
+            text = response_text(answer) if answer else parts_text([block]) or words_within(block)
+            parts.append(result(name, call_id, text or words_within(told.get("resultDisplay")), is_error=failed))
         return parts, Given().reason
 
     def _system(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
@@ -169,10 +172,15 @@ class QwenReading(Reading):
 
 def _blocks(record: Mapping[str, object]) -> list[Mapping[str, object]]:
     """Return the blocks of a record's message, those that are objects; [] for none."""
-    parts = as_list(as_mapping(record.get("message")).get("parts"))
-    return [block for block in parts if isinstance(block, Mapping)]
+    return content_blocks(_message(record))
+
+
+def _message(record: Mapping[str, object]) -> object:
+    """Return the content of a record's message, in any of its forms."""
+    message = as_mapping(record.get("message"))
+    return message.get("parts") if "parts" in message else message.get("content")
 
 
 def _text(record: Mapping[str, object]) -> str:
     """Return the words of a record's message; "" for none."""
-    return parts_text(as_mapping(record.get("message")).get("parts"))
+    return parts_text(_message(record))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.parts import Part, call, dropped, note, result, said, thought
 from memory_mcp.model.event import RECORD, Role
 
@@ -16,6 +16,8 @@ _EVERYONE = "all"
 #: Kinds of content whose text is understood; without one they are empty.
 _KNOWN = frozenset({"text", "multimodal_text", "code"})
 _TEXT_KEYS = ("text", "result", "content", "output_str", "summary")
+#: Fields of a content that are no words.
+_ENVELOPE = frozenset({"content_type", "language", "response_format_name", "name"})
 _CANVAS = "canmore."
 
 CONTEXT = "custom instructions"
@@ -35,7 +37,7 @@ def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
         return [dropped(CONTEXT)]
     if kind in _THOUGHTS:
         told = content.get("thoughts")
-        lines = (as_text(one.get("content")) or as_text(one.get("summary")) for one in as_mappings(told))
+        lines = (words_within(one.get("content")) or words_within(one.get("summary")) for one in as_mappings(told))
         return [thought("\n".join(filter(None, lines)) if isinstance(told, list) else text_of(content), keep_thinking)]
     if metadata.get("is_visually_hidden_from_conversation") is True:
         return [dropped(HIDDEN)]
@@ -71,8 +73,9 @@ def text_of(content: Mapping[str, object]) -> str:
     if isinstance(parts, list):
         return "\n".join(filter(None, map(_part, parts)))
     if as_text(content.get("content_type")) in ("tether_quote", "sonic_webpage"):
-        return "\n".join(filter(None, (as_text(content.get(key)) for key in ("title", "url", "text"))))
-    found = next((as_text(content[key]) for key in _TEXT_KEYS if as_text(content.get(key)).strip()), "")
+        return "\n".join(filter(None, (words_within(content.get(key)) for key in ("title", "url", "text"))))
+    found = next((words for key in _TEXT_KEYS if (words := words_within(content.get(key))).strip()), "")
+    found = found or words_within({key: value for key, value in content.items() if key not in _ENVELOPE})
     name = as_text(content.get("name"))
     return f"{name}: {found}" if name and found else found
 
@@ -87,4 +90,5 @@ def _part(part: object) -> str:
         prompt = as_text(as_mapping(as_mapping(told.get("metadata")).get("dalle")).get("prompt"))
         size = f" {told['width']}x{told['height']}" if isinstance(told.get("width"), int) and told.get("height") else ""
         return f"[{kind.removesuffix('_asset_pointer') or 'file'}{size}]" + (f" {prompt}" if prompt else "")
-    return next((as_text(told[key]) for key in _TEXT_KEYS if as_text(told.get(key)).strip()), f"[{kind}]" if kind else "")
+    found = next((words for key in _TEXT_KEYS if (words := words_within(told.get(key))).strip()), "")
+    return found or (f"[{kind}]" if kind else words_within(part))

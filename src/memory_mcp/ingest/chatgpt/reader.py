@@ -11,7 +11,7 @@ from pathlib import Path
 
 from memory_mcp.ingest.chatgpt.contents import parts_of
 from memory_mcp.ingest.chatgpt.tree import nodes_of
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text, words_within
 from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import Session, Tally, content_id, note
@@ -40,7 +40,7 @@ class ChatGptImporter(ExportImporter):
         """
         del file  # nothing in its name tells about a conversation
         value = record.value
-        created, title = parse_time(value.get("create_time")), as_text(value.get("title")).strip()
+        created, title = parse_time(value.get("create_time")), words_within(value.get("title")).strip()
         name = as_text(value.get("conversation_id")) or as_text(value.get("id")) or content_id(title, created)
         session = Session(AGENT, name, metadata={"custom_gpt": as_text(value.get("gizmo_id"))})
         yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)

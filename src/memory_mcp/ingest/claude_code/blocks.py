@@ -35,6 +35,8 @@ _FILE_KEYS = "file_path notebook_path path target_file targetFile relativeWorksp
 #: Fields whose texts are words, however short; texts that are read of one object; a run that is data.
 _WORDS = frozenset("text output content message result stdout stderr error response summary markdown value answer".split())
 _MOST_TEXTS = 1000
+#: Fields of a picture or a document that describe it.
+_CAPTIONS = ("title", "caption", "alt", "alt_text", "description")
 #: Kinds of blocks that `plain` reads.
 _PLAIN = ("text", "input_text", "output_text", "image", "document", "tool_reference", "resource")
 _DATA = re.compile(r"\bdata:[^\s\"]*|[^\s]{400,}")
@@ -74,7 +76,8 @@ def as_mappings(value: object) -> list[Mapping[str, object]]:
 def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
     """Return message content as blocks, from a text, a list of texts and blocks, or one block; empty for anything else.
 
-    A text becomes {"type": "text", "text": it}; items of a list that are neither are left out.
+    A text becomes {"type": "text", "text": it}; the items of a list within a list count as those of the outer one, and what
+    is none of them is left out.
     """
     if isinstance(content, str):
         return ({"type": "text", "text": content},)
@@ -82,34 +85,43 @@ def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
         return (content,)
     if not isinstance(content, list):
         return ()
-    return [{"type": "text", "text": b} if isinstance(b, str) else b for b in content if isinstance(b, str | Mapping)]
+    return [block for item in content for block in ((item,) if isinstance(item, Mapping) else as_blocks(item))]
 
 
 def plain(block: Mapping[str, object]) -> str:
     """Return a block as text; "" for a block without text.
 
-    Images and documents are never quoted: "[image <media type or address> <title>]". A named tool is "[tool <name>]", a
-    resource its text, else "[resource <address>]".
+    Images and documents are never quoted: "[image <media type or address> <title or caption>]". A named tool is
+    "[tool <name>]", a resource its text, else "[resource <address>]".
     """
     kind = block.get("type")
     if kind in ("text", "input_text", "output_text"):
-        return as_text(block.get("text"))
+        return words_within(block.get("text"))
     if kind in ("image", "document"):
         source = as_mapping(block.get("source"))
         media = as_text(source.get("media_type")) or as_text(source.get("url"))[:200]
-        title = as_text(block.get("title"))
-        return f"[{' '.join(filter(None, (str(kind), media, title)))}]"
+        return f"[{' '.join(filter(None, (str(kind), media, *captions_of(block))))}]"
     if kind == "tool_reference":
         return f"[tool {as_text(block.get('tool_name'))}]"
     if kind == "resource":
         resource = as_mapping(block.get("resource"))
         return as_text(resource.get("text")) or f"[resource {as_text(resource.get('uri'))}]"
-    return as_text(block.get("text"))
+    return as_text(block.get("text")) if kind else words_within(block.get("text"))
+
+
+def captions_of(block: Mapping[str, object]) -> list[str]:
+    """Return what describes a picture or a document in its own fields: title, caption, alternative text."""
+    return [text for key in _CAPTIONS if (text := as_text(block.get(key)))]
+
+
+def all_words(block: Mapping[str, object]) -> str:
+    """Return the words of a block of any kind: as `plain` reads it, and what it does not read."""
+    return "\n".join(filter(None, (plain(block), unknown_words(block))))
 
 
 def words_of(content: object) -> str:
-    """Return message content as text: its blocks (`plain`) one a line, without those that have none; "" for no text."""
-    return "\n".join(filter(None, map(plain, as_blocks(content))))
+    """Return message content as text: its blocks (`all_words`) one a line, without those that have none; "" for no text."""
+    return "\n".join(filter(None, map(all_words, as_blocks(content))))
 
 
 def words_within(value: object) -> str:
@@ -166,7 +178,7 @@ def result_text(content: object, fallback: object = None) -> str:
 
     `fallback`, if it is a text, is used when the content has none. Content of another form gives its words.
     """
-    words = "\n".join(filter(None, (plain(block) or unknown_words(block) for block in as_blocks(content))))
+    words = words_of(content) or ("" if as_blocks(content) else words_within(content))
     text = without_ansi(without_reminders(words or as_text(fallback)))
     if text.lstrip().startswith(_ERROR_OPEN):
         text = text.strip().removeprefix(_ERROR_OPEN).removesuffix(_ERROR_CLOSE)
@@ -194,10 +206,16 @@ def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str
 
 
 def unknown_words(block: Mapping[str, object]) -> str:
-    """Return the words within a block of a kind that `plain` does not know, without kind and ids; "" for one that it knows."""
-    if block.get("type") in _PLAIN:
+    """Return the words within a block that `plain` does not read, without kind and ids; "" for one that it reads.
+
+    Of a document they are its text, where it is no file.
+    """
+    if block.get("type") == "document":
+        source = as_mapping(block.get("source"))
+        return words_within(source.get("data") if source.get("type") == "text" else source.get("content"))
+    if block.get("type") in _PLAIN or plain(block):
         return ""
-    return words_within({k: v for k, v in block.items() if k not in ("type", "text") and not k.lower().endswith("id")})
+    return words_within({k: v for k, v in block.items() if k != "type" and not k.lower().endswith("id")})
 
 
 def _todo(item: object) -> str:
@@ -205,7 +223,7 @@ def _todo(item: object) -> str:
     if not isinstance(item, Mapping):
         return f"- {_short(item)}"
     mark = _MARKS.get(as_text(item.get("status")), " ")
-    return f"[{mark}] {as_text(item.get('content')) or as_text(item.get('activeForm'))}"
+    return f"[{mark}] {words_within(item.get('content')) or words_within(item.get('activeForm'))}"
 
 
 def _short(value: object) -> str:

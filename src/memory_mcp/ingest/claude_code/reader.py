@@ -49,6 +49,7 @@ class ClaudeCodeImporter(ClientImporter):
             if outcome.drafts:
                 report.lines_used += 1
                 report.left_out.update(+outcome.left_out)
+                report.unknown.update(outcome.unknown)
             else:
                 report.skip(outcome.reason, file, record.line, record.quote)
             yield Read(tuple(outcome.drafts), record.offset)

@@ -22,9 +22,11 @@ from memory_mcp.ingest.claude_code.blocks import (
     result_metadata,
     result_text,
     unknown_words,
+    words_of,
+    words_within,
 )
 from memory_mcp.ingest.claude_code.state import State
-from memory_mcp.ingest.claude_code.wrappers import Said, author_of, note_of, unwrap
+from memory_mcp.ingest.claude_code.wrappers import Said, find_author, note_of, unwrap
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import FILE_TIME, LEAF, RECAP, RECORD, EventDraft, EventType, Role
 from memory_mcp.model.ids import digest, encode
@@ -57,6 +59,8 @@ class Outcome:
     reason: str = ""
     #: Parts left out, by reason.
     left_out: Counter[str] = field(default_factory=Counter)
+    #: Blocks of kinds that are not known, kept as notes, by kind.
+    unknown: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +156,12 @@ def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
     for number, block in enumerate(as_blocks(message.get("content"))):
         if block.get("type") == "tool_result":
             yield _result(record, state, block, _suffix(number))
-        elif part := plain(block):
+            continue
+        if part := plain(block):
             first = number if not texts else first
             texts.append(part)
-        elif words := unknown_words(block):
-            yield _unknown(block, words, number)
+        if words := unknown_words(block):
+            yield _unknown(block, words, _suffix(number) + "#u" * bool(part), outcome)
     if texts:
         (prompt, metadata), *notes = _prompt(record, state, texts)
         yield _Part(_suffix(first), prompt, metadata)
@@ -181,7 +186,7 @@ def _prompt(record: dict[str, object], state: State, texts: list[str]) -> list[t
     ]
     if not typed:
         return others or [(pieces[0], {})]
-    prompt, author = Said(Role.USER, EventType.USER_MESSAGE, "\n".join(typed)), author_of(record)
+    prompt, author = Said(Role.USER, EventType.USER_MESSAGE, "\n".join(typed)), find_author(record)
     if author:
         return [(note_of(author, prompt.text), {RECORD: author}), *others]
     if record.get("isSidechain") is True:
@@ -226,7 +231,7 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
     for block in as_blocks(message.get("content")):
         kind = block.get("type")
         if kind in ("thinking", "redacted_thinking"):
-            said = Said(Role.ASSISTANT, EventType.NOTE, as_text(block.get("thinking")))
+            said = Said(Role.ASSISTANT, EventType.NOTE, words_within(block.get("thinking")))
             yield _Part(f"#t{thoughts}", said, {RECORD: "thinking"})
             thoughts += 1
             continue
@@ -238,17 +243,20 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
             text = result_text(block.get("content"))
             metadata = {"tool_use_id": as_text(block.get("tool_use_id"))}
             yield _Part(_suffix(number), Said(Role.TOOL, EventType.TOOL_RESULT, text), metadata)
-        elif text := plain(block):
+        else:
+            text = plain(block)
             by = (Role.SYSTEM, EventType.NOTE) if error else (Role.ASSISTANT, EventType.ASSISTANT_MESSAGE)
             yield _Part(_suffix(number), Said(*by, text.strip()), {RECORD: "api error"} if error else {})
-        elif words := unknown_words(block):
-            yield _unknown(block, words, number)
+            if words := unknown_words(block):
+                yield _unknown(block, words, _suffix(number) + "#u" * bool(text), outcome)
         number += 1
 
 
-def _unknown(block: Mapping[str, object], words: str, number: int) -> _Part:
-    """Return the words of a block of a kind that nobody described, as a note of the client."""
-    return _Part(_suffix(number), Said(Role.SYSTEM, EventType.NOTE, words), {RECORD: str(block.get("type") or "block")})
+def _unknown(block: Mapping[str, object], words: str, suffix: str, outcome: Outcome) -> _Part:
+    """Return the words of a block of a kind that nobody described, as a note of the client; count it in `outcome`."""
+    kind = str(block.get("type") or "block")
+    outcome.unknown[kind] += 1
+    return _Part(suffix, Said(Role.SYSTEM, EventType.NOTE, words), {RECORD: kind})
 
 
 def _suffix(number: int) -> str:
@@ -264,9 +272,9 @@ def _noted(record: dict[str, object], state: State, outcome: Outcome) -> Iterato
     del state, outcome
     kind = _kind(record)
     if kind == "summary":
-        text, metadata = as_text(record.get("summary")), {RECORD: "summary", LEAF: as_text(record.get("leafUuid"))}
+        text, metadata = words_within(record.get("summary")), {RECORD: "summary", LEAF: as_text(record.get("leafUuid"))}
     elif kind in _TITLES:
-        text, metadata = as_text(record.get(_TITLES[kind])), {RECORD: "title"}
+        text, metadata = words_within(record.get(_TITLES[kind])), {RECORD: "title"}
     else:
         url, number = as_text(record.get("prUrl")), record.get("prNumber")
         name = f"Pull request #{number}" if isinstance(number, int) else "Pull request"
@@ -282,7 +290,7 @@ def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterat
     """
     del state
     subtype = as_text(record.get("subtype"))
-    content = as_text(record.get("content"))
+    content = words_of(record.get("content"))
     if subtype in _SYSTEM_NOISE or not content.strip():
         outcome.reason = f"system {subtype}" if subtype in _SYSTEM_NOISE else "system record without content"
         return
@@ -306,7 +314,7 @@ def _other(record: dict[str, object], state: State, outcome: Outcome) -> Iterato
     kind = _kind(record)
     outcome.reason = kind if kind in _BOOKKEEPING or kind.startswith("api-request") else _NOT_OURS
     if text := state.slipped_in(record):
-        author = author_of(as_mapping(record.get("attachment")))
+        author = find_author(as_mapping(record.get("attachment"))) or find_author(record) or state.authors.get(text, "")
         for number, piece in enumerate(unwrap(text)):
             said = note_of(author, piece.text) if author and piece.role is Role.USER else piece
             yield _Part(f"#n{number}" if number else "", said, {"queued": "true", RECORD: said.name})

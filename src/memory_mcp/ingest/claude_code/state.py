@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_of
+from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.lines import iter_records, iter_tail
 from memory_mcp.model.sentinel import opens_own_session
 from memory_mcp.scope import is_gone, project_of
@@ -43,6 +44,8 @@ class State:
         self.threads: set[str] = set()
         #: Prompts typed while the agent worked, not yet delivered.
         self.queued: deque[str] = deque(maxlen=100)
+        #: Who wrote those that the person did not, as the record of the queue says.
+        self.authors: OrderedDict[str, str] = OrderedDict()
         #: Prompts slipped into a running turn.
         self.delivered: deque[str] = deque(maxlen=100)
         self._roots: OrderedDict[str, str] = OrderedDict()
@@ -86,6 +89,7 @@ class State:
             operation, content = record.get("operation"), as_text(record.get("content"))
             if operation == "enqueue" and content:
                 self.queued.append(content)
+                _remember(self.authors, content if (author := find_author(record)) else "", author)
             elif operation in ("dequeue", "remove") and self.queued:
                 self.queued.popleft()
             elif operation == "popAll":

@@ -10,11 +10,20 @@ for a call, that with `#result` for its result, else the item's id, else one tha
 from collections.abc import Mapping
 from dataclasses import replace
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_of, words_within
+from memory_mcp.ingest.claude_code.blocks import (
+    all_words,
+    as_blocks,
+    as_mapping,
+    as_mappings,
+    as_text,
+    plain,
+    words_of,
+    words_within,
+)
 from memory_mcp.ingest.claude_code.wrappers import INJECTED
 from memory_mcp.ingest.codex.texts import directory_of, recap, spoken, tool_call, tool_result
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
-from memory_mcp.ingest.parts import Part, content_id, dropped, note, said
+from memory_mcp.ingest.parts import Part, content_id, dropped, note, of_unknown, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
@@ -131,7 +140,7 @@ class CodexReading(Reading):
         if kind.startswith(_UNKNOWN_ITEM):
             return self._unknown_item(record, told, kind.removeprefix(_UNKNOWN_ITEM))
         if kind == "compacted":
-            return self._note(record, recap(as_text(told.get("message"))), kind, **{RECAP: "true"})
+            return self._note(record, recap(words_within(told.get("message"))), kind, **{RECAP: "true"})
         if kind == "event_msg":
             return self._event(record, told)
         if kind == "turn_context":
@@ -145,9 +154,9 @@ class CodexReading(Reading):
         if kind == "turn_aborted":
             return self._note(record, f"[turn aborted: {as_text(told.get('reason')) or 'no reason told'}]", kind)
         if kind == "error":
-            return self._note(record, recap(as_text(told.get("message"))), kind)
+            return self._note(record, recap(words_within(told.get("message"))), kind)
         if kind == "thread_name_updated":
-            return self._note(record, as_text(told.get("thread_name")), "title")
+            return self._note(record, words_within(told.get("thread_name")), "title")
         return Given(reason=DUPLICATE if kind in _SCREEN else "event for the screen" if kind else UNKNOWN)
 
     def _unknown_item(self, record: Mapping[str, object], item: Mapping[str, object], kind: str) -> Given:
@@ -175,7 +184,7 @@ class CodexReading(Reading):
             return self._message(item)
         if kind == "reasoning":
             blocks = [*as_blocks(item.get("summary")), *as_blocks(item.get("content"))]
-            return [self.thought("\n".join(filter(None, (as_text(block.get("text")) for block in blocks))))]
+            return [self.thought("\n".join(filter(None, map(all_words, blocks))))]
         if kind.endswith("_output"):
             output = item.get("output") if "output" in item else item.get("tools")
             return [tool_result(self.tools.get(call_id, ""), output, call_id)]
@@ -193,7 +202,9 @@ class CodexReading(Reading):
     def _message(self, item: Mapping[str, object]) -> list[Part]:
         """Return the parts of a message; in a subagent's rollout the user's words are another agent's: its task, or a note."""
         if item.get("role") == "assistant":
-            return [said(Role.ASSISTANT, words_of(item.get("content")))]
+            blocks = as_blocks(item.get("content"))
+            others = [part for block in blocks if not plain(block) for part in of_unknown(block)]
+            return [said(Role.ASSISTANT, "\n".join(filter(None, map(plain, blocks)))), *others]
         parts = self._user(item)
         if not self._subagent:
             return parts

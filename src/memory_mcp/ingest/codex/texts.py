@@ -5,19 +5,19 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, unknown_words, words_within
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
 from memory_mcp.ingest.elements import cut_elements
-from memory_mcp.ingest.parts import Part, as_plain, call, dropped, note, parsed, result, said
+from memory_mcp.ingest.parts import Part, as_plain, call, dropped, note, of_unknown, parsed, result, said
 from memory_mcp.model.event import RECAP, Role
 
-#: Texts in the user's role that the client wrote without an element around them, and an element whose name has a blank.
-_INJECTED = re.compile(r"\s*(?:# AGENTS\.md instructions\b|Warning: [^\n]+\s*\Z|<permissions instructions>)")
-#: Elements that older clients left without their end.
+#: Texts in the user's role that the client wrote without an element around them.
+_INJECTED = re.compile(r"\s*(?:# AGENTS\.md instructions\b|Warning: [^\n]+\s*\Z)")
+#: The client's own elements, which say nothing about the conversation; older clients left them without their end.
 _OFTEN_CUT = frozenset(
     "environment_context user_instructions INSTRUCTIONS collaboration_mode skills_instructions apps_instructions skill"
     " plugins_instructions personality_spec model_switch token_budget realtime_conversation user_action subagent_notification"
-    " turn_aborted hook_prompt".split()
+    " turn_aborted hook_prompt permissions".split()
 )
 #: How a summary of the conversation in the user's role begins.
 _SUMMARY = "Another language model started to solve this problem and produced a summary"
@@ -42,14 +42,14 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
 
     `harness`: for each block whether the client wrote it, if known; blocks that begin as the client's do count too. A shell
     command is "! command" with its output below; of a request to the editor's agent, what the editor wrote before it goes.
-    Blank blocks give nothing.
+    Blank blocks give nothing; elements that are not the client's own are notes.
     """
     parts, words = [], []
     for number, block in enumerate(as_blocks(content)):
         text = _block_text(block)
         if not text.strip():
-            continue
-        if text.startswith(_SUMMARY):
+            parts += of_unknown(block)
+        elif text.startswith(_SUMMARY):
             parts.append(note(recap(text), record="compacted", **{RECAP: "true"}))
         elif (number < len(harness) and harness[number]) or _INJECTED.match(text):
             parts.append(dropped(INJECTED))
@@ -60,7 +60,9 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
         else:
             prompt, elements = cut_elements(text, _OFTEN_CUT) if "<" in text else (text, [])
             words += [prompt] if prompt else []
-            parts += [dropped(INJECTED)] * bool(elements)
+            client = [element for element in elements if element.name in _OFTEN_CUT]
+            parts += [dropped(INJECTED)] * bool(client)
+            parts += [note(e.content, record=e.name) for e in elements if e.content and e not in client]
     return [said(Role.USER, "\n".join(words)), *parts] if words else parts
 
 
@@ -99,7 +101,9 @@ def tool_result(name: str, output: object, call_id: str) -> Part:
         status = str(code) if isinstance(code, int) else ""
         failed = told.get("success") is False
         output = told["output"] if "output" in told else told["content"]
-    text = output if isinstance(output, str) else "\n".join(filter(None, map(_block_text, as_blocks(output))))
+    blocks = () if isinstance(output, str) else as_blocks(output)
+    text = output if isinstance(output, str) else "\n".join(filter(None, (_block_text(b) or unknown_words(b) for b in blocks)))
+    text = text if text or blocks else words_within(output)
     if head := _HEAD.match(text):
         found = _EXIT.search(head[0])
         status, text = found[1] if found else status, text[head.end() :]

@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text, words_of
-from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap, without_ansi
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, words_of, words_within
+from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
-from memory_mcp.ingest.parts import EMPTY, Part, content_id, dropped, note, result, said
+from memory_mcp.ingest.parts import EMPTY, Part, content_id, dropped, note, of_unknown, result, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, RECORD, EventType, Role
 
@@ -90,7 +90,7 @@ class CopilotReading(Reading):
                 return self._user(data)
             case "assistant.message":
                 self.model = as_text(data.get("model")) or self.model
-                thinking, text = as_text(data.get("reasoningText")), as_text(data.get("content"))
+                thinking, text = words_within(data.get("reasoningText")), words_of(data.get("content"))
                 parts = [self.thought(thinking)] if thinking.strip() else []
                 parts += [said(Role.ASSISTANT, text)] if text.strip() else []
                 # A call is read when it is carried out.
@@ -101,14 +101,14 @@ class CopilotReading(Reading):
             case "tool.execution_complete":
                 return self._result(data)
             case "session.error":
-                return [note(as_text(data.get("message")), record="error")], EMPTY
+                return [note(words_within(data.get("message")), record="error")], EMPTY
             case "abort":
                 text = f"[turn aborted: {as_text(data.get('reason')) or 'no reason told'}]"
                 return [note(text, record="turn_aborted")], ""
             case "system.notification":
-                return [note(_TAG.sub("", as_text(data.get("content"))), record="notification")], EMPTY
+                return [note(_TAG.sub("", words_of(data.get("content"))), record="notification")], EMPTY
             case "session.compaction_complete" | "session.handoff":
-                text = as_text(data.get("summary" if kind == "session.handoff" else "summaryContent"))
+                text = words_within(data.get("summary" if kind == "session.handoff" else "summaryContent"))
                 return [note(text, record="compacted", **{RECAP: "true"})], "session"
             case "session.context_changed":
                 self._move(data)
@@ -138,13 +138,13 @@ class CopilotReading(Reading):
 
         In a subagent it is the calling agent's task. The reason counts only where no part is kept.
         """
-        text = as_text(data.get("content"))
+        blocks = as_blocks(data.get("content"))
+        text = "\n".join(filter(None, map(plain, blocks)))
         if self.session.thread:
-            return [Part(Role.ASSISTANT, EventType.SUBAGENT_START, text.strip())], ""
-        pieces = unwrap(text)
-        if pieces[0].reason or _written_by_client(data):
+            return [Part(Role.ASSISTANT, EventType.SUBAGENT_START, words_of(data.get("content")).strip())], ""
+        if _written_by_client(data):
             return [dropped(INJECTED)], INJECTED
-        return [Part(piece.role, piece.type, piece.text) for piece in pieces], EMPTY
+        return [said(Role.USER, text), *(part for b in blocks if not plain(b) for part in of_unknown(b))], EMPTY
 
     def _result(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return ([a tool's result], ""); the exit status is cut from the text.
@@ -152,14 +152,20 @@ class CopilotReading(Reading):
         What a subagent brought back is the end of that subagent.
         """
         call_id, told = as_text(data.get("toolCallId")), as_mapping(data.get("result"))
-        text = as_text(told.get("content")) or as_text(told.get("detailedContent")) or words_of(told.get("contents"))
-        text = without_ansi(text or as_text(as_mapping(data.get("error")).get("message")))
+        text = next(filter(None, map(words_of, (told.get(key) for key in ("content", "detailedContent", "contents")))), "")
+        described = {"content", "detailedContent", "contents"} & told.keys()
+        text = without_ansi(text or _error_in(data.get("error")) or ("" if described else words_within(data.get("result"))))
         status = ""
         if match := _EXIT.search(text):
             status, text = match[1], text[: match.start()]
         tool = self.tools.get(call_id, "")
         part = result(tool, call_id, text, is_error=data.get("success") is False, exit_status=status)
         return [replace(part, type=EventType.SUBAGENT_STOP) if tool == _AGENT_TOOL else part], ""
+
+
+def _error_in(error: object) -> str:
+    """Return the words of an error, its message alone where it has one."""
+    return words_within(as_mapping(error).get("message")) or words_within(error)
 
 
 def _written_by_client(data: Mapping[str, object]) -> bool:

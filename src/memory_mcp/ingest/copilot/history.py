@@ -43,9 +43,8 @@ def _parts(message: Mapping[str, object], reading: CopilotReading) -> Iterator[P
     if role in ("system", "developer"):
         yield dropped(INJECTED)
     elif role == "user":
-        for words in unwrap(text):
-            reading.prompt = reading.prompt or (words.text if words.role is Role.USER else "")
-            yield dropped(INJECTED) if words.reason else Part(words.role, words.type, words.text)
+        reading.prompt = reading.prompt or unwrap(text)[0].text
+        yield said(Role.USER, text)
     elif role == "tool":
         call_id = as_text(message.get("tool_call_id"))
         yield result(reading.tools.get(call_id, ""), call_id, without_ansi(text))

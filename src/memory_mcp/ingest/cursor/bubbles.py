@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_text, words_within
 from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said, thought
-from memory_mcp.model.event import EventType, Role
+from memory_mcp.model.event import RECORD, EventType, Role
 
 USER, MODEL = 1, 2
 #: Parts that a bubble has at most: the thinking, the words, a tool's call and its result.
@@ -28,7 +28,7 @@ def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) 
     A prompt with the files chosen for it; or thought, words, call and result of the model. A subagent's prompts are the
     calling model's; context put in beside a prompt is left out.
     """
-    text = as_text(bubble.get("text")) or as_text(bubble.get("rawText"))
+    text = words_within(bubble.get("text")) or words_within(bubble.get("rawText"))
     if bubble.get("type") == USER:
         chosen = [as_mapping(as_mapping(f).get("uri")) for f in as_list(as_mapping(bubble.get("context")).get("fileSelections"))]
         files = [name for u in chosen if (name := as_text(u.get("fsPath")) or path_of(u.get("path")))][:20]
@@ -39,9 +39,12 @@ def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) 
         attached = any(as_list(bubble.get(key)) for key in _CONTEXTS) and asked.text
         return [asked, dropped(CONTEXT)] if attached else [asked]
     if bubble.get("type") != MODEL:
-        return [dropped("bubble of another type")]
+        kind = f"bubble {as_plain(bubble.get('type'))}"
+        words = text or as_text(bubble.get("richText"))
+        note_part = Part(Role.SYSTEM, EventType.NOTE, words.strip(), {RECORD: kind}, unknown=kind)
+        return [note_part if words.strip() else dropped("bubble of another type")]
     thinking = bubble.get("thinking")
-    thinks = as_text(thinking) or as_text(as_mapping(thinking).get("text"))
+    thinks = as_text(thinking) or words_within(as_mapping(thinking).get("text"))
     before = [thought(thinks, keep_thinking)] if thinks.strip() else []
     if text.strip():
         before.append(thought(text, keep_thinking) if bubble.get("isThought") is True else said(Role.ASSISTANT, text))
@@ -67,8 +70,8 @@ def _tool(told: Mapping[str, object]) -> Sequence[Part]:
     refused = status in _REFUSED or additional.get("status") == "rejected" or details.get("rejected") is True
     failed = refused or status == "error" or additional.get("status") == "error" or (isinstance(code, int) and code != 0)
     error = as_mapping(parsed(told.get("error")))
-    problem = next(filter(None, (as_text(error.get(key)) for key in _ERRORS)), "" if error else as_plain(told.get("error")))
-    output = next((as_text(details[key]) for key in _OUTPUTS if as_text(details.get(key)).strip()), as_plain(outcome))
+    problem = next(filter(None, (words_within(error.get(key)) for key in _ERRORS)), words_within(told.get("error")))
+    output = next((text for key in _OUTPUTS if (text := words_within(details.get(key))).strip()), as_plain(outcome))
     text = "\n".join(filter(None, (problem, output)))
     if not text and not failed and not status:
         return [made]

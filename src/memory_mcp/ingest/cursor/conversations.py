@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest.base import Read
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
+from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.cursor.bubbles import MOST_PARTS, parts_of
 from memory_mcp.ingest.cursor.store import CHATS, ITEMS, Store
 from memory_mcp.ingest.cursor.workspaces import Place, Workspaces, folder_in
 from memory_mcp.ingest.parts import Session, Tally, after, content_id, file_time, note, parsed, path_of, said
+from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.scope import project_of
@@ -78,7 +80,8 @@ class Conversations:
                 yield tuple(session.put([note(place.title, record="title")], f"{name}:title:{content_id(place.title)}", created))
             began = after(own, session.last)
             if bubble is not None:
-                parts, source_id = parts_of(bubble, bool(place.parent), self._keep), f"{name}:{bubble_id}"
+                parts = separate_prompts(parts_of(bubble, bool(place.parent), self._keep), find_author(bubble))
+                source_id = f"{name}:{bubble_id}"
                 model = as_text(as_mapping(bubble.get("modelInfo")).get("modelName"))
                 drafts = session.put(parts, source_id, own, {"model": model} if model not in ("", "default") else None)
                 if bubble:
@@ -120,7 +123,8 @@ class Conversations:
             session.last = parse_time(tab.get("lastSendTime"))
             for number, bubble in enumerate(as_mappings(tab.get("bubbles"))):
                 role = Role.USER if bubble.get("type") == "user" else Role.ASSISTANT
-                parts = [said(role, as_text(bubble.get("text")) or as_text(bubble.get("rawText")))]
+                text = words_within(bubble.get("text")) or words_within(bubble.get("rawText"))
+                parts = separate_prompts([said(role, text)], find_author(bubble))
                 own_id = as_text(bubble.get("id")) or f"{number}:{content_id(bubble.get('text'))}"
                 yield self._tally.took(session.put(parts, f"{name}:{own_id}", None), parts, 0, bubble)
 
@@ -141,7 +145,7 @@ def _bubbles(
             yield bubble_id, own or _time_of(bubble), bubble if is_fresh else None
         else:
             yield bubble_id, own, None
-    for bubble in map(as_mapping, inline if isinstance(inline, list) and not headers else ()):
+    for bubble in as_blocks(inline) if not headers else ():
         yield as_text(bubble.get("bubbleId")) or content_id(bubble), _time_of(bubble), bubble
 
 

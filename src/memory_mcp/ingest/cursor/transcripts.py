@@ -5,16 +5,18 @@ Their lines have no ids and no results of tools; only prompts of newer clients t
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from memory_mcp.ingest.base import Read
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text, words_within
+from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.cursor.store import open_store
 from memory_mcp.ingest.cursor.workspaces import DATABASE, Workspaces
 from memory_mcp.ingest.lines import Record, iter_records
-from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, file_time, result, said, thought
+from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, file_time, of_unknown, result, said, thought
+from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.scope import project_of
 
@@ -91,27 +93,30 @@ class Transcripts:
             # In a subagent's file the model asks.
             parts = [Part(Role.ASSISTANT, EventType.SUBAGENT_START, asked.text) if session.thread else asked]
             parts += [dropped(CONTEXT)] if found and _QUERY.sub("", words).strip() else []
+            parts += [part for block in blocks if not plain(block) for part in of_unknown(block)]
         else:
-            parts = [self._part(block) for block in blocks]
+            parts = [part for block in blocks for part in self._parts(block)]
+        parts = list(separate_prompts(parts, find_author(message)))
         source_id = f"{session.session_id}:{session.thread}:{number}:{content_id(role, message.get('content'))}"
         return session.put(parts, source_id, _time_of(words) if role == "user" else None), parts, ""
 
-    def _part(self, block: Mapping[str, object]) -> Part:
-        """Return one block of an answer as a part: call, result, thought or words.
+    def _parts(self, block: Mapping[str, object]) -> Sequence[Part]:
+        """Return one block of an answer as a part: call, result, thought or words, a note of an unknown block's.
 
         A placeholder for thinking, and an unknown block without text, are left out with the reason.
         """
         kind, text = as_text(block.get("type")), plain(block).replace(_REDACTED, "").strip()
         if kind == "tool_use":
-            return call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
+            return [call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))]
         if kind == "tool_result":
             content = result_text(block.get("content"))
-            return result(as_text(block.get("name")), as_text(block.get("tool_use_id")), content, block.get("is_error") is True)
+            failed = block.get("is_error") is True
+            return [result(as_text(block.get("name")), as_text(block.get("tool_use_id")), content, failed)]
         if kind == "thinking":
-            return thought(as_text(block.get("thinking")), self._keep)
+            return [thought(words_within(block.get("thinking")), self._keep)]
         if kind == "text" and not text:
-            return dropped("thinking")
-        return said(Role.ASSISTANT, text) if text else dropped(f"{kind or 'unknown'} block")
+            return [dropped("thinking")]
+        return [said(Role.ASSISTANT, text)] if text else of_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
 
     def _known(self) -> set[str]:
         """Return the ids of the conversations in the editor's database, which has more detail.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memory_mcp import foreign_files
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.cursor.store import HEADERS, ITEMS, Store, open_store
 from memory_mcp.ingest.cursor.store import as_text as stored_text
 from memory_mcp.ingest.files import editor_data
@@ -117,6 +117,6 @@ def _place(told: Mapping[str, object]) -> Place:
         cwd=as_text(uri.get("fsPath")) or path_of(uri.get("external")) or as_text(uri.get("path")),
         branch=as_text(told.get("createdOnBranch")) or as_text(branch.get("branchName")),
         parent=as_text(info.get("parentComposerId")),
-        title=as_text(told.get("name")).strip(),
+        title=words_within(told.get("name")).strip(),
         kind=as_text(info.get("subagentTypeName")),
     )

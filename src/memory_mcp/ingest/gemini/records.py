@@ -13,12 +13,12 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text
+from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
 from memory_mcp.ingest.gemini.places import directory_of, directory_said, sessions_beside
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
 from memory_mcp.ingest.lines import iter_records
-from memory_mcp.ingest.parts import Part, as_plain, content_id, dropped, note, result, said
+from memory_mcp.ingest.parts import Part, as_plain, content_id, dropped, note, of_unknown, result, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
@@ -28,7 +28,10 @@ _FILES = "--- Content from referenced files ---"
 _UNTRUSTED = re.compile(r"\A<untrusted_context>\n?(?:Output: )?(.*?)\n?(?:</untrusted_context>)?\s*\Z", re.S)
 _HOOK = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.S)
 _CONTEXT = ("<session_context>", "This is the Gemini CLI. We are setting up the context", "This is the Qwen Code. We are setting")
+_ELEMENT = re.compile(r"\A\s*<session_context>.*?</session_context>\s*", re.S)
 _SUMMARY = "<state_snapshot>"
+#: Fields that say what a part of a message is.
+_KINDS = frozenset({"text", "thought", "functionCall", "functionResponse", "inlineData", "fileData"})
 #: The answer to its own summary and to the context that the client puts into the model's mouth.
 POLITE = frozenset({"Got it. Thanks for the additional context!", "Got it. Thanks for the context!"})
 #: After a summary the kept messages are repeated under other ids, within this time (milliseconds).
@@ -112,7 +115,7 @@ class GeminiReading(Reading):
                 return Given(reason=DUPLICATE)
             self.session.session_id = session
             source_id = f"log:{session}:{as_plain(message.get('messageId'))}"
-            return Given([Told(source_id, (said(Role.USER, as_text(message.get("message"))),), time)])
+            return Given([Told(source_id, (said(Role.USER, words_within(message.get("message"))),), time)])
         source_id = as_text(message.get("id")) or f"content:{content_id(self.session.session_id, message)}"
         if again and source_id in self._first:
             return Given(reason=DUPLICATE)
@@ -130,10 +133,12 @@ class GeminiReading(Reading):
                 reason = DUPLICATE
             elif text.strip():
                 told.append(Told(source_id, (said(Role.ASSISTANT, text),), time))
+            if others := unknown_parts(message.get("content")):
+                told.append(Told(f"{source_id}#u", tuple(others), time))
             told += self._calls(message, source_id, time)
             return Given(told, DUPLICATE if _parts(message, "functionCall") else reason)
         if kind == "error":
-            return Given([Told(source_id, (note(parts_text(message.get("content")), record="error"),), time)])
+            return Given([Told(source_id, (note(_words_of(message.get("content")), record="error"),), time)])
         return Given(reason="info" if kind in ("info", "warning") else UNKNOWN)
 
     def _messages(self, record: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
@@ -171,13 +176,15 @@ class GeminiReading(Reading):
                 told.append(Told(f"{call_id or source_id}#result", (part,), None if time is None else time + number))
         # As displayed, else as sent, without the contents of named files and additions of hooks.
         text = parts_text(message.get("displayContent")) or parts_text(message.get("content"))
-        text = _HOOK.sub("", text.split(_FILES, 1)[0])
+        others = unknown_parts(message.get("content"))
+        text = _ELEMENT.sub("", _HOOK.sub("", text.split(_FILES, 1)[0])) or text
         if text.lstrip().startswith(_SUMMARY):
             self._summarised = time or self._summarised
             part = note(text, record="compacted", **{RECAP: "true"})
         elif text.lstrip().startswith(_CONTEXT):
             part = dropped(INJECTED)
         elif not text.strip():
+            told += [Told(source_id, tuple(others), time)] if others else []
             return Given(told, DUPLICATE if _parts(message, "functionResponse") else Given().reason)
         elif self._again("user", text, source_id, time):
             return Given(told, DUPLICATE)
@@ -187,7 +194,7 @@ class GeminiReading(Reading):
             part = Part(Role.ASSISTANT, EventType.SUBAGENT_START if first else EventType.NOTE, text.strip())
         else:
             part = said(Role.USER, text)
-        return Given([*told, Told(source_id, (part,), time)])
+        return Given([*told, Told(source_id, (part, *others), time)])
 
     def _again(self, who: str, text: str, source_id: str, time: int | None) -> bool:
         """Return whether words from before a summary are repeated within 5 s after it under another id; remembers the words."""
@@ -203,7 +210,7 @@ class GeminiReading(Reading):
         """
         thoughts = as_mappings(message.get("thoughts"))
         texts = [(f"{as_text(t.get('subject'))}\n{as_text(t.get('description'))}", t.get("timestamp")) for t in thoughts]
-        texts += [(as_text(p.get("text")), None) for p in _blocks(message.get("content")) if p.get("thought") is True]
+        texts += [(words_within(p.get("text")), None) for p in content_blocks(message.get("content")) if p.get("thought") is True]
         for number, (text, own) in enumerate(texts):
             when = parse_time(own)
             yield Told(f"{source_id}#t{number}", (self.thought(text.strip()),), time if when is None else when)
@@ -228,6 +235,17 @@ class GeminiReading(Reading):
                 yield Told(f"{key}#result", (result(name, call_id, _output(one), is_error=failed),), answered)
 
 
+def _words_of(content: object) -> str:
+    """Return the words of a content of the client's own, of whatever form."""
+    return parts_text(content) or words_within(content)
+
+
+def unknown_parts(content: object) -> list[Part]:
+    """Return the words of parts that are neither text, call, result nor file, as notes."""
+    blocks = (block for block in content_blocks(content) if not _KINDS & block.keys() and not _part(block))
+    return [part for block in blocks for part in of_unknown(block, next(iter(block), ""))]
+
+
 def response_text(answer: Mapping[str, object]) -> str:
     """Return the text of a function's response: output, error or content, else all as JSON; "" for none.
 
@@ -243,7 +261,7 @@ def response_text(answer: Mapping[str, object]) -> str:
 
 def parts_text(content: object) -> str:
     """Return the words of a content in any of its forms, without thinking; data and files by their type in brackets."""
-    return "".join(filter(None, map(_part, _blocks(content))))
+    return "".join(filter(None, map(_part, content_blocks(content))))
 
 
 def _part(block: Mapping[str, object]) -> str:
@@ -253,10 +271,10 @@ def _part(block: Mapping[str, object]) -> str:
     for key in ("inlineData", "fileData"):
         if key in block:
             return f"[{as_text(as_mapping(block[key]).get('mimeType')) or 'file'}]"
-    return as_text(block.get("text"))
+    return words_within(block.get("text"))
 
 
-def _blocks(content: object) -> list[Mapping[str, object]]:
+def content_blocks(content: object) -> list[Mapping[str, object]]:
     """Return content in any of its forms as blocks: a text as {"text": it}, an object as itself; [] for anything else."""
     if isinstance(content, str):
         return [{"text": content}]
@@ -266,7 +284,7 @@ def _blocks(content: object) -> list[Mapping[str, object]]:
 
 def _parts(message: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
     """Return the values of a key in the blocks of a message that have it, in order; a value that is no object is {}."""
-    return [as_mapping(block[key]) for block in _blocks(message.get("content")) if key in block]
+    return [as_mapping(block[key]) for block in content_blocks(message.get("content")) if key in block]
 
 
 def _output(one: Mapping[str, object]) -> str:
@@ -274,10 +292,11 @@ def _output(one: Mapping[str, object]) -> str:
     given = one.get("result")
     if isinstance(given, str):
         return without_ansi(given)
-    responses = [b for b in _blocks(given) if "functionResponse" in b]
+    responses = [b for b in content_blocks(given) if "functionResponse" in b]
     texts = [response_text(as_mapping(b["functionResponse"])) for b in responses] or [parts_text(given)]
     shown = one.get("resultDisplay")
-    return "\n".join(filter(None, texts)) or without_ansi(as_text(shown) or as_text(as_mapping(shown).get("fileDiff")))
+    words = "\n".join(filter(None, texts)) or as_text(shown) or as_text(as_mapping(shown).get("fileDiff"))
+    return without_ansi(words or words_within(given) or words_within(shown))
 
 
 def _bound(where: OrderedDict[str, str] | OrderedDict[str, int]) -> None:

@@ -19,6 +19,7 @@ from typing import ClassVar
 from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_text, words_of
 from memory_mcp.ingest.claude_code.records import AGENT, convert
 from memory_mcp.ingest.claude_code.state import State
+from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, told_in
 from memory_mcp.ingest.ours import is_answer
 from memory_mcp.model.event import EventDraft, EventType, Role
@@ -97,6 +98,8 @@ class _Telling:
             "message": {"role": kind, "content": content},
             **more,
         }
+        if author := find_author(self.told):
+            record["origin"] = {"kind": author}
         return convert(record, self._state, include_thinking=False).drafts
 
     def project(self) -> str:

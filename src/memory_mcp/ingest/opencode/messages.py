@@ -17,9 +17,10 @@ from memory_mcp.ingest.claude_code.blocks import (
     words_of,
     words_within,
 )
-from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
+from memory_mcp.ingest.claude_code.wrappers import INJECTED, find_author, without_ansi
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told
-from memory_mcp.ingest.parts import Part, call, dropped, note, result, said
+from memory_mcp.ingest.parts import Part, call, dropped, note, of_unknown, result, said
+from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
@@ -63,12 +64,12 @@ class OpencodeReading(Reading):
         if info.get("role") == "user":
             return Given([Told(message_id, tuple(self._user(parts, whose)), time)])
         if info.get("role") != "assistant":
-            texts = "\n".join(filter(None, (as_text(part.get("text")) for _, part in parts)))
+            texts = "\n".join(filter(None, (words_within(part.get("text")) for _, part in parts)))
             record = as_text(info.get("role"))
             return Given([Told(message_id, (note(texts, record=record),), time)]) if texts and record else Given(reason=UNKNOWN)
         told = [one for key, part in parts for one in self._assistant(key, part, info.get("summary") is True, time)]
         error = as_mapping(info.get("error"))
-        problem = filter(None, (as_text(error.get("name")), as_text(as_mapping(error.get("data")).get("message"))))
+        problem = filter(None, (as_text(error.get("name")), words_within(as_mapping(error.get("data")).get("message"))))
         if text := ": ".join(problem):
             told.append(Told(f"{message_id}#error", (note(text, record="error"),), time))
         # One at exactly the time of the one before it comes a millisecond later; earlier times stay.
@@ -87,11 +88,13 @@ class OpencodeReading(Reading):
             if kind == "text" and (part.get("synthetic") is True or part.get("ignored") is True):
                 left_out.append(dropped(INJECTED))
             elif kind == "text":
-                texts.append(as_text(part.get("text")))
+                author, words = find_author(part), words_within(part.get("text"))
+                texts += [words] if not author else []
+                left_out += separate_prompts([said(Role.USER, words)], author) if author else []
             elif kind == "file":
                 texts.append(f"[{as_text(part.get('mime')) or 'file'} {as_text(part.get('filename'))}]".replace(" ]", "]"))
             elif kind not in _SILENT:
-                left_out.append(dropped(UNKNOWN))
+                left_out += of_unknown(part) or [dropped(UNKNOWN)]
         text = "\n".join(filter(str.strip, texts)).strip()
         if text and not whose.root:
             yield said(Role.USER, text)
@@ -101,7 +104,7 @@ class OpencodeReading(Reading):
 
     def _assistant(self, key: str, part: Mapping[str, object], summary: bool, time: int | None) -> Iterator[Told]:
         """Yield what one part of an answer is: call and result, thought, words or summary; parts without words give nothing."""
-        kind, text = as_text(part.get("type")), as_text(part.get("text"))
+        kind, text = as_text(part.get("type")), words_within(part.get("text"))
         own = parse_time(as_mapping(part.get("time")).get("start"))
         when = time if own is None else own
         if kind == "tool":
@@ -114,7 +117,7 @@ class OpencodeReading(Reading):
             injected = part.get("synthetic") is True or part.get("ignored") is True
             yield Told(key, (dropped(INJECTED) if injected else said(Role.ASSISTANT, text),), when)
         elif kind not in _SILENT and kind != "file":
-            yield Told(key, (dropped(UNKNOWN),), when)
+            yield Told(key, tuple(of_unknown(part)) or (dropped(UNKNOWN),), when)
 
     @staticmethod
     def _tool(key: str, part: Mapping[str, object], time: int | None) -> Iterator[Told]:
@@ -134,7 +137,7 @@ class OpencodeReading(Reading):
             return
         details = as_mapping(state.get("metadata"))
         status = str(details["exit"]) if isinstance(details.get("exit"), int) else ""
-        text = without_ansi(as_text(state.get("error" if failed else "output")))
+        text = without_ansi(words_of(state.get("error" if failed else "output")))
         child = as_text(details.get("sessionId"))
         outcome = result(name, call_id, text, is_error=failed, exit_status=status, agent_id=child)
         outcome = replace(outcome, type=EventType.SUBAGENT_STOP) if child else outcome
@@ -143,7 +146,7 @@ class OpencodeReading(Reading):
 
 def prompt_of(parts: Parts) -> str:
     """Return what the user typed in a message with these parts; "" for nothing."""
-    texts = (as_text(p.get("text")) for _, p in parts if p.get("type") == "text" and p.get("synthetic") is not True)
+    texts = (words_within(p.get("text")) for _, p in parts if p.get("type") == "text" and p.get("synthetic") is not True)
     return "\n".join(filter(str.strip, texts)).strip()
 
 
@@ -178,7 +181,7 @@ def parts_of(message_id: str, info: Mapping[str, object]) -> Parts:
     if kind == "assistant":
         items = [as_mapping(item) for item in as_blocks(data.get("content"))]
         return [(as_text(item.get("id")) or f"{message_id}#{n}", _item_of(item)) for n, item in enumerate(items)]
-    text = as_text(data.get("text")) or as_text(data.get("summary")) or words_of(data.get("content"))
+    text = words_within(data.get("text")) or words_within(data.get("summary")) or words_of(data.get("content"))
     if not text and kind != "user":
         text = words_within({k: v for k, v in data.items() if k not in ("time", "metadata")})
     files = [{"type": "file", "mime": f.get("mime"), "filename": f.get("name")} for f in as_mappings(data.get("files"))]

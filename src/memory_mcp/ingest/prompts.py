@@ -1,0 +1,47 @@
+"""Separate what a person typed from what clients and other agents wrote in her place: by the record's fields, then by elements.
+
+The one function for readers and hooks is `unwrap`; here it is applied to the parts of a message of any client. Exports of chat
+services, notes and events from elsewhere have nobody between the person and the record: their words stay as they are.
+"""
+
+from collections.abc import Sequence
+
+from memory_mcp.ingest.claude_code.wrappers import note_of, unwrap
+from memory_mcp.ingest.parts import Part, dropped
+from memory_mcp.model.event import RECORD, EventType
+
+
+def separate_prompts(parts: Sequence[Part], author: str = "") -> tuple[Part, ...]:
+    """Return the parts of a message with the person's words alone as hers.
+
+    What was written around them, and the words of unknown blocks, follow the other parts as notes, so that no id moves.
+    Where `author`, as `find_author` of `wrappers` names it, is not the person, all of it is a note of that author.
+    """
+    if not any(part.unknown or part.type is EventType.USER_MESSAGE for part in parts):
+        return tuple(parts)
+    spoken: list[Part] = []
+    notes: list[Part] = []
+    for part in parts:
+        if part.unknown:
+            notes.append(part)
+        elif part.type is not EventType.USER_MESSAGE or part.left_out or not part.text.strip():
+            spoken.append(part)
+        else:
+            first, *others = _pieces(part, author)
+            spoken.append(first)
+            notes += others
+    return (*spoken, *notes)
+
+
+def _pieces(part: Part, author: str) -> list[Part]:
+    """Return the person's words, if there are some, then the notes; at least one part."""
+    pieces: list[Part] = []
+    for piece in unwrap(part.text):
+        if piece.reason:
+            pieces.append(dropped(piece.reason))
+        elif piece.type is EventType.USER_MESSAGE and not author:
+            pieces.append(Part(piece.role, piece.type, piece.text, part.metadata))
+        else:
+            said = note_of(author, piece.text) if piece.type is EventType.USER_MESSAGE else piece
+            pieces.append(Part(said.role, said.type, said.text, {RECORD: said.name} if said.name else {}))
+    return pieces
