@@ -41,7 +41,7 @@ def samples_of(name: str, folder: Path) -> list[Path]:
     shutil.copytree(source, folder / "copy", ignore=shutil.ignore_patterns("*.expected.json"))
     importer = IMPORTERS[name](IngestSettings())
     if name == "copilot-chat":
-        return sorted(shutil.move(folder / "copy", folder / "chatSessions").iterdir())
+        return sorted((folder / "copy").rename(folder / "chatSessions").iterdir())
     files = [f for f in importer.files(folder / "copy") if "foreign" not in f.name]
     if name in ("opencode", "goose"):
         database = SESSIONS[name](folder, 0)
@@ -77,7 +77,7 @@ def _fill_opencode(database: Path, store: Path) -> None:
 def _fill_goose(database: Path, lines: Path) -> None:
     with closing(sqlite3.connect(database)) as con, con:
         for line in next(lines.rglob("*.jsonl")).read_text(encoding="utf-8").splitlines():
-            value = _parsed(line)
+            value = _parse(line)
             if isinstance(value, dict) and "content" in value:
                 row = (value["role"], json.dumps(value["content"]), value["created"], json.dumps(value.get("metadata")))
                 con.execute(
@@ -99,14 +99,14 @@ class Cells:
             self._read_rows()
         elif file.suffix in (".jsonl", ".json") or ".jsonl." in file.name:
             text = file.read_text(encoding="utf-8")
-            self.values = [_parsed(line) for line in text.splitlines()] if ".jsonl" in file.name else [_parsed(text)]
+            self.values = [_parse(line) for line in text.splitlines()] if ".jsonl" in file.name else [_parse(text)]
 
     def _read_rows(self) -> None:
         with closing(sqlite3.connect(self.file)) as con:
             for (table,) in con.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 for _, column, *_ in con.execute(f"PRAGMA table_info({table})").fetchall():
                     for row, text in con.execute(f"SELECT rowid, {column} FROM {table}").fetchall():
-                        value = _parsed(text.decode() if isinstance(text, bytes) else text)
+                        value = _parse(text.decode() if isinstance(text, bytes) else text)
                         if isinstance(value, dict | list):
                             self._rows.append((table, column, row))
                             self.values.append(value)
@@ -127,36 +127,36 @@ class Cells:
             self.file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _parsed(text: Any) -> Any:
+def _parse(text: Any) -> Any:
     try:
         return json.loads(text)
     except (ValueError, TypeError):
         return text
 
 
-def positions(cells: Cells) -> Iterator[Position]:
+def iter_positions(cells: Cells) -> Iterator[Position]:
     """Yield each value within the objects and lists of a sample, in order."""
 
-    def within(cell: int, keys: Path_, value: Any) -> Iterator[Position]:
+    def walk(cell: int, keys: Path_, value: Any) -> Iterator[Position]:
         yield Position(cell, keys, value)
         if isinstance(value, dict):
             for key, inner in value.items():
-                yield from within(cell, (*keys, key), inner)
+                yield from walk(cell, (*keys, key), inner)
         elif isinstance(value, list):
             for number, inner in enumerate(value):
-                yield from within(cell, (*keys, number), inner)
+                yield from walk(cell, (*keys, number), inner)
 
     for cell, value in enumerate(cells.values):
         if isinstance(value, dict | list):
-            yield from within(cell, (), value)
+            yield from walk(cell, (), value)
 
 
-def replaced(tree: Any, keys: Path_, value: Any) -> Any:
+def replace_value(tree: Any, keys: Path_, value: Any) -> Any:
     """Return a copy of a tree with the value at a position replaced; the tree stays as it is."""
     if not keys:
         return value
     copy = dict(tree) if isinstance(tree, dict) else list(tree)
-    copy[keys[0]] = replaced(tree[keys[0]], keys[1:], value)  # type: ignore[index]
+    copy[keys[0]] = replace_value(tree[keys[0]], keys[1:], value)  # type: ignore[index]
     return copy
 
 

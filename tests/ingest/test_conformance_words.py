@@ -18,7 +18,7 @@ from memory_mcp.ingest.parts import EMPTY
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
-from tests.ingest.mutations import KINDS, Cells, Path_, Position, positions, replaced, samples_of, shape_of
+from tests.ingest.mutations import KINDS, Cells, Path_, Position, iter_positions, replace_value, samples_of, shape_of
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -43,30 +43,30 @@ def read(name: str, file: Path) -> tuple[list[EventDraft], ImportReport]:
     return [draft for step in steps for draft in step.drafts], report
 
 
-def losses(report: ImportReport) -> Counter[str]:
+def count_losses(report: ImportReport) -> Counter[str]:
     """What a person sees of what was not read or not understood; "no content" says nothing of words."""
     reasons = Counter({reason: count for reason, count in report.skipped.items() if reason != EMPTY})
     return reasons + report.left_out + Counter({f"unknown {kind}": count for kind, count in report.unknown.items()})
 
 
-def flat(text: str) -> str:
+def flatten(text: str) -> str:
     return " ".join(text.split())
 
 
 def lines_in(value: Any) -> Iterator[str]:
     """The lines with several words in the texts of a JSON value."""
     if isinstance(value, str):
-        yield from (flat(line) for line in value.splitlines() if " " in line.strip())
+        yield from (flatten(line) for line in value.splitlines() if " " in line.strip())
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from lines_in(inner)
 
 
-def written(drafts: list[EventDraft]) -> str:
-    return "\n".join(flat(draft.text) for draft in drafts)
+def join_texts(drafts: list[EventDraft]) -> str:
+    return "\n".join(flatten(draft.text) for draft in drafts)
 
 
-def changes(position: Position, words: set[str]) -> Iterator[tuple[str, Any]]:
+def iter_changes(position: Position, words: set[str]) -> Iterator[tuple[str, Any]]:
     """A kind gets another name; a text with words becomes an object or a list of it, a list with words an object."""
     key, value = position.keys[-1] if position.keys else None, position.value
     if key in KINDS and isinstance(value, str | int) and not isinstance(value, bool):
@@ -86,45 +86,45 @@ def test_words_of_an_unknown_kind_or_form_stay_or_their_loss_is_counted(name: st
     for file in samples_of(name, tmp_path):
         cells = Cells(file)
         drafts, report = read(name, file)
-        text, counted = written(drafts), losses(report)
+        text, counted = join_texts(drafts), count_losses(report)
         words = {line for value in cells.values for line in lines_in(value) if line in text}
-        not_the_persons = {flat(d.text) for d in drafts} - {flat(d.text) for d in drafts if d.role is Role.USER}
-        for position in positions(cells):
-            for change, value in changes(position, words):
+        not_the_persons = {flatten(d.text) for d in drafts} - {flatten(d.text) for d in drafts if d.role is Role.USER}
+        for position in iter_positions(cells):
+            for change, value in iter_changes(position, words):
                 shape = (change, shape_of(cells, position))
                 if shape in shapes:
                     continue
                 shapes.add(shape)
-                cells.write({position.cell: replaced(cells.values[position.cell], position.keys, value)})
-                found, after = read(name, file)
-                lost = [line for line in words if line not in written(found)]
-                if lost and not losses(after) - counted:
+                cells.write({position.cell: replace_value(cells.values[position.cell], position.keys, value)})
+                drafts_after, after = read(name, file)
+                lost = [line for line in words if line not in join_texts(drafts_after)]
+                if lost and not count_losses(after) - counted:
                     faults.append((file.name, position.keys, change, "lost", lost[0]))
-                if written(found).count(NO_OUTPUT) > text.count(NO_OUTPUT):
+                if join_texts(drafts_after).count(NO_OUTPUT) > text.count(NO_OUTPUT):
                     faults.append((file.name, position.keys, change, NO_OUTPUT))
-                if any(d.role is Role.USER and flat(d.text) in not_the_persons for d in found):
+                if any(d.role is Role.USER and flatten(d.text) in not_the_persons for d in drafts_after):
                     faults.append((file.name, position.keys, change, "became the person's"))
                 cells.write({position.cell: cells.values[position.cell]})
     assert not faults
     assert shapes or name == "markdown"
 
 
-def prompts_in(name: str, cells: Cells) -> Iterator[tuple[Position, str]]:
+def iter_prompts(name: str, cells: Cells) -> Iterator[tuple[Position, str]]:
     """The texts of a sample that give a message of the person, each with a word of hers added to it."""
     shapes: set[object] = set()
-    for position in positions(cells):
+    for position in iter_positions(cells):
         shape = shape_of(cells, position)
         if isinstance(position.value, str) and " " in position.value and position.keys[-1] != "command" and shape not in shapes:
             shapes.add(shape)
             text = f"{position.value} {HERS}"
-            found = changed(name, cells, position.cell, position.keys, text)[0]
-            if HERS in written([d for d in found if d.type is EventType.USER_MESSAGE]):
+            drafts_after = read_changed(name, cells, position.cell, position.keys, text)[0]
+            if HERS in join_texts([d for d in drafts_after if d.type is EventType.USER_MESSAGE]):
                 yield position, text
 
 
-def changed(name: str, cells: Cells, cell: int, keys: Path_, value: Any) -> tuple[list[EventDraft], ImportReport]:
+def read_changed(name: str, cells: Cells, cell: int, keys: Path_, value: Any) -> tuple[list[EventDraft], ImportReport]:
     """What a reader finds where one value of a sample is another; the sample stays as it is."""
-    cells.write({cell: replaced(cells.values[cell], keys, value)})
+    cells.write({cell: replace_value(cells.values[cell], keys, value)})
     try:
         return read(name, cells.file)
     finally:
@@ -137,17 +137,17 @@ def test_an_element_is_never_the_persons_whatever_its_name_and_her_words_around_
     count = 0
     for file in samples_of(name, tmp_path):
         cells = Cells(file)
-        for position, text in prompts_in(name, cells):
+        for position, text in iter_prompts(name, cells):
             count += 1
-            found = changed(name, cells, position.cell, position.keys, BEFORE + text + BEHIND)[0]
-            typed = written([d for d in found if d.type is EventType.USER_MESSAGE])
-            others = written([d for d in found if d.role is not Role.USER])
+            drafts_after = read_changed(name, cells, position.cell, position.keys, BEFORE + text + BEHIND)[0]
+            typed = join_texts([d for d in drafts_after if d.type is EventType.USER_MESSAGE])
+            others = join_texts([d for d in drafts_after if d.role is not Role.USER])
             if name in VERBATIM:
-                right = flat(BEFORE + text + BEHIND) in typed
+                right = flatten(BEFORE + text + BEHIND) in typed
             else:
                 right = HERS in typed and "INSIDE" not in typed and all(part in others for part in ("first", "second", "third"))
-            found = changed(name, cells, position.cell, position.keys, text + MIDST)[0]
-            if not right or flat(MIDST) not in written([d for d in found if d.role is Role.USER]):
+            drafts_after = read_changed(name, cells, position.cell, position.keys, text + MIDST)[0]
+            if not right or flatten(MIDST) not in join_texts([d for d in drafts_after if d.role is Role.USER]):
                 faults.append((file.name, position.keys, typed))
     assert not faults
     assert count
@@ -158,24 +158,24 @@ def test_a_records_own_fields_decide_who_said_it(name: str, tmp_path: Path) -> N
     faults: list[object] = []
     for file in samples_of(name, tmp_path):
         cells = Cells(file)
-        for position, text in prompts_in(name, cells):
-            keys = message_around(cells, position)
+        for position, text in iter_prompts(name, cells):
+            keys = find_message(cells, position)
             if name == "goose" and file.suffix == ".db":
                 # A row's message is in columns of its own.
                 continue
             for fields in OTHERS:
-                tree = replaced(cells.values[position.cell], position.keys, text)
+                tree = replace_value(cells.values[position.cell], position.keys, text)
                 for key in keys:
                     tree = tree[key]
-                found, report = changed(name, cells, position.cell, keys, {**tree, **fields})
-                if HERS in written([d for d in found if d.role is Role.USER]):
+                drafts_after, report = read_changed(name, cells, position.cell, keys, {**tree, **fields})
+                if HERS in join_texts([d for d in drafts_after if d.role is Role.USER]):
                     faults.append((file.name, position.keys, keys, fields))
-                if HERS not in written(found) and not losses(report):
+                if HERS not in join_texts(drafts_after) and not count_losses(report):
                     faults.append((file.name, position.keys, keys, fields, "lost"))
     assert not faults
 
 
-def message_around(cells: Cells, position: Position) -> Path_:
+def find_message(cells: Cells, position: Position) -> Path_:
     """The keys of the message that a text is in: the outermost object that says what it is, else the record."""
     tree = cells.values[position.cell]
     for depth, key in enumerate(position.keys):
@@ -203,7 +203,7 @@ def test_hooks_decide_who_said_it_as_readers_do(name: str) -> None:
 
     drafts = drafts_of(f"{BEFORE}what she typed{MIDST}{BEHIND}")
     assert [d.text for d in drafts if d.role is Role.USER] == [f"what she typed{MIDST}"]
-    assert "INSIDE the first" in written(drafts)
-    assert "third" in written(drafts)
+    assert "INSIDE the first" in join_texts(drafts)
+    assert "third" in join_texts(drafts)
     for fields in OTHERS:
         assert [d.role for d in drafts_of("what a peer wrote", **fields)] in ([Role.ASSISTANT], [Role.SYSTEM]), fields

@@ -24,7 +24,7 @@ from memory_mcp.ingest.parts import (
     dropped,
     file_time,
     note,
-    of_unknown,
+    note_unknown,
     path_of,
     result,
     said,
@@ -107,7 +107,7 @@ class AmpImporter(WholeImporter):
             mentioned = [path for file in files if (path := path_of(file.get("uri")))]
             yield said(Role.USER, "\n".join(filter(str.strip, words)), files="\n".join(mentioned))
             yield from (_result(block, tools) for block in blocks if block.get("type") == "tool_result")
-            yield from (p for b in blocks if b.get("type") != "tool_result" and not plain(b) for p in of_unknown(b))
+            yield from (p for b in blocks if b.get("type") != "tool_result" and not plain(b) for p in note_unknown(b))
         elif role == "assistant":
             for block in blocks:
                 kind, text = as_text(block.get("type")), plain(block)
@@ -117,12 +117,12 @@ class AmpImporter(WholeImporter):
                     tools[as_text(block.get("id"))] = as_text(block.get("name"))
                     yield call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
                 else:
-                    unknown = of_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
+                    unknown = note_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
                     yield from [said(Role.ASSISTANT, text)] if text or kind == "text" else unknown
         elif role == "info":
             for block in blocks:
                 recap = words_within(as_mapping(block.get("summary")).get("summary")) if block.get("type") == "summary" else ""
-                yield note(recap, **{RECAP: "true"}) if recap else next(iter(of_unknown(block)), note(plain(block)))
+                yield note(recap, **{RECAP: "true"}) if recap else next(iter(note_unknown(block)), note(plain(block)))
         else:
             yield dropped(f"{role or 'unknown'} message")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from memory_mcp import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, captions_of, plain, result_text, unknown_words
 from memory_mcp.ingest.growing import Given, Reading, Told
-from memory_mcp.ingest.parts import EMPTY, Part, dropped, note, of_unknown, result, said
+from memory_mcp.ingest.parts import EMPTY, Part, dropped, note, note_unknown, result, said
 from memory_mcp.model.event import RECAP, EventType, Role
 
 #: Bytes of a small file beside a session (its title, directory) that are read.
@@ -109,11 +109,11 @@ class ChatReading(Reading):
         begins = text == self._task
         return Part(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, text.strip())
 
-    def asked_in(self, content: object) -> list[Part]:
+    def read_prompt(self, content: object) -> list[Part]:
         """Return what a content in the user's place says: its words as one (`asked`), then blocks of unknown kinds as notes."""
         blocks = as_blocks(content)
         text = "\n".join(filter(None, map(text_of, blocks)))
-        return [self.asked(text), *unknown_in(blocks)]
+        return [self.asked(text), *note_unknown_blocks(blocks)]
 
     def returned(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
         """Return a tool's result, by default named as the noted call; `content` may have any form that `result_text` takes."""
@@ -127,24 +127,24 @@ def retold(text: str, record: str) -> Part:
 
 
 def words_of(content: object) -> str:
-    """Return a message's content as text, a line for each block (`all_words_of`) that has some; "" for no text."""
-    return "\n".join(filter(None, map(all_words_of, as_blocks(content))))
+    """Return a message's content as text, a line for each block (`words_of_block`) that has some; "" for no text."""
+    return "\n".join(filter(None, map(words_of_block, as_blocks(content))))
 
 
-def all_words_of(block: Mapping[str, object]) -> str:
+def words_of_block(block: Mapping[str, object]) -> str:
     """Return a block of any kind as text: as `text_of` reads it, else what it holds."""
     return text_of(block) or unknown_words(block)
 
 
-def unknown_in(blocks: Iterable[Mapping[str, object]]) -> list[Part]:
-    """Return a note for each block that `text_of` does not read, see `of_unknown`."""
-    return [part for block in blocks if not text_of(block) for part in of_unknown(block)]
+def note_unknown_blocks(blocks: Iterable[Mapping[str, object]]) -> list[Part]:
+    """Return a note for each block that `text_of` does not read, see `note_unknown`."""
+    return [part for block in blocks if not text_of(block) for part in note_unknown(block)]
 
 
-def parts_of(block: Mapping[str, object], role: Role) -> list[Part]:
-    """Return the words of a block as a message by `role`; those of a kind that nobody described as a note, see `of_unknown`."""
+def read_block(block: Mapping[str, object], role: Role) -> list[Part]:
+    """Return the words of a block as a message by `role`; those of a kind that nobody described as a note, see `note_unknown`."""
     text = text_of(block)
-    return [said(role, text)] if text else of_unknown(block)
+    return [said(role, text)] if text else note_unknown(block)
 
 
 def text_of(block: Mapping[str, object]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mappings, as_text, plain, result_text, words_within
 from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
-from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, of_unknown, result, said, thought
+from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, note_unknown, result, said, thought
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, RECORD, EventDraft, EventType, Role
 
@@ -97,7 +97,7 @@ class ClaudeAiImporter(ExportImporter):
             elif kind in _SILENT:
                 yield dropped(kind)
             else:
-                unknown = of_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
+                unknown = note_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
                 yield from [said(Role.ASSISTANT, text)] if text or kind == "text" else unknown
 
 
@@ -112,7 +112,7 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
     names = list(dict.fromkeys(filter(None, [*(as_text(a.get("file_name")) for a in attached), *files])))
     words = "\n".join(filter(str.strip, [*texts, *(f"[{name}]" for name in names)]))
     yield said(Role.USER, words, files="\n".join(names))
-    yield from (part for block in blocks if not plain(block) for part in of_unknown(block))
+    yield from (part for block in blocks if not plain(block) for part in note_unknown(block))
     for attachment in attached:
         name, text = as_text(attachment.get("file_name")), words_within(attachment.get("extracted_content"))
         if name:
@@ -120,7 +120,7 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
         elif text:
             yield said(Role.USER, text, record="pasted")
         else:
-            yield from of_unknown(attachment, "attachment") or [said(Role.USER, "")]
+            yield from note_unknown(attachment, "attachment") or [said(Role.USER, "")]
 
 
 def _branches(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:

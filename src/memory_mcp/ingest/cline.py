@@ -21,7 +21,7 @@ from memory_mcp.ingest.cline_text import Words, split_answer, split_prompt
 from memory_mcp.ingest.files import ClientImporter, editor_data
 from memory_mcp.ingest.growing import read_whole
 from memory_mcp.ingest.lines import NOT_AN_OBJECT, Record, first_values, iter_records
-from memory_mcp.ingest.parts import Part, content_id, file_time, of_unknown, said
+from memory_mcp.ingest.parts import Part, content_id, file_time, note_unknown, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -150,7 +150,7 @@ class _Reading(ChatReading):
         are missing.
         """
         words = Words()
-        others: list[Part] = []
+        unknown_notes: list[Part] = []
         for block in blocks:
             if block.get("type") == "tool_result":
                 outcome.parts.append(self._returned(block, outcome))
@@ -160,7 +160,7 @@ class _Reading(ChatReading):
             elif text := chat.text_of(block):
                 split_prompt(text, words)
             else:
-                others += of_unknown(block)
+                unknown_notes += note_unknown(block)
         outcome.left_out.update(words.left_out)
         if not self.cwd:
             self.cwd = words.cwd
@@ -169,7 +169,7 @@ class _Reading(ChatReading):
             outcome.parts.append(self.returned(text, "", tool, text.startswith("The tool execution failed")))
         if words.texts:
             outcome.parts.insert(0, self.asked("\n".join(words.texts)))
-        outcome.parts += others
+        outcome.parts += unknown_notes
 
     def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
         """Return a tool's result, or the user's message where the tool asks the user and the answer is tagged as the user's.
@@ -180,7 +180,7 @@ class _Reading(ChatReading):
         tool = tool or self.tools.get(call, "")
         words = Words()
         for inner in as_blocks(block.get("content")):
-            split_prompt(chat.all_words_of(inner), words)
+            split_prompt(chat.words_of_block(inner), words)
         outcome.left_out.update(words.left_out)
         texts = [*words.texts, *(text for _, text in words.results)]
         if tool in _SPEAKING and words.asked and texts:
@@ -201,7 +201,7 @@ class _Reading(ChatReading):
                 else:
                     yield self.thought(text) if thinking else said(Role.ASSISTANT, text)
         else:
-            yield from chat.parts_of(block, Role.ASSISTANT)
+            yield from chat.read_block(block, Role.ASSISTANT)
 
     def _called(self, tool: str, arguments: Mapping[str, object], call: str) -> Part:
         """Return a call of a tool; of one that only carries words to the user, these words as the model's, if there are some."""

@@ -34,7 +34,7 @@ from memory_mcp.ingest.parts import (
     dropped,
     file_time,
     note,
-    of_unknown,
+    note_unknown,
     path_of,
     result,
     said,
@@ -139,7 +139,7 @@ class ContinueImporter(WholeImporter):
         else:
             yield dropped(f"{role or 'unknown'} message")
         if role in ("user", "assistant"):
-            yield from (part for block, words in zip(blocks, texts, strict=True) if not words for part in of_unknown(block))
+            yield from (part for block, words in zip(blocks, texts, strict=True) if not words for part in note_unknown(block))
         if summary:
             yield note(summary, **{RECAP: "true"})
 

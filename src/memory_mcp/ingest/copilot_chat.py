@@ -79,7 +79,7 @@ class CopilotChatImporter(ClientImporter):
         reading = ChatReading(file, state, self._settings.include_thinking)
         is_own = bool(listed) and opens_own_session(as_text(as_mapping(listed[0].get("message")).get("text")))
         for number, request in enumerate(listed, 1):
-            given = Given(reason=OWN_SESSION) if is_own else reading.items(dict(request, last=number == len(listed)))
+            given = Given(reason=OWN_SESSION) if is_own else reading.read_items(dict(request, last=number == len(listed)))
             yield Read(count(reading, given, report, file, number, request), 0)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_within
+from memory_mcp.ingest.claude_code.wrappers import is_agent
 from memory_mcp.ingest.growing import GrowingImporter, Reading
 from memory_mcp.ingest.parts import Part, content_id, note, said
 from memory_mcp.ingest.times import parse_time
@@ -91,10 +92,10 @@ class _Reading(ChatReading):
             # Only a message whose source is "user" was typed by a person.
             if replaces:
                 outcome.parts = [chat.retold(chat.words_of(data.get("content")), "compaction")]
-            elif as_mapping(data.get("source")).get("kind") != "user":
+            elif (author := as_text(as_mapping(data.get("source")).get("kind"))) != "user" and not is_agent(author):
                 outcome.left_out[chat.INJECTED] += 1
             else:
-                outcome.parts = self.asked_in(data.get("content"))
+                outcome.parts = self.read_prompt(data.get("content"))
         elif kind == "assistant/message":
             self.model = as_text(as_mapping(message.get("source")).get("model"))
             outcome.parts = [part for block in as_blocks(message.get("content")) for part in self._spoken(block)]
@@ -127,4 +128,4 @@ class _Reading(ChatReading):
         if block.get("type") == "reasoning":
             yield self.thought(words_within(block.get("text")))
         elif block.get("type") != "tool-call":
-            yield from chat.parts_of(block, Role.ASSISTANT) or [said(Role.ASSISTANT, "")]
+            yield from chat.read_block(block, Role.ASSISTANT) or [said(Role.ASSISTANT, "")]

@@ -146,7 +146,7 @@ def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool
     reading.cwd = cwd
     last = list(_messages(base, "m.session_id = ? AND m.id <= ? ORDER BY m.id DESC LIMIT ?", session, offset, _LOOK_BACK))
     for _, _, record in reversed(last):
-        for told in reading.items(record).told:
+        for told in reading.read_items(record).told:
             reading.drafts(told)
     return reading
 
@@ -199,8 +199,8 @@ class _Reading(ChatReading):
             told = result.get("value")
             failed = result.get("status") == "error" or as_mapping(told).get("isError") is True
             content = told.get("content") if isinstance(told, Mapping) else told
-            told_error = words_within(result.get("error"))
-            texts = [chat.all_words_of(inner) for inner in as_blocks(told_error if content is None else content)]
+            error_text = words_within(result.get("error"))
+            texts = [chat.words_of_block(inner) for inner in as_blocks(error_text if content is None else content)]
             ended = _EXIT_CODE.search(texts[-1]) if texts and failed else None
             yield self.returned(texts, call, error=failed, exit_status=ended[1] if ended else "")
         elif kind in ("thinking", "redactedThinking", "reasoning"):
@@ -212,4 +212,4 @@ class _Reading(ChatReading):
         elif user and (text := chat.text_of(block)):
             yield self.asked(text)
         else:
-            yield from chat.parts_of(block, Role.ASSISTANT)
+            yield from chat.read_block(block, Role.ASSISTANT)

@@ -55,13 +55,13 @@ def _update(value: Mapping[str, object]) -> Mapping[str, object]:
 
 def _text(update: Mapping[str, object]) -> str:
     """Return the words of an update's content, its blocks joined without a blank; "" for none."""
-    return "".join(map(chat.all_words_of, as_blocks(update.get("content"))))
+    return "".join(map(chat.words_of_block, as_blocks(update.get("content"))))
 
 
 def _message(update: Mapping[str, object], role: Role) -> list[Part]:
     """Return an update's content as one message, then blocks of unknown kinds as notes."""
     blocks = as_blocks(update.get("content"))
-    return [said(role, "".join(map(chat.text_of, blocks))), *chat.unknown_in(blocks)]
+    return [said(role, "".join(map(chat.text_of, blocks))), *chat.note_unknown_blocks(blocks)]
 
 
 class _Reading(ChatReading):
@@ -126,7 +126,7 @@ class _Reading(ChatReading):
         texts = []
         for block in as_blocks(update.get("content")):
             inner = as_mapping(block.get("content")) if block.get("type") == "content" else block
-            texts.append(f"[changed {as_text(block.get('path'))}]" if block.get("type") == "diff" else chat.all_words_of(inner))
+            texts.append(f"[changed {as_text(block.get('path'))}]" if block.get("type") == "diff" else chat.words_of_block(inner))
         raw = update.get("rawOutput")
         text = "\n".join(filter(None, texts)) or as_text(as_mapping(raw).get("output")) or words_within(raw)
         error = update.get("status") == "failed"

@@ -74,9 +74,9 @@ class Reading:
         """Return what one record gives, and keep what it says about later ones. Raises NotImplementedError unless overridden."""
         raise NotImplementedError
 
-    def items(self, record: dict[str, object]) -> Given:
+    def read_items(self, record: dict[str, object]) -> Given:
         """Return what one record gives (`give`), with the person's words alone as hers."""
-        return separated(self.give(record), self.author_of(record))
+        return separate_items(self.give(record), self.author_of(record))
 
     def author_of(self, record: Mapping[str, object]) -> str:
         """Return who wrote a record in the person's place, "" for the person; by its fields, unless overridden."""
@@ -124,7 +124,7 @@ class Reading:
         return drafts
 
 
-def separated(given: Given, author: str) -> Given:
+def separate_items(given: Given, author: str) -> Given:
     """Return what a record gave with the person's words alone as hers, see `separate_prompts`."""
     return Given([replace(item, parts=separate_prompts(item.parts, author)) for item in given.told], given.reason)
 
@@ -171,18 +171,18 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
     for record in iter_tail(file, offset, _LOOK_BACK) if offset else ():
         if record.offset > offset:
             break
-        for told in reading.items(record.value).told if not record.error else ():
+        for told in reading.read_items(record.value).told if not record.error else ():
             reading.drafts(told)
     is_own = opens_own_session(reading.prompt)
     for record in iter_records(file, offset):
-        given = Given(reason=record.error or OWN_SESSION) if record.error or is_own else reading.items(record.value)
+        given = Given(reason=record.error or OWN_SESSION) if record.error or is_own else reading.read_items(record.value)
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
 
 
 def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
     """Yield the drafts and the own offset of each record of a file read from its start; `report` counts them, used or skipped."""
     for record in records:
-        given = Given(reason=record.error) if record.error else reading.items(record.value)
+        given = Given(reason=record.error) if record.error else reading.read_items(record.value)
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
 
 

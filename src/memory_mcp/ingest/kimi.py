@@ -13,7 +13,7 @@ from memory_mcp.ingest import chat
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.growing import GrowingImporter, Reading
-from memory_mcp.ingest.parts import Part, content_id, of_unknown, said
+from memory_mcp.ingest.parts import Part, content_id, note_unknown, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventType, Role
 
@@ -105,14 +105,14 @@ class _Reading(ChatReading):
         """Give `outcome` the parts of a message by its role, or the reason why there are none; reminders are left out."""
         role = message.get("role")
         texts: list[str] = []
-        others: list[Part] = []
+        unknown_notes: list[Part] = []
         for block in as_blocks(message.get("content")):
-            clean, reminders = _REMINDER.subn("", chat.all_words_of(block) if role == "tool" else chat.text_of(block))
+            clean, reminders = _REMINDER.subn("", chat.words_of_block(block) if role == "tool" else chat.text_of(block))
             outcome.left_out[chat.INJECTED] += reminders
             if clean.strip():
                 texts.append(clean.strip())
             elif not reminders and role != "tool":
-                others += of_unknown(block)
+                unknown_notes += note_unknown(block)
         if role == "user":
             self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
         elif role == "assistant":
@@ -126,7 +126,7 @@ class _Reading(ChatReading):
         else:
             outcome.reason = "system prompt" if role == "system" else _FOREIGN
             return
-        outcome.parts += others
+        outcome.parts += unknown_notes
 
     def _asked(self, text: str, origin: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` the parts of a user message: typed by the user, or by the author that its origin names.
@@ -158,7 +158,7 @@ class _Reading(ChatReading):
             if part.get("type") == "think":
                 outcome.parts = [self.thought(words_within(part.get("think")) or words_within(part.get("text")))]
             else:
-                outcome.parts = chat.parts_of(part, Role.ASSISTANT)
+                outcome.parts = chat.read_block(part, Role.ASSISTANT)
         elif kind == "tool.call":
             outcome.parts = [self.called(as_text(event.get("name")), event.get("args") or {}, call)]
         elif kind == "tool.result":

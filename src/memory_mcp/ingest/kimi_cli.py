@@ -18,7 +18,7 @@ from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappi
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.growing import read_whole
 from memory_mcp.ingest.lines import first_values, iter_records
-from memory_mcp.ingest.parts import Part, content_id, file_time, of_unknown, said
+from memory_mcp.ingest.parts import Part, content_id, file_time, note_unknown, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -104,14 +104,16 @@ class _Reading(ChatReading):
         elif role == "assistant":
             for block in blocks:
                 thinks = block.get("type") == "think"
-                said_parts = [self.thought(words_within(block.get("think")))] if thinks else chat.parts_of(block, Role.ASSISTANT)
+                said_parts = (
+                    [self.thought(words_within(block.get("think")))] if thinks else chat.read_block(block, Role.ASSISTANT)
+                )
                 # A block without words takes its number all the same.
                 outcome.parts += said_parts or [said(Role.ASSISTANT, "")]
             for made in as_mappings(record.get("tool_calls")):
                 inner = as_mapping(made.get("function"))
                 outcome.parts.append(self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(made.get("id"))))
         else:
-            texts = [_SYSTEM.sub(r"\2", chat.all_words_of(block)) for block in blocks]
+            texts = [_SYSTEM.sub(r"\2", chat.words_of_block(block)) for block in blocks]
             error = texts[:1] == ["ERROR"] or any(text.startswith("ERROR: ") for text in texts[:1])
             outcome.parts = [self.returned(texts, call, error=error)]
         # Messages after a prompt get the start of its turn as their time.
@@ -127,19 +129,19 @@ class _Reading(ChatReading):
         A prompt begins the turn whose time it and what follows have; the last time stays where no turn is found.
         """
         texts = []
-        others: list[Part] = []
+        unknown_notes: list[Part] = []
         for block in blocks:
             text = chat.text_of(block)
             if _RECAP in text[:200]:
-                rest = [_SYSTEM.sub("", chat.all_words_of(b)) for b in blocks]
+                rest = [_SYSTEM.sub("", chat.words_of_block(b)) for b in blocks]
                 outcome.parts = [chat.retold("\n".join(filter(None, rest)) or _SYSTEM.sub(r"\2", text), "compaction")]
                 return
             clean, injected = _SYSTEM.subn("", text)
             outcome.left_out[chat.INJECTED] += injected
             texts.append(clean.strip())
-            others += of_unknown(block) if not text else []
+            unknown_notes += note_unknown(block) if not text else []
         words = "\n".join(filter(None, texts))
-        outcome.parts = others
+        outcome.parts = unknown_notes
         if not words:
             return
         # The next turn with the prompt's words, or where none has any the next one; those before it are used up.
@@ -147,7 +149,7 @@ class _Reading(ChatReading):
             if not self._by_words or told == words:
                 self._turn, self._turns = time_ms, self._turns[number + 1 :]
                 break
-        outcome.parts = [self.asked(words), *others]
+        outcome.parts = [self.asked(words), *unknown_notes]
 
 
 def _turns(wire: Path) -> list[tuple[int | None, str]]:

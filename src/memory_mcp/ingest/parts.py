@@ -77,7 +77,7 @@ def dropped(reason: str) -> Part:
     return Part(Role.SYSTEM, EventType.NOTE, "", {}, reason)
 
 
-def of_unknown(block: Mapping[str, object], kind: str = "") -> list[Part]:
+def note_unknown(block: Mapping[str, object], kind: str = "") -> list[Part]:
     """Return the words of a block of a kind that nobody described, as a note with its kind; [] for one without words."""
     kind = kind or as_text(block.get("type")) or as_text(block.get("kind")) or "block"
     words = unknown_words(block)

@@ -194,7 +194,7 @@ class _Reading(ChatReading):
                 outcome.reason = "aborted before a word"
         elif role == "toolResult":
             call, tool = as_text(message.get("toolCallId")), as_text(message.get("toolName"))
-            content = [{"type": "text", "text": chat.all_words_of(block)} for block in blocks]
+            content = [{"type": "text", "text": chat.words_of_block(block)} for block in blocks]
             error = message.get("isError") is True
             ended = _EXIT_CODE.search(content[-1]["text"]) if content and error else None
             outcome.parts = [self.returned(content, call, tool, error, ended[1] if ended else "")]
@@ -227,7 +227,7 @@ class _Reading(ChatReading):
             outcome.parts = [note(text, record="written by the client")]
         else:
             outcome.parts = [self.asked(text)]
-        outcome.parts += chat.unknown_in(blocks)
+        outcome.parts += chat.note_unknown_blocks(blocks)
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
         """Yield the part of one block of an answer: thought, call or words; none for a block without text."""
@@ -237,7 +237,7 @@ class _Reading(ChatReading):
         elif kind == "toolCall":
             yield self.called(as_text(block.get("name")), block.get("arguments"), as_text(block.get("id")))
         else:
-            yield from chat.parts_of(block, Role.ASSISTANT)
+            yield from chat.read_block(block, Role.ASSISTANT)
 
     def _extension(self, told: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` what an extension added to the conversation; counted as left out if the human did not see it."""

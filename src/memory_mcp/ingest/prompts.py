@@ -27,9 +27,9 @@ def separate_prompts(parts: Sequence[Part], author: str = "") -> tuple[Part, ...
         elif part.type is not EventType.USER_MESSAGE or part.left_out or not part.text.strip():
             spoken.append(part)
         else:
-            first, *others = _pieces(part, author)
-            spoken.append(first)
-            notes += others
+            words, *extra_notes = _pieces(part, author)
+            spoken.append(words)
+            notes += extra_notes
     return (*spoken, *notes)
 
 
@@ -42,6 +42,6 @@ def _pieces(part: Part, author: str) -> list[Part]:
         elif piece.type is EventType.USER_MESSAGE and not author:
             pieces.append(Part(piece.role, piece.type, piece.text, part.metadata))
         else:
-            said = note_of(author, piece.text) if piece.type is EventType.USER_MESSAGE else piece
-            pieces.append(Part(said.role, said.type, said.text, {RECORD: said.name} if said.name else {}))
+            note = note_of(author, piece.text) if piece.type is EventType.USER_MESSAGE else piece
+            pieces.append(Part(note.role, note.type, note.text, {RECORD: note.name} if note.name else {}))
     return pieces

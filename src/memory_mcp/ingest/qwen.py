@@ -15,7 +15,7 @@ from memory_mcp.ingest.base import ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap
 from memory_mcp.ingest.gemini.reader import GeminiImporter, is_session, read_session
-from memory_mcp.ingest.gemini.records import POLITE, GeminiReading, content_blocks, parts_text, response_text, unknown_parts
+from memory_mcp.ingest.gemini.records import POLITE, GeminiReading, content_blocks, note_unknown_parts, parts_text, response_text
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, read_growing
 from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Part, content_id, note, result, said
@@ -110,14 +110,14 @@ class QwenReading(Reading):
         if subtype := as_text(record.get("subtype")):
             shown = words_within(as_mapping(record.get("systemPayload")).get("displayText"))
             return [note(shown or text, record=subtype)], subtype
-        others = unknown_parts(_message(record))
+        unknown_notes = note_unknown_parts(_message(record))
         if not text.strip():
-            return others, Given().reason
+            return unknown_notes, Given().reason
         if self.session.thread:
             words = unwrap(text)[0]
             part = Part(Role.ASSISTANT, EventType.SUBAGENT_START, words.text, left_out=INJECTED if words.reason else "")
-            return [part, *others], INJECTED if words.reason else ""
-        return [said(Role.USER, text), *others], ""
+            return [part, *unknown_notes], INJECTED if words.reason else ""
+        return [said(Role.USER, text), *unknown_notes], ""
 
     def _assistant(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return (parts, reason) of an answer: calls, thoughts and words in order.
@@ -133,7 +133,7 @@ class QwenReading(Reading):
                 parts.append(self.thought(words_within(block.get("text"))))
             else:
                 parts.append(said(Role.ASSISTANT, parts_text([block])))
-        parts += unknown_parts(_message(record))
+        parts += note_unknown_parts(_message(record))
         return parts, Given().reason
 
     def _results(self, record: Mapping[str, object]) -> tuple[list[Part], str]:

@@ -79,8 +79,8 @@ def unwrap(text: str) -> list[Said]:
     elif "bash-input" in contents:
         command = f"! {contents['bash-input']}"
     prompt = "\n".join(filter(None, (command, *typed, words)))
-    around = (element for element in elements if element.content and not _TYPED.fullmatch(element.name))
-    notes = [note for name, content in around if (note := _noted(name, content))]
+    client_elements = (element for element in elements if element.content and not _TYPED.fullmatch(element.name))
+    notes = [note for name, content in client_elements if (note := _noted(name, content))]
     if prompt:
         return [Said(Role.USER, EventType.USER_MESSAGE, prompt), *notes]
     caveat = "local-command-caveat" in contents
@@ -122,9 +122,14 @@ def find_author(record: Mapping[str, object]) -> str:
     return next(filter(None, map(author_of, objects)), "")
 
 
+def is_agent(author: str) -> bool:
+    """Return whether an author's name is an agent's, and not the client's."""
+    return _AGENTS.search(author) is not None
+
+
 def note_of(author: str, text: str) -> Said:
     """Return what an author, as `author_of` names it, wrote in the person's place: a note of another agent or of the client."""
-    role = Role.ASSISTANT if _AGENTS.search(author) else Role.SYSTEM
+    role = Role.ASSISTANT if is_agent(author) else Role.SYSTEM
     return Said(role, EventType.NOTE, text, name=author)
 
 

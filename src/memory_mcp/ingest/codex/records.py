@@ -23,7 +23,7 @@ from memory_mcp.ingest.claude_code.blocks import (
 from memory_mcp.ingest.claude_code.wrappers import INJECTED
 from memory_mcp.ingest.codex.texts import directory_of, recap, spoken, tool_call, tool_result
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
-from memory_mcp.ingest.parts import Part, content_id, dropped, note, of_unknown, said
+from memory_mcp.ingest.parts import Part, content_id, dropped, note, note_unknown, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
@@ -203,8 +203,8 @@ class CodexReading(Reading):
         """Return the parts of a message; in a subagent's rollout the user's words are another agent's: its task, or a note."""
         if item.get("role") == "assistant":
             blocks = as_blocks(item.get("content"))
-            others = [part for block in blocks if not plain(block) for part in of_unknown(block)]
-            return [said(Role.ASSISTANT, "\n".join(filter(None, map(plain, blocks)))), *others]
+            unknown_notes = [part for block in blocks if not plain(block) for part in note_unknown(block)]
+            return [said(Role.ASSISTANT, "\n".join(filter(None, map(plain, blocks)))), *unknown_notes]
         parts = self._user(item)
         if not self._subagent:
             return parts

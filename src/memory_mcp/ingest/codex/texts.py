@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, unknown_words, words_within
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
 from memory_mcp.ingest.elements import cut_elements
-from memory_mcp.ingest.parts import Part, as_plain, call, dropped, note, of_unknown, parsed, result, said
+from memory_mcp.ingest.parts import Part, as_plain, call, dropped, note, note_unknown, parsed, result, said
 from memory_mcp.model.event import RECAP, Role
 
 #: Texts in the user's role that the client wrote without an element around them.
 _INJECTED = re.compile(r"\s*(?:# AGENTS\.md instructions\b|Warning: [^\n]+\s*\Z)")
+#: What stands before the instructions of a folder where they are an element.
+_HEADING = re.compile(r"\s*# AGENTS\.md instructions[^\n]*\s*(?=<INSTRUCTIONS>)")
 #: The client's own elements, which say nothing about the conversation; older clients left them without their end.
 _OFTEN_CUT = frozenset(
     "environment_context user_instructions INSTRUCTIONS collaboration_mode skills_instructions apps_instructions skill"
@@ -46,9 +48,9 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
     """
     parts, words = [], []
     for number, block in enumerate(as_blocks(content)):
-        text = _block_text(block)
+        text = _HEADING.sub("", _block_text(block), count=1)
         if not text.strip():
-            parts += of_unknown(block)
+            parts += note_unknown(block)
         elif text.startswith(_SUMMARY):
             parts.append(note(recap(text), record="compacted", **{RECAP: "true"}))
         elif (number < len(harness) and harness[number]) or _INJECTED.match(text):

@@ -11,7 +11,8 @@ from dataclasses import replace
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, words_of, words_within
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
-from memory_mcp.ingest.parts import EMPTY, Part, content_id, dropped, note, of_unknown, result, said
+from memory_mcp.ingest.parts import EMPTY, Part, content_id, dropped, note, note_unknown, result, said
+from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, RECORD, EventType, Role
 
@@ -42,6 +43,7 @@ _TAG = re.compile(r"</?system_notification>")
 #: How the client ends what a shell printed.
 _EXIT = re.compile(r"\n?<(?:[^<>\n]{0,80})exited with (?:exit )?code (-?\d{1,9})>\s*\Z")
 #: Who wrote a user's message, where it was not the user.
+_AGENT_SOURCES = ("agent-", "thread-")
 _SOURCES = ("skill-", "agent-", "system", "autopilot", "hook", "mcp-", "schedule", "thread-")
 
 
@@ -142,9 +144,12 @@ class CopilotReading(Reading):
         text = "\n".join(filter(None, map(plain, blocks)))
         if self.session.thread:
             return [Part(Role.ASSISTANT, EventType.SUBAGENT_START, words_of(data.get("content")).strip())], ""
+        source = as_text(data.get("source"))
+        if source.startswith(_AGENT_SOURCES):
+            return list(separate_prompts([said(Role.USER, text)], source)), EMPTY
         if _written_by_client(data):
             return [dropped(INJECTED)], INJECTED
-        return [said(Role.USER, text), *(part for b in blocks if not plain(b) for part in of_unknown(b))], EMPTY
+        return [said(Role.USER, text), *(part for b in blocks if not plain(b) for part in note_unknown(b))], EMPTY
 
     def _result(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return ([a tool's result], ""); the exit status is cut from the text.
@@ -154,7 +159,7 @@ class CopilotReading(Reading):
         call_id, told = as_text(data.get("toolCallId")), as_mapping(data.get("result"))
         text = next(filter(None, map(words_of, (told.get(key) for key in ("content", "detailedContent", "contents")))), "")
         described = {"content", "detailedContent", "contents"} & told.keys()
-        text = without_ansi(text or _error_in(data.get("error")) or ("" if described else words_within(data.get("result"))))
+        text = without_ansi(text or _error_text(data.get("error")) or ("" if described else words_within(data.get("result"))))
         status = ""
         if match := _EXIT.search(text):
             status, text = match[1], text[: match.start()]
@@ -163,7 +168,7 @@ class CopilotReading(Reading):
         return [replace(part, type=EventType.SUBAGENT_STOP) if tool == _AGENT_TOOL else part], ""
 
 
-def _error_in(error: object) -> str:
+def _error_text(error: object) -> str:
     """Return the words of an error, its message alone where it has one."""
     return words_within(as_mapping(error).get("message")) or words_within(error)
 

@@ -15,7 +15,19 @@ from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.cursor.store import open_store
 from memory_mcp.ingest.cursor.workspaces import DATABASE, Workspaces
 from memory_mcp.ingest.lines import Record, iter_records
-from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, file_time, of_unknown, result, said, thought
+from memory_mcp.ingest.parts import (
+    Part,
+    Session,
+    Tally,
+    call,
+    content_id,
+    dropped,
+    file_time,
+    note_unknown,
+    result,
+    said,
+    thought,
+)
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.scope import project_of
@@ -93,7 +105,7 @@ class Transcripts:
             # In a subagent's file the model asks.
             parts = [Part(Role.ASSISTANT, EventType.SUBAGENT_START, asked.text) if session.thread else asked]
             parts += [dropped(CONTEXT)] if found and _QUERY.sub("", words).strip() else []
-            parts += [part for block in blocks if not plain(block) for part in of_unknown(block)]
+            parts += [part for block in blocks if not plain(block) for part in note_unknown(block)]
         else:
             parts = [part for block in blocks for part in self._parts(block)]
         parts = list(separate_prompts(parts, find_author(message)))
@@ -116,7 +128,7 @@ class Transcripts:
             return [thought(words_within(block.get("thinking")), self._keep)]
         if kind == "text" and not text:
             return [dropped("thinking")]
-        return [said(Role.ASSISTANT, text)] if text else of_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
+        return [said(Role.ASSISTANT, text)] if text else note_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
 
     def _known(self) -> set[str]:
         """Return the ids of the conversations in the editor's database, which has more detail.

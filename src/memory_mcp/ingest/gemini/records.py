@@ -18,7 +18,7 @@ from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
 from memory_mcp.ingest.gemini.places import directory_of, directory_said, sessions_beside
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
 from memory_mcp.ingest.lines import iter_records
-from memory_mcp.ingest.parts import Part, as_plain, content_id, dropped, note, of_unknown, result, said
+from memory_mcp.ingest.parts import Part, as_plain, content_id, dropped, note, note_unknown, result, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
@@ -133,8 +133,8 @@ class GeminiReading(Reading):
                 reason = DUPLICATE
             elif text.strip():
                 told.append(Told(source_id, (said(Role.ASSISTANT, text),), time))
-            if others := unknown_parts(message.get("content")):
-                told.append(Told(f"{source_id}#u", tuple(others), time))
+            if unknown_notes := note_unknown_parts(message.get("content")):
+                told.append(Told(f"{source_id}#u", tuple(unknown_notes), time))
             told += self._calls(message, source_id, time)
             return Given(told, DUPLICATE if _parts(message, "functionCall") else reason)
         if kind == "error":
@@ -176,7 +176,7 @@ class GeminiReading(Reading):
                 told.append(Told(f"{call_id or source_id}#result", (part,), None if time is None else time + number))
         # As displayed, else as sent, without the contents of named files and additions of hooks.
         text = parts_text(message.get("displayContent")) or parts_text(message.get("content"))
-        others = unknown_parts(message.get("content"))
+        unknown_notes = note_unknown_parts(message.get("content"))
         text = _ELEMENT.sub("", _HOOK.sub("", text.split(_FILES, 1)[0])) or text
         if text.lstrip().startswith(_SUMMARY):
             self._summarised = time or self._summarised
@@ -184,7 +184,7 @@ class GeminiReading(Reading):
         elif text.lstrip().startswith(_CONTEXT):
             part = dropped(INJECTED)
         elif not text.strip():
-            told += [Told(source_id, tuple(others), time)] if others else []
+            told += [Told(source_id, tuple(unknown_notes), time)] if unknown_notes else []
             return Given(told, DUPLICATE if _parts(message, "functionResponse") else Given().reason)
         elif self._again("user", text, source_id, time):
             return Given(told, DUPLICATE)
@@ -194,7 +194,7 @@ class GeminiReading(Reading):
             part = Part(Role.ASSISTANT, EventType.SUBAGENT_START if first else EventType.NOTE, text.strip())
         else:
             part = said(Role.USER, text)
-        return Given([*told, Told(source_id, (part, *others), time)])
+        return Given([*told, Told(source_id, (part, *unknown_notes), time)])
 
     def _again(self, who: str, text: str, source_id: str, time: int | None) -> bool:
         """Return whether words from before a summary are repeated within 5 s after it under another id; remembers the words."""
@@ -240,10 +240,10 @@ def _words_of(content: object) -> str:
     return parts_text(content) or words_within(content)
 
 
-def unknown_parts(content: object) -> list[Part]:
+def note_unknown_parts(content: object) -> list[Part]:
     """Return the words of parts that are neither text, call, result nor file, as notes."""
     blocks = (block for block in content_blocks(content) if not _KINDS & block.keys() and not _part(block))
-    return [part for block in blocks for part in of_unknown(block, next(iter(block), ""))]
+    return [part for block in blocks for part in note_unknown(block, next(iter(block), ""))]
 
 
 def response_text(answer: Mapping[str, object]) -> str:

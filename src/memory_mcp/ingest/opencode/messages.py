@@ -19,7 +19,7 @@ from memory_mcp.ingest.claude_code.blocks import (
 )
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, find_author, without_ansi
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told
-from memory_mcp.ingest.parts import Part, call, dropped, note, of_unknown, result, said
+from memory_mcp.ingest.parts import Part, call, dropped, note, note_unknown, result, said
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
@@ -94,7 +94,7 @@ class OpencodeReading(Reading):
             elif kind == "file":
                 texts.append(f"[{as_text(part.get('mime')) or 'file'} {as_text(part.get('filename'))}]".replace(" ]", "]"))
             elif kind not in _SILENT:
-                left_out += of_unknown(part) or [dropped(UNKNOWN)]
+                left_out += note_unknown(part) or [dropped(UNKNOWN)]
         text = "\n".join(filter(str.strip, texts)).strip()
         if text and not whose.root:
             yield said(Role.USER, text)
@@ -117,7 +117,7 @@ class OpencodeReading(Reading):
             injected = part.get("synthetic") is True or part.get("ignored") is True
             yield Told(key, (dropped(INJECTED) if injected else said(Role.ASSISTANT, text),), when)
         elif kind not in _SILENT and kind != "file":
-            yield Told(key, tuple(of_unknown(part)) or (dropped(UNKNOWN),), when)
+            yield Told(key, tuple(note_unknown(part)) or (dropped(UNKNOWN),), when)
 
     @staticmethod
     def _tool(key: str, part: Mapping[str, object], time: int | None) -> Iterator[Told]:
