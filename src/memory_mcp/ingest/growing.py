@@ -76,7 +76,14 @@ class Reading:
 
     def read_items(self, record: dict[str, object]) -> Given:
         """Return what one record gives (`give`), with the person's words alone as hers."""
-        return separate_items(self.give(record), self.author_of(record))
+        return self.separate(self.give(record), record)
+
+    def separate(self, given: Given, record: Mapping[str, object]) -> Given:
+        """Return what a record gave with the person's words alone as hers, see `separate_prompts`."""
+        if not any(part.unknown or part.role is Role.USER for item in given.told for part in item.parts):
+            return given
+        author = self.author_of(record)
+        return Given([replace(item, parts=separate_prompts(item.parts, author)) for item in given.told], given.reason)
 
     def author_of(self, record: Mapping[str, object]) -> str:
         """Return who wrote a record in the person's place, "" for the person; by its fields, unless overridden."""
@@ -122,11 +129,6 @@ class Reading:
         drafts = self.session.put(told.parts, told.source_id, told.time, common)
         self._last = max(self._last or 0, self.session.last) if self.session.last is not None else self._last
         return drafts
-
-
-def separate_items(given: Given, author: str) -> Given:
-    """Return what a record gave with the person's words alone as hers, see `separate_prompts`."""
-    return Given([replace(item, parts=separate_prompts(item.parts, author)) for item in given.told], given.reason)
 
 
 class GrowingImporter(ABC, ClientImporter):

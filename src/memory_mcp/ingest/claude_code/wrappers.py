@@ -93,7 +93,7 @@ def author_of(record: Mapping[str, object]) -> str:
     An origin alone counts where it is there (`origin.kind`); then marks such as `isSynthetic`, and fields such as
     `promptSource` or an object `author` whose value names an agent or the client.
     """
-    if kind := _name_in(record.get("origin")):
+    if kind := _origin_of(record):
         return "" if kind in _PERSON else kind
     for field, value in record.items():
         if value is True and _CLIENT_FIELD.fullmatch(field):
@@ -107,6 +107,13 @@ def author_of(record: Mapping[str, object]) -> str:
     return ""
 
 
+def _origin_of(record: Mapping[str, object]) -> str:
+    """Return the kind of a record's origin, "" without one; an address is none."""
+    origin = record.get("origin")
+    kind = origin.get("kind") if isinstance(origin, Mapping) else origin
+    return kind if isinstance(kind, str) and "/" not in kind and "@" not in kind else ""
+
+
 def _name_in(value: object) -> str:
     """Return the one word that a field, or the object in it, calls an author or a kind by; "" for none."""
     if isinstance(value, Mapping):
@@ -116,6 +123,8 @@ def _name_in(value: object) -> str:
 
 def find_author(record: Mapping[str, object]) -> str:
     """Return who wrote a record in the person's place, by its own fields or those of its message; "" for the person."""
+    if _origin_of(record):
+        return author_of(record)
     objects = [record]
     for _ in range(2):
         objects += [inner for one in objects for key in _DETAILS if isinstance(inner := one.get(key), Mapping)]

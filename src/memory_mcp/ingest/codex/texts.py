@@ -48,7 +48,8 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
     """
     parts, words = [], []
     for number, block in enumerate(as_blocks(content)):
-        text = _HEADING.sub("", _block_text(block), count=1)
+        text = _block_text(block)
+        text = text[heading.end() :] if (heading := _HEADING.match(text)) else text
         if not text.strip():
             parts += note_unknown(block)
         elif text.startswith(_SUMMARY):

@@ -9,7 +9,7 @@ from memory_mcp.ingest.claude_code.blocks import as_text
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.copilot.events import AGENT, CopilotReading
 from memory_mcp.ingest.copilot.history import messages_of
-from memory_mcp.ingest.growing import Given, GrowingImporter, count, read_whole, separate_items
+from memory_mcp.ingest.growing import Given, GrowingImporter, count, read_whole
 from memory_mcp.ingest.lines import iter_records
 from memory_mcp.model.sentinel import opens_own_session
 
@@ -67,9 +67,5 @@ class CopilotImporter(GrowingImporter):
                 yield from read_whole(reading, file, (record,), report)
                 continue
             for message, given in messages_of(record.value, reading):
-                told = (
-                    Given(reason=OWN_SESSION)
-                    if opens_own_session(reading.prompt)
-                    else separate_items(given, reading.author_of(message))
-                )
+                told = Given(reason=OWN_SESSION) if opens_own_session(reading.prompt) else reading.separate(given, message)
                 yield Read(count(reading, told, report, file, record.line, message), record.offset)

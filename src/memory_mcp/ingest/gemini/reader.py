@@ -9,7 +9,7 @@ from memory_mcp.ingest.base import BEGINNING, Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.gemini.records import GeminiReading
-from memory_mcp.ingest.growing import Given, count, read_growing, read_whole, separate_items
+from memory_mcp.ingest.growing import Given, count, read_growing, read_whole
 from memory_mcp.ingest.lines import first_values, iter_records, read_beginning
 from memory_mcp.model.sentinel import opens_own_session
 
@@ -86,7 +86,7 @@ def read_session(reading: GeminiReading, file: Path, offset: int, report: Import
         is_own = opens_own_session(reading.prompt)
         for message in messages:
             told = message if isinstance(message, dict) else {}
-            given = Given(reason=OWN_SESSION) if is_own else separate_items(reading.tell(told), reading.author_of(told))
+            given = Given(reason=OWN_SESSION) if is_own else reading.separate(reading.tell(told), told)
             yield Read(count(reading, given, report, file, record.line, message), record.offset)
 
 

@@ -8,7 +8,7 @@ from memory_mcp import foreign_files
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import ClientImporter
-from memory_mcp.ingest.growing import UNKNOWN, Given, count, separate_items
+from memory_mcp.ingest.growing import UNKNOWN, Given, count
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.marks import stamp_of
 from memory_mcp.ingest.opencode.messages import AGENT, UNFINISHED, OpencodeReading
@@ -79,5 +79,5 @@ def _read(reading: OpencodeReading, stored: Stored, report: ImportReport, file: 
         given = Given(reason=UNFINISHED)
     else:
         given = reading.message(stored.info, stored.id, stored.parts, stored.whose)
-        given = separate_items(given, reading.author_of(stored.info))
+        given = reading.separate(given, stored.info)
     return Read(count(reading, given, report, file, number, {"id": stored.id, **stored.info}), stored.position)
