@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, plain, result_text, words_within
-from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import (
     Part,
@@ -83,7 +82,7 @@ class AmpImporter(WholeImporter):
         messages = value["messages"]
         assert isinstance(messages, list)
         for number, message in enumerate(map(as_mapping, messages)):
-            parts = separate_prompts(list(self._parts(message, tools)), find_author(message))
+            parts = separate_prompts(list(self._parts(message, tools)), message)
             usage = as_mapping(message.get("usage"))
             own = parse_time(as_mapping(message.get("meta")).get("sentAt")) or parse_time(usage.get("timestamp"))
             told = message.get("messageId")

@@ -22,7 +22,6 @@ from memory_mcp.ingest.claude_code.blocks import (
     plain,
     words_within,
 )
-from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.lines import Record, iter_records
 from memory_mcp.ingest.parts import (
     Part,
@@ -97,7 +96,7 @@ class ContinueImporter(WholeImporter):
         tools: dict[str, str] = {}
         for number, item in enumerate(items):
             message = _message(item)
-            parts = separate_prompts(list(self._parts(item, message, tools, answered)), find_author(item))
+            parts = separate_prompts(list(self._parts(item, message, tools, answered)), item)
             source_id = f"{name}:{number}:{content_id(message.get('role'), message.get('content'), message.get('toolCalls'))}"
             own = parse_time(as_mapping(item.get("reasoning")).get("startAt"))
             # The model is named in the first log of a prompt.

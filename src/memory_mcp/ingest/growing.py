@@ -80,10 +80,10 @@ class Reading:
 
     def separate(self, given: Given, record: Mapping[str, object]) -> Given:
         """Return what a record gave with the person's words alone as hers, see `separate_prompts`."""
-        if not any(part.unknown or part.role is Role.USER for item in given.told for part in item.parts):
-            return given
-        author = self.author_of(record)
-        return Given([replace(item, parts=separate_prompts(item.parts, author)) for item in given.told], given.reason)
+        for number, item in enumerate(given.told):
+            if (parts := separate_prompts(item.parts, record, self.author_of)) is not item.parts:
+                given.told[number] = replace(item, parts=parts)
+        return given
 
     def author_of(self, record: Mapping[str, object]) -> str:
         """Return who wrote a record in the person's place, "" for the person; by its fields, unless overridden."""
@@ -200,7 +200,7 @@ def count(reading: Reading, given: Given, report: ImportReport, file: Path, line
     if drafts:
         report.lines_used += 1
         report.left_out.update(left_out)
-        report.unknown.update(part.unknown for told in given.told for part in told.parts if part.unknown)
+        report.unknown.update([part.unknown for told in given.told for part in told.parts if part.unknown])
     else:
         report.skip(next(iter(left_out), given.reason), file, line, as_plain(quote))
     return drafts

@@ -223,7 +223,7 @@ class Tally:
             self._report.lines += 1
             self._report.lines_used += 1
             self._report.left_out.update(left_out)
-            self._report.unknown.update(part.unknown for part in parts if part.unknown)
+            self._report.unknown.update([part.unknown for part in parts if part.unknown])
         else:
             self.skip(next(iter(left_out), EMPTY), line, quote)
         return tuple(drafts)

@@ -4,20 +4,26 @@ The one function for readers and hooks is `unwrap`; here it is applied to the pa
 services, notes and events from elsewhere have nobody between the person and the record: their words stay as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from memory_mcp.ingest.claude_code.wrappers import note_of, unwrap
+from memory_mcp.ingest.claude_code.wrappers import find_author, is_plain, note_of, unwrap
 from memory_mcp.ingest.parts import Part, dropped
 from memory_mcp.model.event import RECORD, EventType
 
 
-def separate_prompts(parts: Sequence[Part], author: str = "") -> tuple[Part, ...]:
+def separate_prompts(
+    parts: Sequence[Part], record: Mapping[str, object], find: Callable[[Mapping[str, object]], str] = find_author
+) -> tuple[Part, ...]:
     """Return the parts of a message with the person's words alone as hers.
 
     What was written around them, and the words of unknown blocks, follow the other parts as notes, so that no id moves.
-    Where `author`, as `find_author` of `wrappers` names it, is not the person, all of it is a note of that author.
+    Where `find` names an author for `record` who is not the person, all of it is a note of that author.
     """
-    if not any(part.unknown or part.type is EventType.USER_MESSAGE for part in parts):
+    concerned = [part for part in parts if part.type is EventType.USER_MESSAGE or part.unknown]
+    if not concerned:
+        return tuple(parts)
+    author = find(record)
+    if not author and all(is_plain(part.text) and not part.unknown for part in concerned):
         return tuple(parts)
     spoken: list[Part] = []
     notes: list[Part] = []

@@ -85,6 +85,8 @@ def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
         return (content,)
     if not isinstance(content, list):
         return ()
+    if {*map(type, content)} == {dict}:
+        return content
     return [block for item in content for block in ((item,) if isinstance(item, Mapping) else as_blocks(item))]
 
 
@@ -130,8 +132,10 @@ def words_within(value: object) -> str:
     Words are texts with white space, and those of fields that are called after text. Addresses of data and other long runs
     without white space are none. "" for nothing and for an empty object.
     """
-    if isinstance(value, str) or not value:
-        return as_text(value)
+    if isinstance(value, str):
+        return value
+    if not value:
+        return ""
     texts: list[str] = []
     has_values = False
     pending: list[tuple[str, object]] = [("", value)]

@@ -146,7 +146,7 @@ class CopilotReading(Reading):
             return [Part(Role.ASSISTANT, EventType.SUBAGENT_START, words_of(data.get("content")).strip())], ""
         source = as_text(data.get("source"))
         if source.startswith(_AGENT_SOURCES):
-            return list(separate_prompts([said(Role.USER, text)], source)), EMPTY
+            return list(separate_prompts([said(Role.USER, text)], {"promptSource": source})), EMPTY
         if _written_by_client(data):
             return [dropped(INJECTED)], INJECTED
         return [said(Role.USER, text), *(part for b in blocks if not plain(b) for part in note_unknown(b))], EMPTY

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from memory_mcp.ingest.base import Read
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
-from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.cursor.bubbles import MOST_PARTS, parts_of
 from memory_mcp.ingest.cursor.store import CHATS, ITEMS, Store
 from memory_mcp.ingest.cursor.workspaces import Place, Workspaces, folder_in
@@ -80,7 +79,7 @@ class Conversations:
                 yield tuple(session.put([note(place.title, record="title")], f"{name}:title:{content_id(place.title)}", created))
             began = after(own, session.last)
             if bubble is not None:
-                parts = separate_prompts(parts_of(bubble, bool(place.parent), self._keep), find_author(bubble))
+                parts = separate_prompts(parts_of(bubble, bool(place.parent), self._keep), bubble)
                 source_id = f"{name}:{bubble_id}"
                 model = as_text(as_mapping(bubble.get("modelInfo")).get("modelName"))
                 drafts = session.put(parts, source_id, own, {"model": model} if model not in ("", "default") else None)
@@ -124,7 +123,7 @@ class Conversations:
             for number, bubble in enumerate(as_mappings(tab.get("bubbles"))):
                 role = Role.USER if bubble.get("type") == "user" else Role.ASSISTANT
                 text = words_within(bubble.get("text")) or words_within(bubble.get("rawText"))
-                parts = separate_prompts([said(role, text)], find_author(bubble))
+                parts = separate_prompts([said(role, text)], bubble)
                 own_id = as_text(bubble.get("id")) or f"{number}:{content_id(bubble.get('text'))}"
                 yield self._tally.took(session.put(parts, f"{name}:{own_id}", None), parts, 0, bubble)
 

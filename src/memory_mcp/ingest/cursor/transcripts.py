@@ -11,7 +11,6 @@ from pathlib import Path
 
 from memory_mcp.ingest.base import Read
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text, words_within
-from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.cursor.store import open_store
 from memory_mcp.ingest.cursor.workspaces import DATABASE, Workspaces
 from memory_mcp.ingest.lines import Record, iter_records
@@ -108,7 +107,7 @@ class Transcripts:
             parts += [part for block in blocks if not plain(block) for part in note_unknown(block)]
         else:
             parts = [part for block in blocks for part in self._parts(block)]
-        parts = list(separate_prompts(parts, find_author(message)))
+        parts = list(separate_prompts(parts, message))
         source_id = f"{session.session_id}:{session.thread}:{number}:{content_id(role, message.get('content'))}"
         return session.put(parts, source_id, _time_of(words) if role == "user" else None), parts, ""
 

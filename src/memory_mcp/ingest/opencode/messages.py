@@ -90,7 +90,7 @@ class OpencodeReading(Reading):
             elif kind == "text":
                 author, words = find_author(part), words_within(part.get("text"))
                 texts += [words] if not author else []
-                left_out += separate_prompts([said(Role.USER, words)], author) if author else []
+                left_out += separate_prompts([said(Role.USER, words)], part) if author else []
             elif kind == "file":
                 texts.append(f"[{as_text(part.get('mime')) or 'file'} {as_text(part.get('filename'))}]".replace(" ]", "]"))
             elif kind not in _SILENT:
