@@ -101,12 +101,12 @@ class AmpImporter(WholeImporter):
         if role == "assistant" and as_mapping(message.get("state")).get("type") == "streaming":
             yield dropped(_WRITING)
         elif role == "user":
-            words = [plain(b) for b in blocks if b.get("type") != "tool_result"]
+            words = [(b, plain(b)) for b in blocks if b.get("type") != "tool_result"]
             files = as_mappings(as_mapping(message.get("fileMentions")).get("files"))
             mentioned = [path for file in files if (path := path_of(file.get("uri")))]
-            yield said(Role.USER, "\n".join(filter(str.strip, words)), files="\n".join(mentioned))
+            yield said(Role.USER, "\n".join(text for _, text in words if text.strip()), files="\n".join(mentioned))
             yield from (_result(block, tools) for block in blocks if block.get("type") == "tool_result")
-            yield from (p for b in blocks if b.get("type") != "tool_result" and not plain(b) for p in note_unknown(b))
+            yield from (part for block, text in words if not text for part in note_unknown(block))
         elif role == "assistant":
             for block in blocks:
                 kind, text = as_text(block.get("type")), plain(block)
@@ -115,9 +115,10 @@ class AmpImporter(WholeImporter):
                 elif kind == "tool_use":
                     tools[as_text(block.get("id"))] = as_text(block.get("name"))
                     yield call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
+                elif text or kind == "text":
+                    yield said(Role.ASSISTANT, text)
                 else:
-                    unknown = note_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
-                    yield from [said(Role.ASSISTANT, text)] if text or kind == "text" else unknown
+                    yield from note_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
         elif role == "info":
             for block in blocks:
                 recap = words_within(as_mapping(block.get("summary")).get("summary")) if block.get("type") == "summary" else ""

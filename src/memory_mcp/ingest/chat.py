@@ -10,7 +10,7 @@ Invariants
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -112,8 +112,8 @@ class ChatReading(Reading):
     def read_prompt(self, content: object) -> list[Part]:
         """Return what a content in the user's place says: its words as one (`asked`), then blocks of unknown kinds as notes."""
         blocks = as_blocks(content)
-        text = "\n".join(filter(None, map(text_of, blocks)))
-        return [self.asked(text), *note_unknown_blocks(blocks)]
+        texts = [text_of(block) for block in blocks]
+        return [self.asked("\n".join(filter(None, texts))), *note_unknown_blocks(blocks, texts)]
 
     def returned(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
         """Return a tool's result, by default named as the noted call; `content` may have any form that `result_text` takes."""
@@ -128,6 +128,8 @@ def retold(text: str, record: str) -> Part:
 
 def words_of(content: object) -> str:
     """Return a message's content as text, a line for each block (`words_of_block`) that has some; "" for no text."""
+    if isinstance(content, str):
+        return content
     return "\n".join(filter(None, map(words_of_block, as_blocks(content))))
 
 
@@ -136,9 +138,11 @@ def words_of_block(block: Mapping[str, object]) -> str:
     return text_of(block) or unknown_words(block)
 
 
-def note_unknown_blocks(blocks: Iterable[Mapping[str, object]]) -> list[Part]:
-    """Return a note for each block that `text_of` does not read, see `note_unknown`."""
-    return [part for block in blocks if not text_of(block) for part in note_unknown(block)]
+def note_unknown_blocks(blocks: Sequence[Mapping[str, object]], texts: Sequence[str]) -> list[Part]:
+    """Return a note for each block whose text, as it was read, is blank, see `note_unknown`."""
+    if all(texts):
+        return []
+    return [part for block, text in zip(blocks, texts, strict=True) if not text for part in note_unknown(block)]
 
 
 def read_block(block: Mapping[str, object], role: Role) -> list[Part]:

@@ -96,9 +96,10 @@ class ClaudeAiImporter(ExportImporter):
                 yield result(name or calls.get(call_id, ""), call_id, content, failed)
             elif kind in _SILENT:
                 yield dropped(kind)
+            elif text or kind == "text":
+                yield said(Role.ASSISTANT, text)
             else:
-                unknown = note_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
-                yield from [said(Role.ASSISTANT, text)] if text or kind == "text" else unknown
+                yield from note_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
 
 
 def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:
@@ -112,7 +113,7 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
     names = list(dict.fromkeys(filter(None, [*(as_text(a.get("file_name")) for a in attached), *files])))
     words = "\n".join(filter(str.strip, [*texts, *(f"[{name}]" for name in names)]))
     yield said(Role.USER, words, files="\n".join(names))
-    yield from (part for block in blocks if not plain(block) for part in note_unknown(block))
+    yield from (part for block, text in zip(blocks, texts, strict=True) if not text for part in note_unknown(block))
     for attachment in attached:
         name, text = as_text(attachment.get("file_name")), words_within(attachment.get("extracted_content"))
         if name:

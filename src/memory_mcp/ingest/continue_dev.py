@@ -137,7 +137,7 @@ class ContinueImporter(WholeImporter):
             yield dropped("system prompt")
         else:
             yield dropped(f"{role or 'unknown'} message")
-        if role in ("user", "assistant"):
+        if role in ("user", "assistant") and not all(texts):
             yield from (part for block, words in zip(blocks, texts, strict=True) if not words for part in note_unknown(block))
         if summary:
             yield note(summary, **{RECAP: "true"})

@@ -61,7 +61,8 @@ def _text(update: Mapping[str, object]) -> str:
 def _message(update: Mapping[str, object], role: Role) -> list[Part]:
     """Return an update's content as one message, then blocks of unknown kinds as notes."""
     blocks = as_blocks(update.get("content"))
-    return [said(role, "".join(map(chat.text_of, blocks))), *chat.note_unknown_blocks(blocks)]
+    texts = [chat.text_of(block) for block in blocks]
+    return [said(role, "".join(texts)), *chat.note_unknown_blocks(blocks, texts)]
 
 
 class _Reading(ChatReading):

@@ -6,7 +6,7 @@ Invariants
 """
 
 from abc import ABC, abstractmethod
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -195,12 +195,14 @@ def count(reading: Reading, given: Given, report: ImportReport, file: Path, line
     used. `quote` is the record, or the beginning of its text.
     """
     drafts = tuple(draft for told in given.told for draft in reading.drafts(told))
-    left_out = Counter(part.left_out for told in given.told for part in told.parts if part.left_out)
+    parts = [part for told in given.told for part in told.parts if part.left_out or part.unknown]
+    left_out = [part.left_out for part in parts if part.left_out]
     report.lines += 1
     if drafts:
         report.lines_used += 1
-        report.left_out.update(left_out)
-        report.unknown.update([part.unknown for told in given.told for part in told.parts if part.unknown])
+        if parts:
+            report.left_out.update(left_out)
+            report.unknown.update(part.unknown for part in parts if part.unknown)
     else:
         report.skip(next(iter(left_out), given.reason), file, line, as_plain(quote))
     return drafts

@@ -8,7 +8,6 @@ Invariants
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -218,12 +217,14 @@ class Tally:
 
         The reason is that of the first part left out, else "no content"; `quote` is the record, a text or any JSON value.
         """
-        left_out = Counter(part.left_out for part in parts if part.left_out)
+        concerned = [part for part in parts if part.left_out or part.unknown]
+        left_out = [part.left_out for part in concerned if part.left_out]
         if drafts:
             self._report.lines += 1
             self._report.lines_used += 1
-            self._report.left_out.update(left_out)
-            self._report.unknown.update([part.unknown for part in parts if part.unknown])
+            if concerned:
+                self._report.left_out.update(left_out)
+                self._report.unknown.update(part.unknown for part in concerned if part.unknown)
         else:
             self.skip(next(iter(left_out), EMPTY), line, quote)
         return tuple(drafts)

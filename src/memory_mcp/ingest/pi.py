@@ -213,7 +213,8 @@ class _Reading(ChatReading):
         Written by the client or, in a subagent's file, by the caller, it is not the human's.
         """
         blocks = as_blocks(message.get("content"))
-        text = "\n".join(filter(None, map(chat.text_of, blocks)))
+        texts = [chat.text_of(block) for block in blocks]
+        text = "\n".join(filter(None, texts))
         if match := _SKILL.match(text):
             outcome.left_out["skill text"] += 1
             text = f"/skill:{match[1]} {match[2] or ''}"
@@ -227,7 +228,7 @@ class _Reading(ChatReading):
             outcome.parts = [note(text, record="written by the client")]
         else:
             outcome.parts = [self.asked(text)]
-        outcome.parts += chat.note_unknown_blocks(blocks)
+        outcome.parts += chat.note_unknown_blocks(blocks, texts)
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
         """Yield the part of one block of an answer: thought, call or words; none for a block without text."""

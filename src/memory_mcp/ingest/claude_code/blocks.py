@@ -123,6 +123,8 @@ def all_words(block: Mapping[str, object]) -> str:
 
 def words_of(content: object) -> str:
     """Return message content as text: its blocks (`all_words`) one a line, without those that have none; "" for no text."""
+    if isinstance(content, str):
+        return content
     return "\n".join(filter(None, map(all_words, as_blocks(content))))
 
 

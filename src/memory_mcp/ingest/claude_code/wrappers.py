@@ -101,7 +101,7 @@ def author_of(record: Mapping[str, object]) -> str:
     """
     if kind := _origin_of(record):
         return "" if kind in _PERSON else kind
-    for field in filter(_is_of_author, record):
+    for field in _author_fields(tuple(record))[0]:
         value = record[field]
         if value is True and _CLIENT_FIELD.fullmatch(field):
             return "client"
@@ -113,9 +113,11 @@ def author_of(record: Mapping[str, object]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _is_of_author(field: str) -> bool:
-    """Return whether a field may say who wrote a record; the same names come in every record."""
-    return field in _OBJECT_FIELDS or _CLIENT_FIELD.fullmatch(field) is not None or _SOURCE_FIELD.fullmatch(field) is not None
+def _author_fields(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the fields among a record's that may say who wrote it, and those with objects that may; records are alike."""
+    marks = (_CLIENT_FIELD, _SOURCE_FIELD)
+    fields = (name for name in names if name in _OBJECT_FIELDS or any(mark.fullmatch(name) for mark in marks))
+    return tuple(fields), tuple(name for name in names if name in _DETAILS)
 
 
 def _origin_of(record: Mapping[str, object]) -> str:
@@ -134,14 +136,15 @@ def _name_in(value: object) -> str:
 
 def find_author(record: Mapping[str, object]) -> str:
     """Return who wrote a record in the person's place, by its own fields or those of its message; "" for the person."""
-    if _origin_of(record):
+    if "origin" in record and _origin_of(record):
         return author_of(record)
     objects = [record]
     # Grows while it is walked: objects of objects count too.
     for details in objects:
-        if author := author_of(details):
+        fields, nested = _author_fields(tuple(details))
+        if (fields or "origin" in details) and (author := author_of(details)):
             return author
-        objects += [inner for key in _DETAILS & details.keys() if isinstance(inner := details[key], Mapping)]
+        objects += [inner for key in nested if isinstance(inner := details[key], dict)]
     return ""
 
 

@@ -203,8 +203,9 @@ class CodexReading(Reading):
         """Return the parts of a message; in a subagent's rollout the user's words are another agent's: its task, or a note."""
         if item.get("role") == "assistant":
             blocks = as_blocks(item.get("content"))
-            unknown_notes = [part for block in blocks if not plain(block) for part in note_unknown(block)]
-            return [said(Role.ASSISTANT, "\n".join(filter(None, map(plain, blocks)))), *unknown_notes]
+            texts = [plain(block) for block in blocks]
+            unknown_notes = [part for block, text in zip(blocks, texts, strict=True) if not text for part in note_unknown(block)]
+            return [said(Role.ASSISTANT, "\n".join(filter(None, texts))), *unknown_notes]
         parts = self._user(item)
         if not self._subagent:
             return parts

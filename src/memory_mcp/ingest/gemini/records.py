@@ -242,7 +242,7 @@ def _words_of(content: object) -> str:
 
 def note_unknown_parts(content: object) -> list[Part]:
     """Return the words of parts that are neither text, call, result nor file, as notes."""
-    blocks = (block for block in content_blocks(content) if not _KINDS & block.keys() and not _part(block))
+    blocks = [block for block in content_blocks(content) if "text" not in block and not _KINDS & block.keys()]
     return [part for block in blocks for part in note_unknown(block, next(iter(block), ""))]
 
 
