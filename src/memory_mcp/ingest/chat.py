@@ -77,7 +77,9 @@ class ChatReading(Reading):
             outcome = self.convert(record)
         except RecursionError:
             return Given(reason=TOO_DEEP)
-        spoken = [replace(part, metadata={**outcome.metadata, **part.metadata}) for part in outcome.parts]
+        spoken = list(outcome.parts)
+        if outcome.metadata:
+            spoken = [replace(part, metadata={**outcome.metadata, **part.metadata}) for part in spoken]
         moment = None
         if any(part.text.strip() for part in spoken):
             moment = self.ordered(outcome.time)

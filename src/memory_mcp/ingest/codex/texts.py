@@ -25,7 +25,9 @@ _OFTEN_CUT = frozenset(
 _SUMMARY = "Another language model started to solve this problem and produced a summary"
 #: Where the client's introduction to it ends.
 _INTRODUCED = "own analysis:"
-_SHELL_COMMAND = re.compile(r"\s*<user_shell_command>\s*<command>\s*(.*?)\s*</command>\s*(?:<result>(.*?)</result>)?", re.S)
+_SHELL_COMMAND = re.compile(
+    r"\s*<user_shell_command>\s*<command>\s*(.*?)\s*</command>\s*(?:<result>(.*?)</result>)?(?:\s*</user_shell_command>)?", re.S
+)
 #: The editor's own words stand before this heading.
 _REQUEST = "## My request for Codex:"
 _IDE = "# Context from my IDE setup:"
@@ -49,15 +51,20 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
     parts, words = [], []
     for number, block in enumerate(as_blocks(content)):
         text = _block_text(block)
-        text = text[heading.end() :] if (heading := _HEADING.match(text)) else text
         if not text.strip():
             parts += note_unknown(block)
         elif text.startswith(_SUMMARY):
             parts.append(note(recap(text), record="compacted", **{RECAP: "true"}))
-        elif (number < len(harness) and harness[number]) or _INJECTED.match(text):
+        elif number < len(harness) and harness[number]:
             parts.append(dropped(INJECTED))
+        elif _INJECTED.match(text):
+            parts.append(dropped(INJECTED))
+            heading = _HEADING.match(text)
+            behind = cut_elements(text[heading.end() :], _OFTEN_CUT)[0] if heading else ""
+            words += [behind] if behind else []
         elif match := _SHELL_COMMAND.match(text):
             words.append(f"! {match[1]}\n{(match[2] or '').strip()}".strip())
+            words += [behind] if (behind := text[match.end() :].strip()) else []
         elif text.lstrip().startswith(_IDE) and _REQUEST in text:
             words.append(text.rsplit(_REQUEST, 1)[1].strip())
         else:
