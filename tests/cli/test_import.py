@@ -132,7 +132,10 @@ def test_files_of_another_client_are_read_as_what_they_are_and_a_path_in_the_pla
 ) -> None:
     folder = tmp_path / "mixed"
     folder.mkdir()
-    (folder / "a.jsonl").write_bytes(next(TRANSCRIPTS.rglob("*.jsonl")).read_bytes())
+    novel = {"type": "hologram", "detail": "words in a block of a new kind"}
+    message = {"type": "assistant", "uuid": "n1", "sessionId": "s1", "message": {"role": "assistant", "content": [novel]}}
+    transcript = next(TRANSCRIPTS.rglob("*.jsonl")).read_bytes() + json.dumps(message).encode() + b"\n"
+    (folder / "a.jsonl").write_bytes(transcript)
     (folder / "b.jsonl").write_text(event("a plain event") + "\n")
     refused = cli("import", "./mixed")
     assert (refused.status, "Write: memory-mcp import auto ./mixed" in refused.err) == (2, True)
@@ -143,6 +146,12 @@ def test_files_of_another_client_are_read_as_what_they_are_and_a_path_in_the_pla
     assert cli("import", "auto", "mixed", "--data-dir", "data", "--json").data["new"] == 0
     plain = cli("import", "auto", "mixed/b.jsonl", "--data-dir", "another", "--json").data
     assert (plain["source"], plain["new"]) == ("jsonl", 1)
+    # What no reader knows is kept, and counted where a person sees it.
+    assert done.data["unknown"] == {"hologram": 1}
+    (folder / "c.jsonl").write_bytes(transcript)
+    assert "1 part of unknown kinds kept" in cli("import", "claude-code", "mixed", "--data-dir", "data").out
+    alone = cli("import", "claude-code", "mixed/a.jsonl", "--data-dir", "new")
+    assert "Unknown kinds, kept as notes: 1 part: 1 hologram" in alone.out
 
 
 def test_a_setup_of_which_everything_is_declined_changes_nothing_and_says_so(

@@ -68,6 +68,8 @@ def brief_line(data: dict[str, Any]) -> str:
     told = [f"{data['new']:,} new", *([f"{data['known']:,} known"] if data["known"] else [])]
     left_out = sum(sum(data[key].values()) for key in ("skipped", "dropped"))
     told += [f"{render.plural(left_out, 'line')} left out"] if left_out else []
+    unknown = sum(data["unknown"].values())
+    told += [f"{render.plural(unknown, 'part')} of unknown kinds kept"] if unknown else []
     told += [f"{data['files_failed']:,} unreadable"] if data["files_failed"] else []
     told += ["only the newest were read"] if data["cut"] else []
     return f"  {data['source']:<14} {render.plural(data['files'], 'file')}: {', '.join(told)}"
