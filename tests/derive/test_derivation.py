@@ -12,6 +12,7 @@ from memory_mcp.derive.derivation import Depth, Place
 from memory_mcp.derive.rebuild_toc import RebuildToc
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.model.ids import day_id
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
@@ -143,22 +144,28 @@ def said_on(day: int, thing: str) -> EventDraft:
 
 
 def test_what_many_days_say_names_none_of_them() -> None:
-    """Neither those before it was common, nor later ones; in any order, and when the tree is derived again."""
+    """Neither those before it was common, nor later ones; at once, one by one, in any order, and when it is derived again.
+
+    Where nothing else was said on a day, that is what its title says.
+    """
     days = [said_on(number, thing) for number, thing in enumerate(THINGS, 2)]
+    days += [draft(f"{EVERY_DAY[0]}.", at="2026-02-20 09:00", session="alone"), draft("Ok!", at="2026-02-21 09:00", session="ok")]
     titles = []
-    for order in (days, days[::-1], [*days[3:], *days[:3]]):
+    for order, size in ((days, len(days)), (days, 1), (days[::-1], 2), ([*days[3:], *days[:3]], 4)):
         own = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), FakeClock(), in_memory=True)
-        for start in range(0, len(order), 2):
-            own.write(order[start : start + 2], "test")
+        for start in range(0, len(order), size):
+            own.write(order[start : start + size], "test")
             own.derivation.run()
         titles.append({n.node_id: (n.title, n.summary, n.keywords) for n in own.storage.toc.all_nodes()})
         assert RebuildToc(own.storage, own.calendar, own.summarizer, own.settings.toc).run().nodes_changed == 0
         assert findings(own) == []
         own.close()
-    assert titles[0] == titles[1] == titles[2]
-    assert not [title for title, *_ in titles[0].values() if "nightly" in title or "Guten" in title or "backups" in title]
-    named = [title for node_id, (title, *_) in titles[0].items() if node_id.startswith("toc:day:")]
-    assert all(any(thing in title for title in named) for thing in THINGS)
+    assert titles[0] == titles[1] == titles[2] == titles[3]
+    named = {node_id: title for node_id, (title, *_) in titles[0].items() if node_id.startswith("toc:day:")}
+    assert "nightly check" in named.pop(day_id("2026-02-20"))
+    assert "Ok" in named.pop(day_id("2026-02-21"))
+    assert not [title for title in named.values() if "nightly" in title or "Guten" in title or "backups" in title]
+    assert all(any(thing in title for title in named.values()) for thing in THINGS)
 
 
 def test_a_long_prompt_of_a_machine_names_no_day(app: App) -> None:

@@ -1,6 +1,6 @@
 """Build nodes, grips and terms from segments with their events. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -42,7 +42,9 @@ class Work:
     before: TocNode | None = None
     #: The recap that covers it, which may be in a later segment of its stream.
     recap: Event | None = None
-    #: Hashes of openings that it shares with many other segments.
+    #: Hashes of its first sentences. They are among its terms, so that they are counted for the whole store.
+    openings: frozenset[int] = frozenset()
+    #: Those of them that it shares with many other segments.
     repeated: frozenset[int] = frozenset()
 
 
@@ -54,10 +56,6 @@ class Derived:
     node: TocNode
     grips: tuple[Grip, ...]
     hashes: bytes
-    #: Hashes of its first sentences. They are among its terms, so that they are counted for the whole store.
-    openings: tuple[int, ...] = ()
-    #: Those of them that its title or a bullet may be made of.
-    quoted: tuple[int, ...] = ()
 
 
 def derive(batch: Sequence[Work], calendar: Calendar, summarizer: Summarizer) -> list[Derived]:
@@ -96,7 +94,7 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
         projects=(segment.project,) if segment.project else (),
     )
     node = keep_refinement(node, work.before, partial(source_of_events, events))
-    return Derived(segment, node, tuple(grips), hashes_of(events, summary.openings), summary.openings, summary.quoted)
+    return Derived(segment, node, tuple(grips), hashes_of(events, work.openings))
 
 
 def segment_title(calendar: Calendar, start_ms: int, gist: str) -> str:
@@ -182,7 +180,7 @@ def grips_of(events: Sequence[Event], segment: int) -> list[Grip]:
     return grips
 
 
-def hashes_of(events: Sequence[Event], openings: Sequence[int] = ()) -> bytes:
+def hashes_of(events: Sequence[Event], openings: Collection[int] = ()) -> bytes:
     """Return the hashes of the events' terms (words, speakers, names in metadata) and of `openings`: uint32 sorted, as bytes."""
     found = hashes_in(*map(searchable, events)).union(openings)
     return np.sort(np.fromiter(found, dtype="<u4", count=len(found))).tobytes()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from memory_mcp import metrics
 from memory_mcp.derive.build import Derived, Work, derive
-from memory_mcp.derive.repeated import common_among, holders_of, with_repeated
+from memory_mcp.derive.repeated import common_among, holders_of, mark_common
 from memory_mcp.derive.segments import SegmentSettings, assign, recap_of, size_of
 from memory_mcp.derive.terms import Added, Filed, TermBook, refit_all
 from memory_mcp.failpoints import failpoint
@@ -19,6 +19,7 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
 from memory_mcp.summarize.base import Summarizer
+from memory_mcp.summarize.stretch import openings_of
 
 DeriveBatch = Callable[[Sequence[Work]], list[Derived]]
 
@@ -107,21 +108,19 @@ class CloseSegments:
     def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
         """Derive and publish one batch in one transaction; return whether a segment changed. An error drops cached terms."""
         work = self._work(self._placed(events), derived_to)
-        derived = derive_batch(work)
-        failpoint("derive.computed")
-        openings = {opening for d in derived for opening in d.openings}
         try:
-            before = self._terms.count(openings)
+            before, after = self._terms.expect([(w.segment.node_id, w.before is None, w.openings) for w in work])
+            expected = common_among(after)
+            derived = derive_batch(mark_common(work, expected))
+            failpoint("derive.computed")
             added = self._terms.add(
                 [Filed(d.node.node_id, d.segment.day, d.segment.project, d.hashes, d.node.version == 1) for d in derived]
             )
-            was_common, common = common_among(before), common_among(self._terms.count(openings))
-            again = with_repeated(work, derived, common)
-            if crossed := common - was_common:
-                others = self._stored_work(crossed, {d.segment.key for d in derived})
-                beside = derive_batch(others)
-                common = common_among(self._terms.count(opening for d in beside for opening in d.openings))
-                again += with_repeated(others, beside, common)
+            common = common_among(self._terms.count(after))
+            again = mark_common([w for w in work if not w.openings.isdisjoint(expected ^ common)], common)
+            if crossed := common - common_among(before):
+                others = self._stored_work(crossed, {w.segment.key for w in work})
+                again += mark_common(others, common_among(self._terms.count(o for w in others for o in w.openings)))
             if again:
                 derived = list(({d.segment.key: d for d in derived} | {d.segment.key: d for d in derive_batch(again)}).values())
             self._publish(derived, added, derived_to)
@@ -191,7 +190,7 @@ class CloseSegments:
             counted = cut
             if len(own) != cut.events or cut.key in placed.recounted:
                 counted = replace(cut, events=len(own), tokens=sum(map(size_of, own)))
-            work.append(Work(counted, tuple(own), before.get(cut.key), recap_of(cut, placed.recaps)))
+            work.append(Work(counted, tuple(own), before.get(cut.key), recap_of(cut, placed.recaps), openings_of(own)))
         return work
 
     def _stored_work(self, openings: Collection[int], placed: Collection[int]) -> list[Work]:
@@ -201,11 +200,12 @@ class CloseSegments:
         events = self._storage.events.in_segments(list(cuts.values()), self._done)
         before = self._storage.toc.nodes(ids)
         recaps = self._storage.events.recaps({cut.stream for cut in cuts.values()})
-        return [
-            Work(cut, tuple(events[key]), before.get(cut.node_id), recap_of(cut, recaps))
+        work = [
+            Work(cut, tuple(events[key]), before.get(cut.node_id), recap_of(cut, recaps), openings_of(events[key]))
             for key, cut in cuts.items()
             if events.get(key)
         ]
+        return [each for each in work if not each.openings.isdisjoint(openings)]
 
     def _publish(self, derived: Sequence[Derived], added: Added, derived_to: int) -> None:
         """Store segments, nodes, grips, terms and the checkpoint in one transaction.

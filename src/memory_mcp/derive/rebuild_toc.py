@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from memory_mcp.derive.build import Derived, Work, derive
-from memory_mcp.derive.repeated import common_among, with_repeated
+from memory_mcp.derive.repeated import common_among, mark_common
 from memory_mcp.derive.rollup import RollUps
 from memory_mcp.derive.segments import CUTTER_VERSION, SegmentSettings, recap_of, recut
 from memory_mcp.derive.terms import FrequencyRow, Hashes, count_hashes, frequency, from_bytes, refit, union
@@ -22,6 +22,7 @@ from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build, TermDelta
 from memory_mcp.summarize.base import Summarizer
+from memory_mcp.summarize.stretch import openings_of
 
 _CHUNK = 200
 #: Streams cut again in one transaction.
@@ -68,13 +69,13 @@ class RebuildToc:
         self._recut()
         cuts = sorted(self._storage.toc.iter_cuts(), key=lambda c: c.start)
         frequencies: dict[str, list[Hashes]] = {}
-        openings: dict[int, tuple[int, ...]] = {}
+        openings: dict[int, frozenset[int]] = {}
         stored = list(self._storage.toc.frequencies())
         for start in range(0, len(cuts), _CHUNK):
             part = cuts[start : start + _CHUNK]
-            for derived in self._segments(part, stored):
+            for work, derived in self._segments(part, stored):
                 frequencies.setdefault(derived.segment.project, []).append(from_bytes(derived.hashes))
-                openings[derived.segment.key] = derived.openings
+                openings[derived.segment.key] = work.openings
             if progress:
                 progress(min(start + _CHUNK, len(cuts)), len(cuts))
         rows = tuple(frequency(project, parts) for project, parts in frequencies.items())
@@ -115,16 +116,16 @@ class RebuildToc:
                     }
             self._storage.toc.recut(fresh, leads)
 
-    def _recount(self, cuts: Sequence[Segment], openings: Mapping[int, Sequence[int]], stored: Sequence[FrequencyRow]) -> None:
+    def _recount(self, cuts: Sequence[Segment], openings: Mapping[int, Set[int]], stored: Sequence[FrequencyRow]) -> None:
         """Derive those segments once more of which an opening is common by the new counts and not by `stored` ones, or was."""
-        every = {opening for some in openings.values() for opening in some}
+        every = frozenset[int]().union(*openings.values())
         now, then = (common_among(count_hashes(every, rows)) for rows in (self._storage.toc.frequencies(), stored))
         changed = now ^ then
-        again = [cut for cut in cuts if not changed.isdisjoint(openings.get(cut.key, ()))] if changed else []
+        again = [cut for cut in cuts if not changed.isdisjoint(openings.get(cut.key, frozenset()))] if changed else []
         for start in range(0, len(again), _CHUNK):
             self._segments(again[start : start + _CHUNK], self._storage.toc.frequencies())
 
-    def _segments(self, cuts: Sequence[Segment], frequencies: Sequence[FrequencyRow]) -> list[Derived]:
+    def _segments(self, cuts: Sequence[Segment], frequencies: Sequence[FrequencyRow]) -> list[tuple[Work, Derived]]:
         """Derive segments again, without empty ones, write and count what differs, in one transaction, and return all derived.
 
         Which openings are common is told by `frequencies`.
@@ -132,11 +133,13 @@ class RebuildToc:
         events = self._storage.events.in_segments(cuts)
         before = self._storage.toc.nodes([c.node_id for c in cuts])
         recaps = self._storage.events.recaps({c.stream for c in cuts})
-        work = [Work(c, tuple(events[c.key]), before.get(c.node_id), recap_of(c, recaps)) for c in cuts if events.get(c.key)]
+        work = [
+            Work(c, tuple(events[c.key]), before.get(c.node_id), recap_of(c, recaps), openings_of(events[c.key]))
+            for c in cuts
+            if events.get(c.key)
+        ]
+        work = mark_common(work, common_among(count_hashes((o for w in work for o in w.openings), frequencies)))
         derived = derive(work, self._calendar, self._summarizer)
-        common = common_among(count_hashes((o for d in derived for o in d.openings), frequencies))
-        again = derive(with_repeated(work, derived, common), self._calendar, self._summarizer)
-        derived = list(({d.segment.key: d for d in derived} | {d.segment.key: d for d in again}).values())
         changed = self._stale([d.node for d in derived], before)
         stored = self._storage.toc.term_sets([d.node.node_id for d in derived])
         wrong = [
@@ -155,7 +158,7 @@ class RebuildToc:
         )
         self._changed += len(changed)
         self._rewritten += len(wrong)
-        return derived
+        return list(zip(work, derived, strict=True))
 
     def _stale(self, nodes: Sequence[TocNode], before: Mapping[NodeId, TocNode]) -> list[TocNode]:
         """Return the nodes that differ from the stored ones, but for version, build and pin, or that a parent does not list."""

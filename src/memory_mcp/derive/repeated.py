@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from memory_mcp.derive.build import Derived, Work
+from memory_mcp.derive.build import Work
 from memory_mcp.derive.terms import Hashes, children_of, read_sets
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.ids import NodeId
@@ -24,10 +24,9 @@ def common_among(counts: Mapping[int, int]) -> frozenset[int]:
     return frozenset(opening for opening, count in counts.items() if count >= COMMON)
 
 
-def with_repeated(work: Sequence[Work], derived: Sequence[Derived], common: frozenset[int]) -> list[Work]:
-    """Return the work of those segments again whose title or bullets may be made of common openings, with all they have."""
-    pairs = zip(work, derived, strict=True)
-    return [replace(one, repeated=common.intersection(made.openings)) for one, made in pairs if common.intersection(made.quoted)]
+def mark_common(work: Sequence[Work], common: frozenset[int]) -> list[Work]:
+    """Return the same work, each with those of its openings that are common."""
+    return [replace(each, repeated=common.intersection(each.openings)) for each in work]
 
 
 def holders_of(store: TocStore, openings: Collection[int]) -> list[NodeId]:

@@ -5,7 +5,7 @@ so that one event never rewrites a year's set.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -169,6 +169,20 @@ class TermBook:
             self._frequencies = join_frequencies(self._store.frequencies())
         return count_hashes(hashes, self._frequencies)
 
+    def expect(self, segments: Sequence[tuple[NodeId, bool, Collection[int]]]) -> tuple[dict[int, int], dict[int, int]]:
+        """Return in how many segments each of some hashes is, and will be once these segments have theirs.
+
+        A segment is its id, whether it is new, and some of its hashes, distinct.
+        """
+        self._load([node_id for node_id, is_new, _ in segments if not is_new])
+        before = self.count(one for _, _, hashes in segments for one in hashes)
+        after = dict(before)
+        for node_id, is_new, hashes in segments:
+            some = np.array(sorted(hashes), dtype="<u4")
+            for fresh in without(some, EMPTY if is_new else self._live[node_id]).tolist():
+                after[fresh] += 1
+        return before, after
+
     def add(self, segments: Sequence[Filed]) -> Added:
         """Return the term rows to write for segments: the new terms of each, and of its periods; and of frequencies by project.
 
@@ -182,11 +196,10 @@ class TermBook:
         by_project: dict[str, list[Hashes]] = {}
         reset: list[NodeId] = []
         frequencies: list[DocumentFrequency] = []
-        grown = [s.node_id for s in segments if not s.new and s.node_id not in self._live]
-        stored = {node_id: union(map(from_bytes, rows)) for node_id, rows in self._store.term_sets(grown).items()}
+        self._load([s.node_id for s in segments if not s.new])
         for one in segments:
             now = from_bytes(one.hashes)
-            known = EMPTY if one.new else stored.get(one.node_id, self._live.get(one.node_id, EMPTY))
+            known = EMPTY if one.new else self._live[one.node_id]
             fresh, gone = without(now, known), without(known, now)
             if one.new:
                 self._count(one.day)
@@ -207,6 +220,12 @@ class TermBook:
             if len(self._frequencies) > _MOST_ROWS:
                 self._frequencies = join_frequencies(self._frequencies)
         return Added(deltas, frequencies, reset)
+
+    def _load(self, ids: Sequence[NodeId]) -> None:
+        """Cache the sets of segments that are not cached."""
+        missing = [node_id for node_id in ids if node_id not in self._live]
+        rows = self._store.term_sets(missing)
+        self._live |= {node_id: union(map(from_bytes, rows.get(node_id, ()))) for node_id in missing}
 
     def _prefetch(self, targets: Sequence[NodeId]) -> None:
         """Read and cache the sets of periods that have segments and are not cached; at first count the segments of every day."""

@@ -183,6 +183,8 @@ def _adds_nothing(prompt: Event | None, replies: Sequence[Event]) -> bool:
 
 def without_questions(events: Sequence[Event]) -> Sequence[Event]:
     """Return the events without questions to the memory and its calls; all if nothing but those was said."""
+    if not any(map(asks_memory, events)):
+        return events
     turns = turns_in(events)
     kept = [e for e in events if not turns.get(e.event_id, Turn.PLAIN) & Turn.TO_MEMORY]
     return kept if len(kept) < len(events) and any(is_said(e) for e in kept) else events
@@ -199,9 +201,11 @@ def only_requests(events: Sequence[Event], is_begin: bool = False, after: Sequen
 
     `after` are those that follow in their stream.
     """
+    said = [e for e in events if is_said(e)]
+    if not said or not all(map(is_prompt, said)):
+        return False
     turns = turns_in((*events, *after), is_begin)
-    said = [turns.get(e.event_id, Turn.PLAIN) for e in events if is_said(e)]
-    return bool(said) and all(turn & (LAST | Turn.TO_MEMORY) for turn in said)
+    return all(turns.get(e.event_id, Turn.PLAIN) & (LAST | Turn.TO_MEMORY) for e in said)
 
 
 def _exchanges(events: Sequence[Event]) -> Iterator[_Exchange]:

@@ -35,10 +35,6 @@ class Summary:
     summary: str
     bullets: tuple[BulletDraft, ...]
     keywords: tuple[str, ...]
-    #: Hashes of its first sentences, by which they are counted for the whole store, the same whatever `repeated` says.
-    openings: tuple[int, ...] = ()
-    #: Those of them that its title or a bullet may be made of: where many stretches have one, it is summarized again.
-    quoted: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

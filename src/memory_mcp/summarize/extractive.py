@@ -21,7 +21,7 @@ from memory_mcp.summarize.recap import Part
 from memory_mcp.summarize.rollup import roll_up
 from memory_mcp.summarize.select import MAX_BULLETS, bullets_of, distinct, headlines_of
 from memory_mcp.summarize.sentences import clean, shorten
-from memory_mcp.summarize.stretch import Sentence, Stretch, Voice, openings_of, read
+from memory_mcp.summarize.stretch import Sentence, Stretch, Voice, read
 from memory_mcp.summarize.titles import ASKED, HEADLINE, MAX_TITLE, headline, join
 from memory_mcp.summarize.vocabulary import is_vague, keys_of
 
@@ -47,34 +47,26 @@ class ExtractiveSummarizer:
         300. Without `recap` the first recap among the events is used. `repeated` sentences are chatter.
         """
         events = sorted(events, key=lambda e: e.order)
-        whole = stretch = read(events)
-        opening_events = openings_of(stretch)
-        openings = tuple(dict.fromkeys([opening for opening, _ in opening_events]))
-        if not repeated.isdisjoint(openings):
-            stretch = read(events, repeated)
+        stretch = read(events, repeated)
+        if repeated and all(s.chatter for s in stretch.sentences):
+            # What many stretches say names none of them, but where it is all that was said it is not lost.
+            stretch = read(events)
         recap = recap or next(filter(is_recap, events), None)
         told = recalled(stretch, recap, own=recap in events) if recap is not None else []
-        terms = keywords(stretch) or keywords(whole)
-        # What many stretches say names none of them, but where it is all that was said it is not lost.
-        stated = stretch if any(not s.chatter for s in stretch.sentences) else whole
+        terms = keywords(stretch)
         heads = headlines_of(stretch)
         deeds = deeds_of(events)
         outcome = None if stretch.is_dialogue else outcome_of(stretch, events, deeds)
-        plain = _plain_title(events, stretch)
         said = [t.statement.text for t in told] + [f"{s.speaker}: {s.text}" if s.speaker else s.text for s in heads]
         said = said[:2]
         summary = " ".join(shorten(text, MAX_SUMMARY // len(said) - 1) for text in said)
-        bullets = _bullets(stated, events, told, [*deeds[-MAX_DEEDS:-1], outcome] if outcome else [])
-        cited = {source.event_id for bullet in bullets for source in bullet.sources}.union(
-            [head.event.event_id for head in heads]
-        )
+        title = _title(stretch, heads, told, outcome)
+        plain = "" if title and summary else _plain_title(events, stretch)
         return Summary(
-            title=shorten(join(_title(stretch, heads, told, outcome) or plain, terms), MAX_TITLE),
+            title=shorten(join(title or plain, terms), MAX_TITLE),
             summary=shorten(summary or plain, MAX_SUMMARY),
-            bullets=bullets,
+            bullets=_bullets(stretch, events, told, [*deeds[-MAX_DEEDS:-1], outcome] if outcome else []),
             keywords=terms,
-            openings=openings,
-            quoted=tuple(dict.fromkeys([opening for opening, event_id in opening_events if event_id in cited])),
         )
 
     def roll_up(self, children: Sequence[TocNode], limit: int = 10) -> RollUp:
@@ -165,15 +157,19 @@ def _bullet(stretch: Stretch, sentence: Sentence) -> BulletDraft:
 
 
 def _plain_title(events: Sequence[Event], stretch: Stretch) -> str:
-    """Return a title that counts what the events are: "3 tool calls: Read, Bash", with up to 6 names, the most frequent first.
+    """Return a title of events that say little: "3 tool calls: Read, Bash", with up to 6 names, the most frequent first.
 
-    Without calls "2 tool results" if all texts are a tool's, else "4 messages"; "2 events without text" or "No events"
-    where nothing is said.
+    Without calls a person's first sentence in plain words, or anyone's; where there is none "2 tool results" if all
+    texts are a tool's, else "4 messages"; "2 events without text" or "No events" where nothing is said.
     """
     if stretch.tools:
         count = sum(stretch.tools.values())
         names = sorted(stretch.tools, key=lambda name: (-stretch.tools[name], name))
         return shorten(f"{count} tool call{'s' if count != 1 else ''}: {', '.join(names[:6])}", MAX_TITLE)
+    plain = [s for s in stretch.sentences if s.chatter or not any(word.code for word in s.words)]
+    if plain:
+        first = next((s for s in plain if s.voice is Voice.USER), plain[0])
+        return _named(first.speaker, headline(first.text), 20)
     spoken = [event for event in events if event.text.strip()]
     if not spoken:
         return f"{len(events)} event{'s' if len(events) != 1 else ''} without text" if events else "No events"

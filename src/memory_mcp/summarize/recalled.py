@@ -55,11 +55,13 @@ def recalled(stretch: Stretch, recap: Event, own: bool) -> list[Recalled]:
         found.append((-about * share, statement, frozenset(told)))
     found.sort(key=lambda f: (f[0], f[1].start))
     chosen = []
+    sentences = [(sentence, sentence.keys) for sentence in stretch.sentences] if found else []
     for _, statement, keys in found[:12]:
         sources = [Source(recap.event_id, statement.start, statement.end)]
         # The sentence of the stretch that shares most words is cited too.
-        best = max(stretch.sentences, key=lambda s: len(keys & s.keys), default=None)
-        if keys and best is not None and len(keys & best.keys) >= _PROOF * len(keys):
+        shared = [len(keys & others) for _, others in sentences]
+        if keys and shared and (most := max(shared)) >= _PROOF * len(keys):
+            best, _ = sentences[shared.index(most)]
             sources.append(Source(best.event.event_id, best.start, best.end))
         chosen.append(Recalled(statement, tuple(sources)))
     return chosen

@@ -7,6 +7,7 @@ Invariants
 """
 
 import re
+import sys
 from enum import Enum, auto
 from functools import cached_property
 from string import digits
@@ -78,16 +79,17 @@ _ERROR_HINTS = ("rror", "xception", "FAIL", "fatal", "panic", "ERR", "E   ", "un
 _EMPTY_FAILURE = re.compile(r"(?:\b0 (?:errors?|failed|failures)|no errors?)\b", re.I)
 
 
-def spans(text: str) -> list[Span]:
-    """Return the sentences, headings, list items and error lines of a message in reading order.
+def spans(text: str, limit: int = sys.maxsize) -> list[Span]:
+    """Return the first `limit` sentences, headings, list items and error lines of a message in reading order.
 
     Of a message over 16,000 characters the first 12,000 and the last 4,000 are read.
     """
     if len(text) <= HEAD + TAIL:
-        return _Reader(text, 0, len(text)).read()
+        return _Reader(text, 0, len(text)).read(limit)
     head_end = text.rfind("\n", HEAD // 2, HEAD) + 1 or HEAD
     tail_start = text.find("\n", len(text) - TAIL, len(text) - TAIL // 2) + 1 or len(text) - TAIL
-    return [*_Reader(text, 0, head_end).read(), *_Reader(text, tail_start, len(text)).read()]
+    found = _Reader(text, 0, head_end).read(limit)
+    return found if len(found) == limit else [*found, *_Reader(text, tail_start, len(text)).read(limit - len(found))]
 
 
 def error_spans(text: str) -> list[Span]:
@@ -150,8 +152,8 @@ class _Reader:
         """Whether several lines begin with the level of a log."""
         return is_log(self.text[self.place : self.end])
 
-    def read(self) -> list[Span]:
-        """Return the spans of the part that is read, in order: prose, items, headings, and error lines of code and logs."""
+    def read(self, limit: int) -> list[Span]:
+        """Return the first spans of the part that is read: prose, items, headings, and error lines of code and logs."""
         place = self.place
         said = self.text[place : self.end]
         safe = self.safe = safe_length(said)
@@ -171,9 +173,12 @@ class _Reader:
                 if self.block < 0:
                     self.block, self.shape = place, _PROSE
                 self.block_end = place + len(bare)
+            if len(self.found) >= limit:
+                break
             place += len(line) + 1
-        self._flush()
-        return self.found
+        else:
+            self._flush()
+        return self.found[:limit]
 
     def _closely(self, line: str, bare: str, place: int) -> None:
         """Read a line, begun at `place`, that may be no prose (item, fence, tag, noise); `bare` is it without blanks around."""

@@ -1,6 +1,7 @@
 """Read the events of a stretch into sentences and word counts, the material of a summary."""
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,6 @@ from itertools import islice
 from operator import attrgetter
 
 from memory_mcp.model.event import LEAF, RECORD, Event, EventType, Role, is_recap, mark_of
-from memory_mcp.model.ids import EventId
 from memory_mcp.summarize.kinds import MAY_BE_CHATTER, MAY_NOTIFY, OPENERS, is_chatter
 from memory_mcp.summarize.recap import statements_of
 from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, is_bracketed, spans, without_marks
@@ -147,31 +147,41 @@ def read(events: Sequence[Event], repeated: frozenset[int] = frozenset()) -> Str
     message; at most 1,500 sentences are read. Sentences with a hash among `repeated` are chatter.
     """
     events = sorted(events, key=_ORDER)
-    speakers = list(dict.fromkeys(" ".join(e.speaker.split()) for e in events if e.speaker.strip()))
-    stretch = Stretch(speakers=speakers, repeated=repeated)
-    records = stretch.records = {e.event_id: record for e in events if e.metadata and (record := mark_of(e, RECORD))}
-    recaps = {e.event_id for e in events if e.metadata and is_recap(e)}
-    spoken = any(e.text and e.event_id not in recaps and e.event_id not in records for e in events)
-    present = {e.source_id.partition("#")[0] for e in events}
-    for event in events:
-        # Clients file a session's summary with the next session: it belongs to the message it names.
-        record = records.get(event.event_id, "")
-        if record and (leaf := mark_of(event, LEAF)) and leaf not in present:
-            continue
-        if (spoken and event.event_id in recaps) or (record and record not in _TELLING):
-            continue
-        stretch.named |= record in NAMES
-        voice = _voice(event, record)
+    stretch = _begin(events, repeated)
+    for event, voice, is_told_again in _iter_messages(events, stretch.records):
+        stretch.named |= stretch.records.get(event.event_id, "") in NAMES
         if event.type is EventType.TOOL_CALL:
             _read_call(event, stretch)
         elif event.text and len(stretch.sentences) < MAX_SENTENCES:
             message = stretch.messages.get(voice, 0)
             stretch.messages[voice] = message + 1
-            _read_spans(event, voice, message, _spans(event, voice, event.event_id in recaps), stretch)
+            _read_spans(event, voice, message, _spans(event, voice, is_told_again), stretch)
     for event in stretch.plans.values():
         _read_spans(event, _AGENT, stretch.messages.get(_AGENT, 0), _planned(event.text), stretch)
     _weigh(stretch)
     return stretch
+
+
+def _begin(events: Sequence[Event], repeated: frozenset[int] = frozenset()) -> Stretch:
+    """Return the stretch of some events, in order, of which nothing is read yet but speakers and kinds of records."""
+    speakers = list(dict.fromkeys(" ".join(e.speaker.split()) for e in events if e.speaker.strip()))
+    records: dict[str, str] = {e.event_id: record for e in events if e.metadata and (record := mark_of(e, RECORD))}
+    return Stretch(speakers=speakers, repeated=repeated, records=records)
+
+
+def _iter_messages(events: Sequence[Event], records: Mapping[str, str]) -> Iterator[tuple[Event, Voice, bool]]:
+    """Yield the events that are read, in order, with their voices, and whether a recap is read for want of anything else."""
+    recaps = {e.event_id for e in events if e.metadata and is_recap(e)}
+    spoken = any(e.text and e.event_id not in recaps and e.event_id not in records for e in events)
+    present = {e.source_id.partition("#")[0] for e in events}
+    for event in events:
+        record = records.get(event.event_id, "")
+        # Clients file a session's summary with the next session: it belongs to the message it names.
+        if record and (leaf := mark_of(event, LEAF)) and leaf not in present:
+            continue
+        is_told_again = event.event_id in recaps
+        if not (spoken and is_told_again) and (not record or record in _TELLING):
+            yield event, _voice(event, record), is_told_again
 
 
 def _planned(text: str) -> list[Span]:
@@ -184,13 +194,13 @@ def _planned(text: str) -> list[Span]:
     return [Span(s.start + start, s.end + start, Shape.ITEM) for s in spans(text[start:].split("\n", 1)[0])[:_PLAN_HEAD]]
 
 
-def _spans(event: Event, voice: Voice, is_told_again: bool) -> list[Span]:
-    """Return the spans of an event that are read: of a tool only errors, of a recap its statements."""
+def _spans(event: Event, voice: Voice, is_told_again: bool, limit: int = sys.maxsize) -> list[Span]:
+    """Return the spans of an event that are read, the first `limit`: of a tool only errors, of a recap its statements."""
     if voice is _TOOL:
-        return error_spans(event.text)
+        return error_spans(event.text)[:limit]
     if is_told_again:
-        return [Span(s.start, s.end, Shape.ITEM) for s in statements_of(event.text)]
-    return spans(event.text)
+        return [Span(s.start, s.end, Shape.ITEM) for s in statements_of(event.text)[:limit]]
+    return spans(event.text, limit)
 
 
 def _voice(event: Event, record: str) -> Voice:
@@ -217,7 +227,8 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
         may_be = OPENERS[tokens[0]] if tokens else MAY_BE_CHATTER
         chatter = bool(may_be & _ANYWHERE or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
         # What follows in a message of which all that is counted is repeated belongs to the same prompt of a machine.
-        is_repeated = bool(repeated) and (streak >= MAX_OPENINGS or sentence_hash(text[start:end], names) in repeated)
+        may_open = bool(repeated) and (voice is _USER or place == 0 or bool(event.speaker))
+        is_repeated = may_open and (streak >= MAX_OPENINGS or sentence_hash(text[start:end], names) in repeated)
         streak += is_repeated and streak == place
         # A few words with the name of somebody who takes part are how one begins to speak to them, in any language.
         is_address = (
@@ -236,14 +247,21 @@ def _folded(tokens: Sequence[str]) -> Iterator[str]:
         yield token.casefold().rstrip(".-/:@+\\#")
 
 
-def openings_of(stretch: Stretch) -> list[tuple[int, EventId]]:
-    """Return the hashes of the first 16 sentences that may name the stretch, with their events.
+def openings_of(events: Sequence[Event]) -> frozenset[int]:
+    """Return the hashes of the first 16 sentences that may name a stretch, of its events in any order.
 
     They are a person's, and the first of each reply, and not fewer when the stretch grows.
     """
-    first = (s for s in stretch.sentences if s.voice is _USER or s.event.speaker or (s.voice is _AGENT and s.place == 0))
+    events = sorted(events, key=_ORDER)
+    stretch = _begin(events)
     names = stretch.short_names
-    return [(sentence_hash(s.event.text[s.start : s.end], names), s.event.event_id) for s in islice(first, MAX_OPENINGS)]
+    openings = (
+        sentence_hash(event.text[span.start : span.end], names)
+        for event, voice, is_told_again in _iter_messages(events, stretch.records)
+        if event.text and (event.speaker or (voice is not _TOOL and event.type is not EventType.TOOL_CALL))
+        for span in _spans(event, voice, is_told_again, MAX_OPENINGS if voice is _USER or event.speaker else 1)
+    )
+    return frozenset(islice(openings, MAX_OPENINGS))
 
 
 def sentence_hash(text: str, names: Container[str]) -> int:
