@@ -11,7 +11,7 @@ from memory_mcp.model.event import Event
 from memory_mcp.summarize.base import Source
 from memory_mcp.summarize.recap import Part, Statement, statements_of
 from memory_mcp.summarize.stretch import Stretch
-from memory_mcp.summarize.vocabulary import Word, words
+from memory_mcp.summarize.vocabulary import words
 
 #: Least share, by rarity, and least number of a statement's telling words that a stretch must hold.
 MIN_SHARE, MIN_WORDS = 0.6, 3
@@ -29,10 +29,11 @@ class Recalled:
     sources: tuple[Source, ...]
 
 
-@lru_cache(maxsize=8)
-def _read(text: str) -> list[tuple[Statement, dict[str, Word]]]:
-    """Return the statements of a recap with their telling words by key; the last 8 recaps are kept."""
-    return [(s, {w.key: w for w in words(s.text) if w.key and w.weight >= _TELLS}) for s in statements_of(text)]
+@lru_cache(maxsize=32)
+def _read(text: str) -> list[tuple[Statement, dict[str, float], float]]:
+    """Return the statements of a recap with the rarity of their telling words by key, and its sum; the last 32 recaps are kept."""
+    statements = [(s, {w.key: w.rarity for w in words(s.text) if w.key and w.weight >= _TELLS}) for s in statements_of(text)]
+    return [(statement, told, sum(told.values())) for statement, told in statements]
 
 
 def recalled(stretch: Stretch, recap: Event, own: bool) -> list[Recalled]:
@@ -42,13 +43,12 @@ def recalled(stretch: Stretch, recap: Event, own: bool) -> list[Recalled]:
     and what was left open belong only to the stretch that holds the recap: `own`.
     """
     found = []
-    for statement, told in _read(recap.text):
+    for statement, told, whole in _read(recap.text):
         last = statement.part in (Part.OPEN, Part.NOW)
         if last and not own:
             continue
         named = [key for key in told if key in stretch.counts]
-        whole = sum(w.rarity for w in told.values())
-        share = sum(told[key].rarity for key in named) / whole if whole else 0.0
+        share = sum(told[key] for key in named) / whole if whole else 0.0
         if not last and (share < MIN_SHARE or len(named) < MIN_WORDS):
             continue
         about = sum(stretch.salience[key] for key in named) / (6.0 + len(told)) ** 0.75

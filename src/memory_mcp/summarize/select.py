@@ -10,7 +10,7 @@ from typing import TypeVar
 from memory_mcp.summarize.kinds import Cue, cues_of, is_errand
 from memory_mcp.summarize.lines import is_dense
 from memory_mcp.summarize.sentences import Shape, is_bracketed
-from memory_mcp.summarize.stretch import NAMES, Sentence, Stretch, Voice
+from memory_mcp.summarize.stretch import NAMES, TELLS, Sentence, Stretch, Voice
 from memory_mcp.summarize.vocabulary import Word, is_vague
 
 Item = TypeVar("Item")
@@ -173,7 +173,7 @@ def _manner(s: Sentence, dialogue: bool) -> float:
     score = 0.0
     text = s.event.text
     held = s.words
-    if len({word for word in held if word.weight > 0.15}) < 2:
+    if len({word for word in held if word.weight > TELLS}) < 2:
         score -= 4.0
     if text[s.start] in "/@" or is_bracketed(text, s.start, s.end) or is_dense(text[s.start : s.end]):
         score -= 2.0

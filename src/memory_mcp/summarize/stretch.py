@@ -7,7 +7,6 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from itertools import islice
 from operator import attrgetter
 
 from memory_mcp.model.event import LEAF, RECORD, Event, EventType, Role, is_recap, mark_of
@@ -19,6 +18,8 @@ from memory_mcp.text import term_hash
 
 #: Most sentences that are read: a stretch has 4,000 tokens unless one message is longer.
 MAX_SENTENCES = 1_500
+#: Least weight of a telling word.
+TELLS = 0.15
 #: Sentences of a stretch that are counted for the whole store.
 MAX_OPENINGS = 16
 #: Kinds of client records with content; others are notices (compaction, limits).
@@ -227,9 +228,10 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
         may_be = OPENERS[tokens[0]] if tokens else MAY_BE_CHATTER
         chatter = bool(may_be & _ANYWHERE or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
         # What follows in a message of which all that is counted is repeated belongs to the same prompt of a machine.
-        may_open = bool(repeated) and (voice is _USER or place == 0 or bool(event.speaker))
-        is_repeated = may_open and (streak >= MAX_OPENINGS or sentence_hash(text[start:end], names) in repeated)
-        streak += is_repeated and streak == place
+        is_repeated = streak > 0 and place >= MAX_OPENINGS
+        if repeated and not is_repeated and not chatter and _may_name(event, voice, place, held):
+            is_repeated = sentence_hash(text[start:end], names) in repeated
+            streak = streak + 1 if is_repeated and streak >= 0 else -1
         # A few words with the name of somebody who takes part are how one begins to speak to them, in any language.
         is_address = (
             bool(names) and place == 0 and len(found) > 1 and len(tokens) <= MAX_ADDRESS and not names.isdisjoint(_folded(tokens))
@@ -248,20 +250,35 @@ def _folded(tokens: Sequence[str]) -> Iterator[str]:
 
 
 def openings_of(events: Sequence[Event]) -> frozenset[int]:
-    """Return the hashes of the first 16 sentences that may name a stretch, of its events in any order.
+    """Return the hashes of the sentences that may name a stretch (see `_may_name`), of its events in any order.
 
-    They are a person's, and the first of each reply, and not fewer when the stretch grows.
+    Of people's sentences and the first ones of replies 16 are read. They are not fewer when the stretch grows.
     """
     events = sorted(events, key=_ORDER)
     stretch = _begin(events)
-    names = stretch.short_names
-    openings = (
-        sentence_hash(event.text[span.start : span.end], names)
-        for event, voice, is_told_again in _iter_messages(events, stretch.records)
-        if event.text and (event.speaker or (voice is not _TOOL and event.type is not EventType.TOOL_CALL))
-        for span in _spans(event, voice, is_told_again, MAX_OPENINGS if voice is _USER or event.speaker else 1)
-    )
-    return frozenset(islice(openings, MAX_OPENINGS))
+    openings: set[int] = set()
+    left = MAX_OPENINGS
+    for event, voice, is_told_again in _iter_messages(events, stretch.records):
+        if event.text and (event.speaker or (voice is not _TOOL and event.type is not EventType.TOOL_CALL)):
+            first = _spans(event, voice, is_told_again, left if voice is _USER or event.speaker else 1)
+            _read_spans(event, voice, 0, first, stretch)
+            text = without_marks(event.text)
+            openings.update(
+                sentence_hash(text[s.start : s.end], stretch.short_names)
+                for s in stretch.sentences
+                if not s.chatter and _may_name(event, voice, s.place, s.words)
+            )
+            stretch.sentences.clear()
+            left -= len(first)
+            if left <= 0:
+                break
+    return frozenset(openings)
+
+
+def _may_name(event: Event, voice: Voice, place: int, held: Sequence[Word]) -> bool:
+    """Return whether a sentence may name its stretch: a person's, or the first of a reply, with two words that tell."""
+    is_first = voice is _USER or bool(event.speaker) or (voice is _AGENT and place == 0)
+    return is_first and len({word for word in held if word.weight > TELLS}) > 1
 
 
 def sentence_hash(text: str, names: Container[str]) -> int:
