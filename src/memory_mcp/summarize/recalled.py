@@ -31,7 +31,7 @@ class Recalled:
 
 @lru_cache(maxsize=32)
 def _read(text: str) -> list[tuple[Statement, dict[str, float], float]]:
-    """Return the statements of a recap with the rarity of their telling words by key, and its sum; the last 32 recaps are kept."""
+    """Return the statements of a recap with the rarity of their telling words by key, and its sum; the last 32 are kept."""
     statements = [(s, {w.key: w.rarity for w in words(s.text) if w.key and w.weight >= _TELLS}) for s in statements_of(text)]
     return [(statement, told, sum(told.values())) for statement, told in statements]
 
