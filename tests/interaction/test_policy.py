@@ -495,7 +495,12 @@ def test_a_query_is_taken_for_what_its_words_ask(door: Door, query: str, intent:
 @requirement("policy:FR-06", "contract:intent-time-boxed")
 @pytest.mark.parametrize(
     ("query", "limit"),
-    [("Within 200 ms: what did we decide", 200), ("in under a second, why JWT", 1000), ("quickly find the JWT", 500)],
+    [
+        ("Within 200 ms: what did we decide", 200),
+        ("in under a second, why JWT", 1000),
+        ("quickly find the JWT", 500),
+        ("em menos de 300 ms: JWT", 300),
+    ],
 )
 def test_a_deadline_in_the_query_becomes_the_limit_and_a_date_does_not(door: Door, query: str, limit: int) -> None:
     told = why(door, query)

@@ -143,6 +143,14 @@ def test_unclear_queries_are_answers_and_nothing_is_made_up() -> None:
         ("en moins de 300 ms : où est le script", 300, "le script"),
         ("en menos de 200 ms: qué base de datos usamos", 200, "qué base de datos usamos"),
         ("500毫秒内告诉我为什么用duckdb", 500, "告诉我为什么用duckdb"),
+        ("innerhalb von 200 ms: welcher Port", 200, "welcher Port"),
+        ("ポートは何番ですか。200ミリ秒以内", 200, "ポートは何番ですか。"),
+        ("em menos de 200 ms: qual é a porta", 200, "qual é a porta"),
+        ("qual é a porta, em até 2 segundos", 2000, "qual é a porta"),
+        ("entro 200 millisecondi: quale porta", 200, "quale porta"),
+        ("binnen 200 ms: welke poort", 200, "welke poort"),
+        ("за 200 мс: какой порт", 200, "какой порт"),
+        ("200밀리초 이내에 포트를 알려줘", 200, "포트를 알려줘"),
         ("within 10 s, 2 s max: which port", 2000, None),
         ("don't think longer than one second, what is our node version", 1000, "what is our node version"),
         ("what broke the build, and be done in two seconds", 2000, "what broke the build"),
@@ -172,6 +180,11 @@ def test_a_deadline_is_read_and_taken_out(query: str, ms: int, rest: str | None)
         "what broke yesterday",
         "the request timed out after 5 s, why",
         "what broke within the last week",
+        "30秒以内に終わるテストはどれ",
+        "トークン更新は200ミリ秒かかった",
+        "o teste demorou 200 milissegundos",
+        "тест занял 200 миллисекунд",
+        "nos últimos 20 minutos",
         "what happened in the last 20 minutes",
         "quick fix for the flaky test",
         "quick question: which port",
@@ -335,7 +348,7 @@ def test_a_query_is_read_with_the_table_of_its_language(query: str, language: st
 def test_every_language_is_a_file_that_says_all_it_must() -> None:
     folder = files("memory_mcp.question") / "signals"
     on_disk = {file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")}
-    assert on_disk == {*LANGUAGES, "common"}
+    assert on_disk == {*LANGUAGES, "common", "limits"}
     for language in LANGUAGES:
         data = tomllib.loads((folder / f"{language}.toml").read_text(encoding="utf-8"))
         for group in ("explore", "answer", "locate"):

@@ -272,8 +272,9 @@ def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadline
     before, after = clause.before, clause.after
     limits = before[start - clause.first :]
     if start == 0:
-        said = {*limits, *after[: _run(after, terms)]}
-        is_fact = bool(terms.measured & {*after[:_BESIDE]})
+        behind = _run(after, terms)
+        said = {*limits, *after[:behind]}
+        is_fact = bool(terms.measured & {*after[:_BESIDE], *after[behind : behind + _BESIDE]})
         is_asked = bool({*after[:2]} & (terms.asks | terms.questions))
         return is_asked or (not is_fact and bool(said & terms.limits - terms.nouns))
     is_closing = clause.last == len(query) and {*after} <= terms.limits | terms.next

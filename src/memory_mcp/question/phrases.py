@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import chain, product
+from typing import Any
 
 from memory_mcp.question.words import CODE, NUMBER, QUOTE, Word, fold, words
 from memory_mcp.text import terms
@@ -136,8 +137,7 @@ class Table:
 @cache
 def table(language: str) -> Table:
     """Return the table of one of `LANGUAGES`, read once. FileNotFoundError for another, KeyError if the file lacks a part."""
-    source = files("memory_mcp.question") / "signals" / f"{language}.toml"
-    data = tomllib.loads(source.read_text(encoding="utf-8"))
+    data = _read(language)
     lists = {key: _split(value) for key, value in data.get("lists", {}).items()}
     rows = [
         (group, WEIGHTS[strength], row)
@@ -151,9 +151,15 @@ def table(language: str) -> Table:
     overview = _by_first([("overview", 0.0, row) for row in data["overview"]["phrases"]], lists)
     courtesy = _split(data["courtesy"])
     # In the file a factor is written as `{ factor = "words" }`.
-    own, factors = data["deadline"], ("units", "numbers")
-    units, numbers = ({word: float(n) for n, row in own[key].items() for word in _split(row)} for key in factors)
-    deadlines = Deadlines(units, numbers, **{key: _split(value) for key, value in own.items() if key not in factors})
+    own, common = data["deadline"], _read("limits")
+    limits = _split(common["limits"])
+    deadlines = Deadlines(
+        units=_by_word(common["units"]) | _by_word(own["units"]),
+        numbers=_by_word(own["numbers"]),
+        limits=limits | _split(own["limits"]),
+        inside=limits | _split(own["inside"]),
+        **{key: _split(value) for key, value in own.items() if key not in ("units", "numbers", "limits", "inside")},
+    )
     return Table(
         language=language,
         marks=_split(data["marks"]),
@@ -170,6 +176,16 @@ def table(language: str) -> Table:
         general=frozenset(word.key for word in words(data["general"])),
         idle=frozenset(word.key for word in words(data["idle"])),
     )
+
+
+def _read(name: str) -> dict[str, Any]:
+    """Return what a file of the folder `signals` holds; FileNotFoundError for a name that is none."""
+    return tomllib.loads((files("memory_mcp.question") / "signals" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _by_word(rows: Mapping[str, str]) -> dict[str, float]:
+    """Return the factor of each word of rows of words by factors."""
+    return {word: float(factor) for factor, row in rows.items() for word in _split(row)}
 
 
 def is_general(text: str) -> bool:
