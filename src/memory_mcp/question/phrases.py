@@ -150,16 +150,7 @@ def table(language: str) -> Table:
     latest = _by_first([("latest", 0.0, row) for row in data["latest"]["phrases"]], lists)
     overview = _by_first([("overview", 0.0, row) for row in data["overview"]["phrases"]], lists)
     courtesy = _split(data["courtesy"])
-    # In the file a factor is written as `{ factor = "words" }`.
-    own, common = data["deadline"], _read("limits")
-    limits = _split(common["limits"])
-    deadlines = Deadlines(
-        units=_by_word(common["units"]) | _by_word(own["units"]),
-        numbers=_by_word(own["numbers"]),
-        limits=limits | _split(own["limits"]),
-        inside=limits | _split(own["inside"]),
-        **{key: _split(value) for key, value in own.items() if key not in ("units", "numbers", "limits", "inside")},
-    )
+    deadlines = _deadlines(data["deadline"])
     return Table(
         language=language,
         marks=_split(data["marks"]),
@@ -181,6 +172,18 @@ def table(language: str) -> Table:
 def _read(name: str) -> dict[str, Any]:
     """Return what a file of the folder `signals` holds; FileNotFoundError for a name that is none."""
     return tomllib.loads((files("memory_mcp.question") / "signals" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _deadlines(rows: Mapping[str, Any]) -> Deadlines:
+    """Return how a language sets a deadline, from the part of its file, with the limits and units of languages without a file.
+
+    In the files a factor is written as `{ factor = "words" }`.
+    """
+    common, factors = _read("limits"), ("units", "numbers")
+    sets = {key: _split(row) for key, row in rows.items() if key not in factors}
+    limits = _split(common["limits"])
+    sets |= {"limits": limits | sets["limits"], "inside": limits | sets["inside"]}
+    return Deadlines(_by_word(common["units"]) | _by_word(rows["units"]), _by_word(rows["numbers"]), **sets)
 
 
 def _by_word(rows: Mapping[str, str]) -> dict[str, float]:
