@@ -70,6 +70,45 @@ def test_without_a_budget_the_default_one_holds(own: Door) -> None:
     assert estimate_tokens(json.dumps(found, ensure_ascii=False, separators=(",", ":"))) <= 4000
 
 
+@pytest.mark.parametrize("distance", [3, 10])
+def test_what_surrounds_a_quotation_tells_something_and_bears_on_the_question_that_it_was_shown_for(
+    own: Door, distance: int
+) -> None:
+    request = "The heliotrope converter drops every third frame when its buffer wraps, and nobody has found out why."
+    outcome = "It was the heliotrope driver: the converter frame counter overflowed, so the buffer is 64 kB now."
+    messages = [("user", request), ("assistant", "Let me look at the log.")]
+    for number in range(12):
+        if number == distance:
+            messages.append(("assistant", f"{outcome} {'Everything else stays as it was. ' * 9}"))
+        messages += [
+            ("assistant", f"Checking file {number} next."),
+            ("assistant", f"Part {number} of the ledger is unremarkable. " * 40),
+        ]
+    events = [
+        {"session_id": "s", "role": role, "timestamp": f"2026-02-18T09:{minute:02}:00Z", "text": text}
+        for minute, (role, text) in enumerate(messages)
+    ]
+    first_id = own.ok("ingest_events", events=events)["event_ids"][0]
+    grip = span_grip_id(EventId(first_id), 0, len(request))
+    own.app.derivation.run()
+
+    def read_lines() -> list[str]:
+        response = own.ok("expand_grip", grip_id=grip)
+        assert response["grip"]["quote"] == request
+        assert estimate_tokens(json.dumps(response, ensure_ascii=False, separators=(",", ":"))) <= 400
+        times = [event["when"] for event in response["events_after"]]
+        assert times == sorted(times)
+        return [event["text"] for event in response["events_after"]]
+
+    lines = read_lines()
+    assert lines
+    assert not [line for line in lines if not line.startswith(("Part", "It was"))], "announcements tell nothing"
+    assert "Part 0" in lines[0]
+    own.ok("intelligent_search", query="why does the heliotrope converter drop frames")
+    assert any("64 kB" in line for line in read_lines())
+    assert own.ok("expand_grip", grip_id=grip, before=0, after=2)["events_after"][0]["text"] == messages[1][1]
+
+
 @pytest.mark.parametrize("given", ["grip:1768986120000:0123456789abcdef", "0123456789abcdef"])
 def test_an_unknown_grip_is_not_found(shop: Door, given: str) -> None:
     text = shop.error("expand_grip", grip_id=given)

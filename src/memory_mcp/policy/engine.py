@@ -14,6 +14,7 @@ from memory_mcp.policy.explain import Explanation
 from memory_mcp.policy.pages import Listed, Pages
 from memory_mcp.policy.plan import How, Known, Plan, make_plan, pool_of
 from memory_mcp.policy.rank import RankingSettings, show_values
+from memory_mcp.policy.recent import RecentQuestions
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.search import Parts, Search
 from memory_mcp.question.phrases import asks_themes
@@ -68,6 +69,7 @@ class Engine:
         #: Average time of each layer, milliseconds.
         self._usual_ms: dict[LayerName, float] = {}
         self._pages = Pages()
+        self.questions = RecentQuestions()
 
     def statuses(self) -> list[LayerStatus]:
         """Return each layer's status, in their order, asked anew and remembered; one that raises is unhealthy for that reason."""

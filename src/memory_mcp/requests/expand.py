@@ -1,13 +1,14 @@
 """expand_grip: the exact words behind a citation, checked, with what was said around them, within a budget of tokens.
 
 The quoted words stay whole as long as they fit at all. A request that names nothing but the citation gets the quoted event and
-its neighbours in a line each. One that names a budget or a number of neighbours gets as much of their texts as fits, the nearest
+its neighbours in a line each: the nearest that tell something or, of a citation that an answer showed, those that bear most on
+that answer's question. One that names a budget or a number of neighbours gets as much of their texts as fits, the nearest
 first; long texts are shortened, tool output more than words.
 """
 
 import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -18,8 +19,10 @@ from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
 from memory_mcp.model.grip import JOINT
 from memory_mcp.model.orders import flag_of
 from memory_mcp.model.superseded import RETRACTED, Superseded
-from memory_mcp.requests.excerpts import ELLIPSIS, cut_out, head_and_tail, width_in
+from memory_mcp.policy.recent import QuestionTerms
+from memory_mcp.requests.excerpts import ELLIPSIS, Excerpt, cut_out, head_and_tail, width_in
 from memory_mcp.requests.limits import AROUND, TOKENS
+from memory_mcp.requests.neighbours import choose_neighbours
 from memory_mcp.requests.plain import fits_in, fullest, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, visible_evidence
@@ -28,8 +31,13 @@ from memory_mcp.requests.scope import Caller, visible_evidence
 LINED_TOKENS, EXPAND_TOKENS = 400, 600
 #: Neighbours in a line each before and after the quoted event: what follows tells what came of it.
 _LINED_BEFORE, _LINED_AFTER = 3, 4
-#: Characters of such a line (30 words), and the fewest worth showing.
-_LINE, _LEAST_LINE = 180, 60
+#: Most lines, the fewest characters of one that are worth showing, and the most (30 words).
+_NEAREST = (_LINED_BEFORE + _LINED_AFTER, 60, 180)
+#: The same where it is known which question the quotation was shown for: of 16 questions about coding sessions that the answer
+#: left open, four long lines answer 3, seven short ones 2, the nearest messages none.
+_BEARING = (4, 120, 280)
+#: Messages looked at on each side for such lines.
+_REACH = 40
 #: Share of the room that the quoted event may take before there are lines.
 _OWN_SHARE = 0.5
 #: Fewest characters of a neighbour worth showing, and of a quotation too long for the budget.
@@ -107,28 +115,35 @@ def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     """Return a citation's words in their place, within a token budget; counts that the citation was opened.
 
     `before` and `after` events of the same session surround it. Without these and a budget they are lines within
-    `LINED_TOKENS`; without a budget alone it is `EXPAND_TOKENS`. Raises InvalidQuery for an invalid argument, NotFound
-    for an unknown citation or one that the caller may not see.
+    `LINED_TOKENS`, those that bear on the caller's question for which the citation was shown, if it was for one;
+    without a budget alone it is `EXPAND_TOKENS`. Raises InvalidQuery for an invalid argument, NotFound for an unknown
+    citation or one that the caller may not see.
     """
     is_lined = request.before is None and request.after is None and not request.token_budget
     usual_before, usual_after = (_LINED_BEFORE, _LINED_AFTER) if is_lined else (AROUND.default, AROUND.default)
     before = AROUND.check(usual_before if request.before is None else request.before, "before")
     after = AROUND.check(usual_after if request.after is None else request.after, "after")
     budget = TOKENS.check(request.token_budget or 0, "token_budget") or EXPAND_TOKENS
-    found = visible_evidence(app, caller, request.grip_id, before, after)
-    project = found.excerpt[0].project
-    app.count_opening(found.grip_id)
-    segments = app.storage.toc.segments([found.node_segment]) if found.node_segment else {}
-    node_id, first = next((s.node_id for s in segments.values()), ""), found.excerpt[0]
+    surroundings = visible_evidence(app, caller, request.grip_id, *((_REACH, _REACH) if is_lined else (before, after)))
+    citation = surroundings
+    if is_lined:
+        citation = replace(surroundings, before=surroundings.before[-before:], after=surroundings.after[:after])
+    project = citation.excerpt[0].project
+    app.count_opening(citation.grip_id)
+    segments = app.storage.toc.segments([citation.node_segment]) if citation.node_segment else {}
+    node_id, first = next((s.node_id for s in segments.values()), ""), citation.excerpt[0]
     if not node_id:
         # A citation of a whole event does not say itself under which segment it is filed.
         cuts = app.storage.toc.cuts([first.stream]).get(first.stream, [])
         node_id = next((cut.node_id for cut in cuts if cut.start <= first.order <= cut.end), "")
     elsewhere = caller.elsewhere(app, project)
-    over = app.storage.superseded.of([found.grip_id]).get(found.grip_id)
-    is_pinned = found.grip_id in app.storage.toc.pins()
-    fitting = _Fitting(found, node_id, elsewhere, app.calendar, app.settings.retrieval.token_factor, over, is_pinned)
-    return fitting.in_lines(LINED_TOKENS) if is_lined else fitting.within(budget)
+    over = app.storage.superseded.of([citation.grip_id]).get(citation.grip_id)
+    is_pinned = citation.grip_id in app.storage.toc.pins()
+    fitting = _Fitting(citation, node_id, elsewhere, app.calendar, app.settings.retrieval.token_factor, over, is_pinned)
+    if not is_lined:
+        return fitting.within(budget)
+    question = app.engine.questions.find(caller.connection, first.event_id)
+    return fitting.in_lines(LINED_TOKENS, choose_neighbours(surroundings, question, before, after), question)
 
 
 class _Fitting:
@@ -201,10 +216,10 @@ class _Fitting:
                 return found
         return fullest(quoted, fits, _LEAST_QUOTE, len(self._found.quote)) or quoted(_LEAST_QUOTE)
 
-    def in_lines(self, budget: int) -> ExpandResponse:
+    def in_lines(self, budget: int, neighbours: Sequence[Event], question: QuestionTerms) -> ExpandResponse:
         """Return everything, or the quoted event and its neighbours in a line each, marked as truncated.
 
-        The event has half of the room before there are lines, and what they leave then; the nearest neighbours stay longest.
+        The event has half of the room before there are lines, and what they leave then; the first neighbours stay longest.
         """
         whole = self._around(self._bare, len(self._nearest), None)
         cost = tokens_of(whole, self._factor)
@@ -220,8 +235,10 @@ class _Fitting:
         if own is None:  # The quoted words alone take more.
             return self.within(EXPAND_TOKENS)
         shown = own
-        for count in range(len(self._nearest), 0, -1):
-            lined = fullest(functools.partial(self._lined, own, count), fits, _LEAST_LINE, _LINE)
+        most, least, line = _BEARING if question.weights else _NEAREST
+        texts = [(e, Excerpt(" ".join(e.text.split()), question.weights, question.words)) for e in neighbours[:most]]
+        for count in range(len(texts), 0, -1):
+            lined = fullest(functools.partial(self._lined, own, texts[:count]), fits, least, line)
             if lined is not None:
                 shown = lined
                 break
@@ -246,21 +263,16 @@ class _Fitting:
         events = tuple(replace(s, text="" if width is None else _window(e.text, span, width)) for s, e, span in triples)
         return replace(response, excerpt_events=events)
 
-    def _lined(self, response: ExpandResponse, count: int, width: int) -> ExpandResponse:
-        """Return a response with its `count` nearest neighbours in a line each of at most so many characters."""
-        before, after = self._neighbours(count)
-        return replace(
-            response,
-            events_before=tuple(self._in_line(e, width) for e in before),
-            events_after=tuple(self._in_line(e, width) for e in after),
-        )
+    def _lined(self, response: ExpandResponse, neighbours: Sequence[tuple[Event, Excerpt]], width: int) -> ExpandResponse:
+        """Return a response with these neighbours in a line each of at most so many letters, half as many for a tool's."""
+        lines = [self._in_line(event, text, width) for event, text in sorted(neighbours, key=lambda pair: pair[0].order)]
+        before = sum(event.order < self._found.excerpt[0].order for event, _ in neighbours)
+        return replace(response, events_before=tuple(lines[:before]), events_after=tuple(lines[before:]))
 
-    def _in_line(self, event: Event, width: int) -> Said:
-        """Return a neighbour with the beginning of its text in a line of so many letters, half as many for a tool's."""
-        said, line = self._said(event, ""), " ".join(event.text.split())
-        width = width_in(line, width // 2 if event.role is Role.TOOL else width)
-        text = line if len(line) <= width else cut_out(line, 0, width - len(ELLIPSIS))
-        return replace(said, when=self._else(said.when), text=text)
+    def _in_line(self, event: Event, text: Excerpt, width: int) -> Said:
+        """Return a neighbour with so many letters of its text, around what is asked or its beginning."""
+        said, letters = self._said(event, ""), width // 2 if event.role is Role.TOOL else width
+        return replace(said, when=self._else(said.when), text=text.cut(width_in(text.text, letters)))
 
     def _neighbours(self, count: int) -> tuple[list[Event], list[Event]]:
         """Return the `count` nearest neighbours before and after the quotation, each in order of time."""

@@ -11,6 +11,7 @@ from memory_mcp.layers.budget import SINCE
 from memory_mcp.model.ids import GripId, NodeId, find_period, parse_span_grip
 from memory_mcp.model.tokens import room_in, tokens_in
 from memory_mcp.policy.engine import Answer
+from memory_mcp.policy.recent import QuestionTerms
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.requests import explaining
 from memory_mcp.requests.asking import ParsedSearch, Trying, parse_search
@@ -124,7 +125,9 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     excluded = caller.excluded(app, request.include_current)
     asked = parse_search(app, bind, given, excluded)
     found = app.ask(asked.query, asked.how)
-    response, _ = _Shaping(app, found, asked).shaped()
+    shaping = _Shaping(app, found, asked)
+    response, _ = shaping.shaped()
+    app.engine.questions.remember(caller.connection, (hit.event_id for hit in (*found.hits, *found.further)), shaping.terms)
     if found.by_project and not asked.how.offset:
         response = _by_project(app, response, found, asked)
     if not request.why_not:
@@ -183,6 +186,10 @@ class _Shaping:
         self._budget = bound if named or asked.full else min(bound, usual)
         self._aim = self._budget if named or asked.with_agents else self._budget * _AIM // ANSWER_TOKENS
         self._short_names = app.tree.short_names()
+        query, segments = asked.query, app.tree.tally(asked.query.project).segments
+        weights = term_weights(query.text, app.tree.frequencies(), segments, query.project, query.keywords)
+        #: What the question looks for in a text.
+        self.terms = QuestionTerms(weights, words_typed(query.text, query.keywords))
         share = _OVERVIEW if found.overview else _PARTICULAR
         most = int(share * self._budget)
         themes = found.themes if found.overview else found.themes[: asked.query.limit]
@@ -197,19 +204,17 @@ class _Shaping:
 
     def _lean(self) -> tuple[SearchResponse, Sequence[Hit]]:
         """Return as much as fits the budget, the explanation and all else included, and the hits that its results stand for."""
-        app, query, found = self._app, self._asked.query, self._found
+        query, found = self._asked.query, self._found
         for_page = self._asked.with_agents
-        frequencies, tally = app.tree.frequencies(), app.tree.tally(query.project)
-        weights = term_weights(query.text, frequencies, tally.segments, query.project, query.keywords)
         names, quoted = ({}, None) if for_page else (self._short_names, QUOTED)
-        words = words_typed(query.text, query.keywords)
-        style = Style(self._asked.calendar, query.project, names, words, quoted, for_page=for_page)
+        style = Style(self._asked.calendar, query.project, names, self.terms.words, quoted, for_page=for_page)
         chosen = (
             Selection(found.hits, found.further, len(found.hits))
             if for_page
             else select(found.hits, found.further, found.confidence)
         )
-        lean, room, aim = LeanHits(chosen, weights, style), room_in(self._budget, self._factor), room_in(self._aim, self._factor)
+        lean = LeanHits(chosen, self.terms.weights, style)
+        room, aim = room_in(self._budget, self._factor), room_in(self._aim, self._factor)
         for hits in (chosen.hits, 0):
             # What a response says apart from its results, at most: with a cursor, and where results are left out.
             frame = size_of(self._whole((_ANY,), hits)) - size_of(_ANY)

@@ -1,0 +1,46 @@
+"""Remembers which question each message was shown for last, so that opening it can show what bears on that question.
+
+Kept in memory alone, bounded, and lost with the process: a message that is not remembered is opened without a question.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+
+from memory_mcp.events.running import Connection
+from memory_mcp.model.ids import EventId
+
+#: Answers remembered: an agent opens what it was shown a few calls ago.
+_MOST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionTerms:
+    """What a question looks for: its terms with their weights, and its words as they were typed."""
+
+    weights: Mapping[str, float]
+    words: Set[str]
+
+
+#: Of a message that was shown for no question.
+NO_TERMS = QuestionTerms({}, frozenset())
+
+
+@dataclass(slots=True)
+class RecentQuestions:
+    """The newest answers: who got them, which messages they showed, and for which question."""
+
+    _answers: deque[tuple[Connection | None, frozenset[str], QuestionTerms]] = field(default_factory=lambda: deque(maxlen=_MOST))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def remember(self, caller: Connection | None, event_ids: Iterable[str], question: QuestionTerms) -> None:
+        """Take notice of an answer that showed the messages with these ids."""
+        with self._lock:
+            self._answers.appendleft((caller, frozenset(event_ids), question))
+
+    def find(self, caller: Connection | None, event_id: EventId) -> QuestionTerms:
+        """Return what the newest question of a caller looked for whose answer showed a message; `NO_TERMS` without any."""
+        with self._lock:
+            questions = (terms for reader, event_ids, terms in self._answers if reader == caller and event_id in event_ids)
+            return next(questions, NO_TERMS)
