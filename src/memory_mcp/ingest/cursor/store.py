@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp import foreign_files
-from memory_mcp.ingest.lines import MAX_RECORD
+from memory_mcp.ingest.window import MAX_RECORD
 
 #: How a file of SQLite begins, and where its header says whether changes go to a log beside it (2) or not (1).
 MAGIC = b"SQLite format 3\x00"
