@@ -65,10 +65,13 @@ def _is_other(path: str | os.PathLike[str]) -> bool:
 
 
 def open_text(path: str | os.PathLike[str], encoding: str = "utf-8", newline: str | None = None) -> TextIO:
-    """Open a regular file as `open_file` does, as text in which broken bytes are replaced."""
+    """Open a regular file as `open_file` does, as text in which broken bytes are replaced; UTF-16 is known by its mark."""
     import io
 
-    return io.TextIOWrapper(open_file(path), encoding=encoding, errors="replace", newline=newline)
+    stream = open_file(path)
+    encoding = "utf-16" if stream.read(2) in (b"\xff\xfe", b"\xfe\xff") else encoding
+    stream.seek(0)
+    return io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline=newline)
 
 
 def read_file(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:

@@ -157,7 +157,7 @@ class _Reader:
                     return
             elif text:
                 record = self._object(line, text)
-                if record is None and line.complete and self._is_of_lines():
+                if record is None and line.complete and (self._is_of_lines() or find_glued(text, [])):
                     # No longer record begins here: every line of the file is one.
                     self._go_to(line.end, line.number)
                     record = line.bad(NOT_JSON)
