@@ -81,7 +81,9 @@ def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
                 return
             yield record
         if reader.unfinished is not None:
-            cut = Record({}, reader.unfinished[1], reader.unfinished[0], "", CUT)
+            stream.seek(reader.unfinished[0])
+            quote = stream.read(_QUOTED).decode("utf-8", "replace")
+            cut = Record({}, reader.unfinished[1], reader.unfinished[0], quote, CUT)
             if value := salvage(stream, offset) if not number else {}:
                 yield replace(cut, value=value, error="")
             yield cut

@@ -63,6 +63,9 @@ class OpencodeImporter(DatabaseImporter):
                 report_unread(find_unread(con, self.read_tables(con)), report, file)
         elif stored_message := message_file(file):
             yield _read(reading, stored_message, report, file, 1)
+            if stored_message.broken_parts:
+                # A failed file is read again at the next look.
+                raise OSError(f"a part cannot be read: {', '.join(stored_message.broken_parts)}")
         else:
             for record in iter_records(file):
                 given = Given(reason=record.error or UNKNOWN)

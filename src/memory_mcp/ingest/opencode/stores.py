@@ -40,6 +40,8 @@ class Stored:
     finished: bool
     #: Where reading may go on behind it.
     position: int
+    #: Names of files of parts that break off: they may be whole later, and the message's own file is not written again then.
+    broken_parts: Sequence[str] = ()
 
 
 def iter_database(con: sqlite3.Connection, position: int, written: int) -> Iterator[Stored]:
@@ -60,7 +62,9 @@ def message_file(file: Path) -> Stored | None:
     folder = _Folder(file)
     # A client that died leaves a message open; the next one says that nothing more will come.
     finished = is_finished(info) or file.name != max(folder.messages(), default=file.name)
-    return Stored(file.stem, info, folder.parts(file.stem), folder.whose(), finished, file.stat().st_size)
+    parts = folder.parts(file.stem)
+    broken_parts = tuple(folder.broken_parts)
+    return Stored(file.stem, info, parts, folder.whose(), finished, file.stat().st_size, broken_parts)
 
 
 class _Database:
@@ -192,6 +196,8 @@ class _Folder:
         self._of = file.parent
         self._session = file.parent.name
         self._root = file.parent.parent.parent
+        #: Names of files of parts that are no JSON.
+        self.broken_parts: list[str] = []
 
     def messages(self) -> list[str]:
         """Return the names of the session's message files, in their order."""
@@ -202,8 +208,13 @@ class _Folder:
         folder = self._root / "part" / message
         if not folder.is_dir():
             folder = self._root / "part" / self._session / message
-        found = [(path.stem, _object(path)) for path in sorted(folder.glob("*.json"))]
-        return [(key, part) for key, part in found if part is not None]
+        parts = []
+        for path in sorted(folder.glob("*.json")):
+            if (part := _object(path)) is not None:
+                parts.append((path.stem, part))
+            elif _breaks_off(path):
+                self.broken_parts.append(path.name)
+        return parts
 
     def whose(self) -> Whose:
         """Return the session that the messages belong to, with its top session, directory, version and first prompt."""
@@ -246,3 +257,14 @@ def _object(path: Path) -> dict[str, object] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _breaks_off(path: Path) -> bool:
+    """Return whether a file is no JSON."""
+    try:
+        json.loads(foreign_files.read_file(path, _LONGEST))
+    except RecursionError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return False
