@@ -99,14 +99,14 @@ def test_a_line_that_is_cut_anywhere_costs_itself_and_is_counted(
     importer = reader(name)
     for file in filter(is_of_lines, write_sources(name, tmp_path)):
         raw = file.read_bytes()
-        whole, _ = words_of(importer, file)
+        expected_texts, _ = words_of(importer, file)
         lines, start = raw.splitlines(keepends=True), 0
         cuts = spread_positions(len(raw), 8, request)
         for number, line in enumerate(lines):
             before, after = raw[:start], raw[start + len(line) :]
             for cut in [cut - start for cut in cuts if start < cut < start + len(line)] if after else ():
                 file.write_bytes(before + after)
-                without, report_without = words_of(importer, file)
+                texts_without, report_without = words_of(importer, file)
                 broken = {
                     "glued": before + line[:cut] + after,
                     "zeros between": before + line[:cut] + b"\0" * 600 + after,
@@ -114,13 +114,13 @@ def test_a_line_that_is_cut_anywhere_costs_itself_and_is_counted(
                 }
                 for form, content in broken.items():
                     file.write_bytes(content)
-                    left, report = words_of(importer, file)
+                    read_texts, report = words_of(importer, file)
                     place = (file.name, form, number, cut)
                     if form == "zeros in front":
-                        assert left == whole, place
+                        assert read_texts == expected_texts, place
                         continue
-                    assert not (whole & without) - left, place
-                    assert not whole - left or report.skipped[NOT_JSON] > report_without.skipped[NOT_JSON], place
+                    assert not (expected_texts & texts_without) - read_texts, place
+                    assert not expected_texts - read_texts or report.skipped[NOT_JSON] > report_without.skipped[NOT_JSON], place
             start += len(line)
         file.write_bytes(raw)
 
@@ -132,13 +132,13 @@ def test_a_document_that_breaks_off_gives_what_is_whole_stops_no_other_file_and_
     importer = reader(name)
     for file in (file for file in write_sources(name, tmp_path) if file.suffix == ".json"):
         raw = file.read_bytes()
-        whole, _ = words_of(importer, file)
+        expected_texts, _ = words_of(importer, file)
         for cut in spread_positions(len(raw.rstrip()), 12, request):
             for content in (raw[:cut], raw[:cut] + b"\0" * 600):
                 file.write_bytes(content)
-                left, report = words_of(importer, file)
-                assert not left - whole, (file.name, cut)
-                assert report.skipped.total() or left == whole, (file.name, cut)
+                read_texts, report = words_of(importer, file)
+                assert not read_texts - expected_texts, (file.name, cut)
+                assert report.skipped.total() or read_texts == expected_texts, (file.name, cut)
         file.write_bytes(raw)
     file = session_of(name)(tmp_path / "made", 4)
     if file.suffix != ".json" or (file.read_bytes().startswith(b"[{") and "conversations" in file.name):
@@ -299,8 +299,8 @@ def test_a_document_without_any_field_loses_no_other_message(name: str, tmp_path
     document = json.loads(file.read_text(encoding="utf-8"))
     for path, changed in drop_each_field(document):
         file.write_text(json.dumps(changed), encoding="utf-8")
-        left, report = words_of(importer, file)
-        numbers = {n for n in range(4) if f"words of {n}" not in left}
+        read_texts, report = words_of(importer, file)
+        numbers = {n for n in range(4) if f"words of {n}" not in read_texts}
         # The field of a message costs that message, the one that holds all messages all of them.
         assert len(numbers) <= 1 or len(path) <= 2, path
         assert not numbers or report.skipped.total() or len(path) == 1, path
@@ -321,7 +321,7 @@ def test_a_database_is_read_by_what_its_tables_have(name: str, tmp_path: Path) -
     assert files
     for file in files:
         raw = file.read_bytes()
-        whole, _ = words_of(importer, file)
+        expected_texts, _ = words_of(importer, file)
         with closing(sqlite3.connect(file)) as con:
             tables = [
                 row[0] for row in con.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
@@ -338,8 +338,8 @@ def test_a_database_is_read_by_what_its_tables_have(name: str, tmp_path: Path) -
                     con.execute(change)
             except sqlite3.OperationalError:
                 continue  # a key cannot be dropped
-            left, _ = words_of(importer, file)
-            assert left == whole or not is_harmless, change
+            read_texts, _ = words_of(importer, file)
+            assert read_texts == expected_texts or not is_harmless, change
             assert dict(owners(EVERY, [file])) == {file: name} or not is_harmless, change
         file.write_bytes(raw)
 
@@ -356,8 +356,8 @@ def test_a_table_with_conversation_that_no_reader_knows_is_reported_and_named_by
         con.execute("CREATE TABLE books_v9 (name, amount)")
         con.execute("INSERT INTO books_v9 VALUES ('a', 1)")
         con.execute("INSERT INTO talk_v9 VALUES ('s', 'user', 'words')")
-    whole, report = words_of(importer, file)
-    assert sum(whole.values()) == 4
+    expected_texts, report = words_of(importer, file)
+    assert sum(expected_texts.values()) == 4
     assert report.skipped == {"unknown table talk_v9": 1}
     monkeypatch.setattr(type(importer), "default_paths", lambda _: (file.parent,))
     assert [fate.unread_tables for fate in fates([importer], {}, BEGAN_MS)] == [("talk_v9",)]

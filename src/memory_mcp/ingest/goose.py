@@ -28,7 +28,7 @@ from memory_mcp.ingest.database import (
 )
 from memory_mcp.ingest.growing import read_whole
 from memory_mcp.ingest.lines import Record, first_values, iter_records
-from memory_mcp.ingest.parts import Part, as_plain, content_id, note
+from memory_mcp.ingest.parts import Part, content_id, note
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -151,8 +151,8 @@ class _Database:
     def row_of(self, position: int) -> int:
         """Return the row at which an earlier read ended; 0 where another message is there: the database is another."""
         row = position & ((1 << _ROW_BITS) - 1)
-        found = next(self.messages("m.rowid = ?", row), None)
-        return row if found and _check_of(*found[1:]) == position >> _ROW_BITS else 0
+        message = next(self.messages("m.rowid = ?", row), None)
+        return row if message and _check_of(*message[1:]) == position >> _ROW_BITS else 0
 
     def reading(self, session: str, row: int, thinking: bool) -> "_Reading":
         """Return the reading state of a session after its rows up to `row`, of which the last 50 are read.
@@ -162,8 +162,8 @@ class _Database:
         cwd = kind = parent = ""
         for table in self._sessions[:1]:
             columns = ", ".join(map(table.column, ("working_dir", "session_type", "parent_session_id")))
-            found = self._con.execute(f"SELECT {columns} FROM {table.sql} WHERE id = ?", (session,)).fetchone()
-            cwd, kind, parent = (str(value or "") for value in found or ("", "", ""))
+            row_values = self._con.execute(f"SELECT {columns} FROM {table.sql} WHERE id = ?", (session,)).fetchone()
+            cwd, kind, parent = (str(value or "") for value in row_values or ("", "", ""))
         helps = kind == "sub_agent"
         reading = _Reading(AGENT, parent or session if helps else session, thinking, session if helps else "")
         reading.cwd = cwd
@@ -176,7 +176,7 @@ class _Database:
 
 def _check_of(session: str, record: Mapping[str, object]) -> int:
     """Return 32 bits by which a message is known again."""
-    return checksum((session, record.get("role"), record.get("created"), as_plain(record.get("content"))))
+    return checksum((session, record.get("role"), record.get("created")))
 
 
 def _json(text: object) -> object:

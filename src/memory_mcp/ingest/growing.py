@@ -194,7 +194,7 @@ def count(reading: Reading, given: Given, report: ImportReport, file: Path, line
     The reason is that of the first part left out, else `given.reason`; parts left out are counted for a record that is
     used. `quote` is the record, or the beginning of its text.
     """
-    if not reading.session.file_time and any(told.time is None for told in given.told):
+    if not reading.session.file_time and any(item.time is None for item in given.told):
         # Without any time in the session, that of its file is nearer the truth than that of the import.
         reading.session.file_time = file_time(file)
     drafts = tuple(draft for told in given.told for draft in reading.drafts(told))

@@ -50,8 +50,8 @@ def find_glued(text: str, samples: Sequence[dict[str, object]]) -> list[dict[str
             unread -= len(text) - position
             continue
         is_value = text[:position].rstrip().endswith((":", ",", "["))
-        known = 2 * len(values[0].keys() & fields) > len(values[0]) or next(iter(values[0]), "") in first_fields
-        if all(isinstance(value, dict) for value in values) and (known or not is_value):
+        looks_alike = 2 * len(values[0].keys() & fields) > len(values[0]) or next(iter(values[0]), "") in first_fields
+        if all(isinstance(value, dict) for value in values) and (looks_alike or not is_value):
             return values
     return []
 
