@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import IO, BinaryIO, TextIO
 
 _FLAGS = os.O_RDONLY | sum(
@@ -63,10 +65,13 @@ def _is_other(path: str | os.PathLike[str]) -> bool:
 
 
 def open_text(path: str | os.PathLike[str], encoding: str = "utf-8", newline: str | None = None) -> TextIO:
-    """Open a regular file as `open_file` does, as text in which broken bytes are replaced."""
+    """Open a regular file as `open_file` does, as text in which broken bytes are replaced; UTF-16 is known by its mark."""
     import io
 
-    return io.TextIOWrapper(open_file(path), encoding=encoding, errors="replace", newline=newline)
+    stream = open_file(path)
+    encoding = "utf-16" if stream.read(2) in (b"\xff\xfe", b"\xfe\xff") else encoding
+    stream.seek(0)
+    return io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline=newline)
 
 
 def read_file(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:
@@ -89,17 +94,6 @@ def unpack(packed: bytes, most: int) -> bytes:
     if not unpacker.eof:
         raise ValueError("cannot be unpacked: its end is missing")
     return unpacked
-
-
-def unpack_beginning(packed: bytes, most: int) -> tuple[bytes, bytes]:
-    """Return up to `most` bytes of a deflated beginning, and the bytes after its end; (b"", b"") if it is broken."""
-    import zlib
-
-    unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
-    try:
-        return unpacker.decompress(packed, most), unpacker.unused_data
-    except zlib.error:
-        return b"", b""
 
 
 class Zip:
@@ -136,22 +130,27 @@ class Zip:
         """Return to how many bytes a member unpacks, by the archive's directory."""
         return self._zip.getinfo(name).file_size
 
-    def unpack(self, name: str, sink: IO[bytes]) -> None:
-        """Write a member's content to a stream. Raises OSError when it is broken or larger than it may be."""
+    @contextmanager
+    def open_member(self, name: str) -> Iterator[IO[bytes]]:
+        """Open a member for reading. Raises OSError when it is broken or larger than it may be."""
         member = self._zip.getinfo(name)
-        most = unpacked_limit(member.compress_size)
-        if member.file_size > most:
+        if member.file_size > unpacked_limit(member.compress_size):
             raise OSError(f"{name} would unpack from {member.compress_size} to {member.file_size} bytes: refused")
-        written = 0
         try:
-            with self._zip.open(member) as source:
-                while piece := source.read(_PIECE):
-                    written += len(piece)
-                    if written > most:
-                        raise OSError(f"{name} unpacks to more than {most} bytes: refused")
-                    sink.write(piece)
+            with self._zip.open(member) as stream:
+                yield stream
         except self._broken as error:
             raise OSError(f"the archive cannot be read: {error}") from None
+
+    def unpack(self, name: str, sink: IO[bytes]) -> None:
+        """Write a member's content to a stream. Raises OSError when it is broken or larger than it may be."""
+        most, written = unpacked_limit(self._zip.getinfo(name).compress_size), 0
+        with self.open_member(name) as source:
+            while piece := source.read(_PIECE):
+                written += len(piece)
+                if written > most:
+                    raise OSError(f"{name} unpacks to more than {most} bytes: refused")
+                sink.write(piece)
 
 
 def unpacked_limit(packed: int) -> int:

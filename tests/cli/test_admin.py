@@ -1,6 +1,8 @@
 """`admin`, `config`, `doctor`: upkeep and what is in force."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.config import load
 from tests.cli.conftest import EVENTS, SESSIONS, Cli, Told, events
+from tests.ingest.suite import goose_session
 
 
 def test_check_and_doctor_find_nothing_in_a_healthy_store_and_end_with_status_one_when_something_is_broken(
@@ -125,12 +128,18 @@ def test_doctor_says_what_is_wrong_and_what_to_do(cli: Cli, copy: Path, tmp_path
     fresh = cli("doctor", "--data-dir", str(tmp_path / "none"))
     assert (fresh.status, "does not exist yet" in fresh.out) == (0, True)
     assert not (tmp_path / "none").exists()
+    goose = tmp_path / ".local" / "share" / "goose" / "sessions"
+    goose.mkdir(parents=True)
+    with closing(sqlite3.connect(goose_session(goose, 1))) as con, con:
+        con.execute("CREATE TABLE talk_v9 (session_ref, role, body)")
+        con.execute("INSERT INTO talk_v9 VALUES ('s', 'user', 'words')")
     copy.chmod(0o755)
     (copy / "high-water.json").write_text(json.dumps({"last_seq": 999}))
     done = cli("doctor", "--data-dir", str(copy))
     assert done.status == 1
     assert "warn  permissions" in done.out
     assert f"fail  acknowledged events: {999 - EVENTS} acknowledged events are missing" in done.out
+    assert "warn  transcripts: Goose: its database has a table with conversation that no reader knows: talk_v9" in done.out
     assert all("delete" not in line and "remove" not in line for line in done.out.splitlines())
 
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.ingest.base import BEGINNING, ImportReport
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.finding import owners
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import RECORD, EventDraft
@@ -71,6 +72,10 @@ def laid_out(name: str, file: str, folder: Path) -> Path:
     return made
 
 
+def owner_of(file: Path) -> str | None:
+    return dict(owners([make(IngestSettings()) for make in IMPORTERS.values()], [file]))[file]
+
+
 def spelled(draft: EventDraft) -> dict[str, Any]:
     """As `plain`; of a note also without the place of its file."""
     told = plain(draft)
@@ -122,9 +127,7 @@ def test_an_export_is_read_from_its_archive(name: str, packed: int, tmp_path: Pa
     importer = IMPORTERS[name](IngestSettings())
     assert outcome_of(name, archive) == outcome_of(name, source)
     assert list(importer.files(tmp_path)) == [archive]
-    assert importer.recognises(archive, archive.read_bytes()[:BEGINNING])
-    other = IMPORTERS["claude-ai" if name == "chatgpt" else "chatgpt"](IngestSettings())
-    assert not other.recognises(archive, archive.read_bytes()[:BEGINNING])
+    assert owner_of(archive) == name
 
 
 class _Pipe:
@@ -145,7 +148,7 @@ def test_an_archive_that_was_sent_while_it_was_made_is_recognised(tmp_path: Path
     with zipfile.ZipFile(_Pipe(file), "w", zipfile.ZIP_DEFLATED) as made:  # type: ignore[call-overload]
         made.writestr("user.json", "{}" * 100)
         made.writestr("conversations.json", (folder_of("chatgpt") / "conversations.json").read_bytes())
-    assert IMPORTERS["chatgpt"](IngestSettings()).recognises(file, file.read_bytes()[:BEGINNING])
+    assert owner_of(file) == "chatgpt"
 
 
 def test_an_archive_of_something_else_counts_as_unreadable_when_it_is_named(tmp_path: Path) -> None:
@@ -154,7 +157,7 @@ def test_an_archive_of_something_else_counts_as_unreadable_when_it_is_named(tmp_
     (tmp_path / "broken.zip").write_bytes((tmp_path / "photos.zip").read_bytes()[:-30])
     importer = IMPORTERS["chatgpt"](IngestSettings())
     assert list(importer.files(tmp_path)) == []
-    assert not importer.recognises(tmp_path / "photos.zip", (tmp_path / "photos.zip").read_bytes())
+    assert owner_of(tmp_path / "photos.zip") == ""
     with pytest.raises(OSError, match=r"holds no conversations\.json"):
         list(importer.read(tmp_path / "photos.zip", 0, ImportReport()))
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_mcp.ingest import database as store_module
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.cursor import store as store_module
 from memory_mcp.ingest.cursor.reader import CursorImporter
 from memory_mcp.ingest.cursor.transcripts import IN_DATABASE
 from memory_mcp.ingest.cursor.workspaces import slug_of, user_folder

@@ -278,6 +278,20 @@ def test_a_session_of_opencode_that_comes_later_with_older_times_is_read_and_a_t
     assert len(texts(read(importer("opencode"), file, 1_772_442_001_000)[0])) == 3
 
 
+def test_a_part_that_breaks_off_is_reported_and_read_when_it_is_whole(tmp_path: Path, pipeline: Pipeline) -> None:
+    store = tmp_path / "storage"
+    shutil.copytree(SAMPLES / "opencode" / "storage", store)
+    part = store / "part" / "msg_2" / "prt_22.json"
+    content = part.read_bytes()
+    part.write_bytes(content[: len(content) // 2])
+    first = pipeline.run(importer("opencode"), store)
+    assert first.files_failed == 1
+    assert "prt_22.json" in first.quotes["unreadable file"][0].text
+    part.write_bytes(content)
+    assert pipeline.run(importer("opencode"), store).new == 1
+    assert pipeline.run(importer("opencode"), store).files_failed == 0
+
+
 def test_a_damaged_database_is_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     file = opencode_session(tmp_path, 3)
     file.write_bytes(file.read_bytes()[:100] + b"\0" * 4000)

@@ -13,7 +13,20 @@ from pathlib import Path
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mappings, as_text, plain, result_text, words_within
 from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
-from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, note_unknown, result, said, thought
+from memory_mcp.ingest.parts import (
+    Part,
+    Session,
+    Tally,
+    call,
+    content_id,
+    dropped,
+    file_time,
+    note,
+    note_unknown,
+    result,
+    said,
+    thought,
+)
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, RECORD, EventDraft, EventType, Role
 
@@ -42,11 +55,10 @@ class ClaudeAiImporter(ExportImporter):
 
         Messages are counted in `tally`, those without an event with the reason.
         """
-        del file  # nothing in its name tells about a conversation
         value = record.value
         created, title = parse_time(value.get("created_at")), words_within(value.get("name")).strip()
         name = as_text(value.get("uuid")) or content_id(title, created)
-        session = Session(AGENT, name, metadata={"model": as_text(value.get("model"))})
+        session = Session(AGENT, name, metadata={"model": as_text(value.get("model"))}, file_time=file_time(file))
         yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
         listed = as_list(value["chat_messages"])
         messages = as_mappings(listed)

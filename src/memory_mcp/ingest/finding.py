@@ -11,10 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp import foreign_files
 from memory_mcp.errors import SourceUnreadable
-from memory_mcp.ingest.base import BEGINNING, Growth, Importer
-from memory_mcp.ingest.lines import read_beginning
+from memory_mcp.ingest.base import Growth, Importer
+from memory_mcp.ingest.beginnings import iter_beginnings
 from memory_mcp.ingest.marks import Mark, mark_name, stamp_of
 
 
@@ -105,12 +104,11 @@ def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tup
     """Yield (file, name) for each: of the first importer that recognises its beginning; "" for none, None if unreadable."""
     for file in files:
         try:
-            with foreign_files.open_file(file) as stream:
-                beginning = read_beginning(stream, BEGINNING)
+            names = (i.name for beginning in iter_beginnings(file) for i in importers if i.recognises(file, beginning))
+            owner = next(names, "")
         except OSError:
-            yield file, None
-            continue
-        yield file, next((i.name for i in importers if i.recognises(file, beginning)), "")
+            owner = None
+        yield file, owner
 
 
 def sort_out(importers: Sequence[Importer], named: str, path: Path, marks: Mapping[str, str]) -> dict[str, list[Path]]:

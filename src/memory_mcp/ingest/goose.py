@@ -10,15 +10,22 @@ import re
 import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 
-from memory_mcp import foreign_files
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_within
-from memory_mcp.ingest.files import ClientImporter
+from memory_mcp.ingest.database import (
+    MAGIC,
+    DatabaseImporter,
+    checksum,
+    find_unread,
+    is_database,
+    list_tables,
+    open_database,
+    report_unread,
+)
 from memory_mcp.ingest.growing import read_whole
 from memory_mcp.ingest.lines import Record, first_values, iter_records
 from memory_mcp.ingest.parts import Part, content_id, note
@@ -27,7 +34,6 @@ from memory_mcp.model.event import Role
 
 AGENT = "goose"
 _DATABASE = "sessions.db"
-_SQLITE = b"SQLite format 3\0"
 _FOREIGN = "not a Goose message"
 _ROLES = frozenset({"user", "assistant"})
 #: Blocks that the client puts between the words.
@@ -35,18 +41,19 @@ _CLIENT = frozenset(
     "toolConfirmationRequest actionRequired frontendToolRequest systemNotification contextLengthExceeded"
     " summarizationRequested conversationCompacted".split()
 )
+#: Columns that only a table of sessions has, and bits of a row in a position.
+_OF_SESSIONS = frozenset({"working_dir", "session_type", "parent_session_id"})
+_ROW_BITS = 48
 #: Rows of a session looked at before the first new one.
 _LOOK_BACK = 50
 _EXIT_CODE = re.compile(r"\bexit (?:code|status):? (-?\d{1,5})\b")
 
 
-class GooseImporter(ClientImporter):
+class GooseImporter(DatabaseImporter):
     """Reads the sessions of Goose."""
 
     name = AGENT
     title = "Goose"
-    #: A file of lines is small: a changed one is read again as a whole.
-    growth = Growth.DATABASE
     endings = (_DATABASE, ".jsonl")
 
     def default_paths(self) -> tuple[Path, ...]:
@@ -64,19 +71,18 @@ class GooseImporter(ClientImporter):
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is Goose's: the database by its name, a file of lines by its header or its messages."""
-        if beginning.startswith(_SQLITE):
+        if beginning.startswith(MAGIC):
             return file.name == _DATABASE
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """Yield a step for each message: its drafts, and the offset to go on from.
 
-        The offset in a database is the highest row read; a file of lines is always read from its start, each offset 0.
-        Messages without an event are counted in `report` with the reason. Raises OSError when the file cannot be read.
+        The offset in a database is the highest row read and what it holds; a file of lines is always read from its start,
+        each offset 0. Messages without an event are counted in `report` with the reason. Raises OSError when the file
+        cannot be read.
         """
-        with foreign_files.open_file(file) as stream:
-            database = stream.read(len(_SQLITE)) == _SQLITE
-        if database:
+        if is_database(file):
             yield from self._rows(file, offset, report)
             return
         reading = _Reading(AGENT, file.stem, self._settings.include_thinking)
@@ -86,21 +92,25 @@ class GooseImporter(ClientImporter):
                 yield Read(read.drafts, 0)
 
     def _rows(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield a step for each message of a database after the row `offset`, each session's state read up to there first.
+        """Yield a step for each message of a database behind `offset`, each session's state read up to there first.
 
-        A message's row is its line and its offset. Raises OSError when it cannot be read.
+        A message's row is its line. Raises OSError when it cannot be read.
         """
         readings: dict[str, _Reading] = {}
-        try:
-            with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as base:
-                base.text_factory = lambda raw: raw.decode("utf-8", "replace")
-                for row, session, record in _messages(base, "m.id > ? ORDER BY m.id", offset):
-                    if session not in readings:
-                        readings[session] = _resumed(base, session, offset, self._settings.include_thinking)
-                    quote = json.dumps(record, ensure_ascii=False, default=str)[:1024]
-                    yield from read_whole(readings[session], file, (Record(record, row, row, quote),), report)
-        except sqlite3.Error as error:
-            raise OSError(f"the database cannot be read: {error}") from error
+        with open_database(file) as con:
+            base = _Database(con)
+            start = base.row_of(offset)
+            for row, session, record in base.messages("m.rowid > ? ORDER BY m.rowid", start):
+                if session not in readings:
+                    readings[session] = base.reading(session, start, self._settings.include_thinking)
+                quote = json.dumps(record, ensure_ascii=False, default=str)[:1024]
+                position = row | _check_of(session, record) << _ROW_BITS
+                yield from read_whole(readings[session], file, (Record(record, row, position, quote),), report)
+            report_unread(find_unread(con, base.read_tables()), report, file)
+
+    def read_tables(self, con: sqlite3.Connection) -> set[str]:
+        """Return the names of the tables of messages and sessions."""
+        return _Database(con).read_tables()
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
@@ -111,17 +121,62 @@ def _is_own(value: Mapping[str, object]) -> bool:
     return listed and as_text(value.get("role")) in _ROLES and isinstance(value.get("created"), int)
 
 
-def _messages(base: sqlite3.Connection, which: str, *values: object) -> Iterator[tuple[int, str, dict[str, object]]]:
-    """Yield (row, session, message) of the messages that the condition `which` selects, each as a file of lines holds it.
+class _Database:
+    """The messages and sessions of one database, in the tables whose columns say so."""
 
-    `values` fill the condition's question marks.
-    """
-    # Older databases lack the column.
-    columns = {row[1] for row in base.execute("PRAGMA table_info(messages)")}
-    extra = "m.metadata_json" if "metadata_json" in columns else "NULL"
-    query = f"SELECT m.id, m.session_id, m.role, m.content_json, m.created_timestamp, {extra} FROM messages m WHERE {which}"
-    for row, session, role, content, created, metadata in base.execute(query, values):
-        yield row, str(session), {"role": role, "created": created, "content": _json(content), "metadata": _json(metadata)}
+    def __init__(self, con: sqlite3.Connection) -> None:
+        """Find the tables of an open database, which the caller closes."""
+        self._con = con
+        tables = list_tables(con)
+        self._messages = [table for table in tables if {"session_id", "role", "content_json"} <= table.columns]
+        self._sessions = [table for table in tables if "id" in table.columns and _OF_SESSIONS & table.columns]
+
+    def read_tables(self) -> set[str]:
+        """Return the names of the tables that are read."""
+        return {table.name for table in (*self._messages[:1], *self._sessions[:1])}
+
+    def messages(self, condition: str, *values: object) -> Iterator[tuple[int, str, dict[str, object]]]:
+        """Yield (row, session, message) of the messages that meet a condition, each as a file of lines holds it.
+
+        `values` fill the condition's question marks.
+        """
+        for table in self._messages[:1]:
+            names = ("session_id", "role", "content_json", "created_timestamp", "metadata_json")
+            columns = ", ".join(f"m.{name}" if name in table.columns else "NULL" for name in names)
+            query = f"SELECT m.rowid, {columns} FROM {table.sql} m WHERE {condition}"
+            for row, session, role, content, created, metadata in self._con.execute(query, values):
+                message = {"role": role, "created": created, "content": _json(content), "metadata": _json(metadata)}
+                yield row, str(session), message
+
+    def row_of(self, position: int) -> int:
+        """Return the row at which an earlier read ended; 0 where another message is there: the database is another."""
+        row = position & ((1 << _ROW_BITS) - 1)
+        message = next(self.messages("m.rowid = ?", row), None)
+        return row if message and _check_of(*message[1:]) == position >> _ROW_BITS else 0
+
+    def reading(self, session: str, row: int, thinking: bool) -> "_Reading":
+        """Return the reading state of a session after its rows up to `row`, of which the last 50 are read.
+
+        A subagent's session is a thread of its parent's.
+        """
+        cwd = kind = parent = ""
+        for table in self._sessions[:1]:
+            columns = ", ".join(map(table.column, ("working_dir", "session_type", "parent_session_id")))
+            row_values = self._con.execute(f"SELECT {columns} FROM {table.sql} WHERE id = ?", (session,)).fetchone()
+            cwd, kind, parent = (str(value or "") for value in row_values or ("", "", ""))
+        helps = kind == "sub_agent"
+        reading = _Reading(AGENT, parent or session if helps else session, thinking, session if helps else "")
+        reading.cwd = cwd
+        last = list(self.messages("m.session_id = ? AND m.rowid <= ? ORDER BY m.rowid DESC LIMIT ?", session, row, _LOOK_BACK))
+        for _, _, record in reversed(last):
+            for told in reading.read_items(record).told:
+                reading.drafts(told)
+        return reading
+
+
+def _check_of(session: str, record: Mapping[str, object]) -> int:
+    """Return 32 bits by which a message is known again."""
+    return checksum((session, record.get("role"), record.get("created")))
 
 
 def _json(text: object) -> object:
@@ -130,25 +185,6 @@ def _json(text: object) -> object:
         return json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         return None
-
-
-def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool) -> "_Reading":
-    """Return the reading state of a session of a database after its rows up to `offset`, of which the last 50 are read.
-
-    A subagent's session is a thread of its parent's.
-    """
-    columns = {row[1] for row in base.execute("PRAGMA table_info(sessions)")}
-    wanted = [name if name in columns else "NULL" for name in ("working_dir", "session_type", "parent_session_id")]
-    found = base.execute(f"SELECT {', '.join(wanted)} FROM sessions WHERE id = ?", (session,)).fetchone()
-    cwd, kind, parent = (str(value or "") for value in found or ("", "", ""))
-    helps = kind == "sub_agent"
-    reading = _Reading(AGENT, parent or session if helps else session, thinking, session if helps else "")
-    reading.cwd = cwd
-    last = list(_messages(base, "m.session_id = ? AND m.id <= ? ORDER BY m.id DESC LIMIT ?", session, offset, _LOOK_BACK))
-    for _, _, record in reversed(last):
-        for told in reading.read_items(record).told:
-            reading.drafts(told)
-    return reading
 
 
 class _Reading(ChatReading):

@@ -17,7 +17,7 @@ from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.lines import Record, first_values, iter_records, iter_tail
-from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call, folder_in, thought
+from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call, file_time, folder_in, thought
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import opens_own_session
@@ -194,6 +194,9 @@ def count(reading: Reading, given: Given, report: ImportReport, file: Path, line
     The reason is that of the first part left out, else `given.reason`; parts left out are counted for a record that is
     used. `quote` is the record, or the beginning of its text.
     """
+    if not reading.session.file_time and any(item.time is None for item in given.told):
+        # Without any time in the session, that of its file is nearer the truth than that of the import.
+        reading.session.file_time = file_time(file)
     drafts = tuple(draft for told in given.told for draft in reading.drafts(told))
     parts = [part for told in given.told for part in told.parts if part.left_out or part.unknown]
     left_out = [part.left_out for part in parts if part.left_out]

@@ -4,51 +4,45 @@ Invariants
 1. Memory holds one record and a window around it, never the file; no record is longer than `MAX_RECORD`.
 2. What is not finished waits: a last line without its line feed that is no object yet, and an array or object still
    open at the end of the file, yield nothing more and are read again from their start.
-3. Broken text costs its own record only: zeros that a crash left are passed over, and a record that was written behind a
-   half one, on the same line, is read.
+3. Broken text costs its own record only: zeros that a crash left are passed over, records that were written behind a half
+   one, on the same line, are read, and so is what a document that breaks off holds before that.
 """
 
 import codecs
 import json
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from memory_mcp import foreign_files
+from memory_mcp.ingest.salvage import find_glued, salvage
+from memory_mcp.ingest.window import MAX_RECORD, NOT_JSON, TOO_LONG, TextWindow, count_line_feeds
 
-#: Longest record that is read, bytes.
-MAX_RECORD = 64 * 1024 * 1024
 #: Records read to recognise the kind of a file: some clients keep their books before the first message.
-FIRST = 1000
+FIRST = 10_000
 _CHUNK = 1024 * 1024
 #: How much of a line is read before it is known whether it opens an array.
 _PEEK = 64 * 1024
-#: First look behind a line that opens something; it doubles, so that a file of broken lines stays cheap.
-_WINDOW = 512
 #: Number of lines with an unclosed bracket that led to no object after which further lines are no longer joined.
 _PATIENCE = 200
 _QUOTED = 1024
-_BOM = codecs.BOM_UTF8
+BOM = codecs.BOM_UTF8
 
-NOT_JSON = "not JSON"
 NOT_AN_OBJECT = "not a JSON object"
-TOO_LONG = "record longer than 64 MiB"
+CUT = "breaks off before its end"
 
 #: What stands before a record and says nothing: white space, and zeros of a crash.
-_BLANKS = b"\0 \t\r\n"
-#: Bytes of a string that recognising a file needs, a part of a string, and an escape that is cut in two.
-_STRING = 1024
-_STRING_PART, _CUT_ESCAPE = re.compile(rb'(?:[^"\\\n]|\\[^\n])++'), re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-#: Places of a broken line where a record is looked for, and the characters read there in all.
-_RESTARTS, _REREAD = 1000, 8 * MAX_RECORD
+BLANKS = b"\0 \t\r\n"
+#: Lines at the head of a file and behind a broken line that show what its records look like.
+_HEAD_LINES, _NEXT_LINES = 20, 3
 #: What may become an array of objects; `[1, 2]`, `[INFO]` and nested arrays are no records in any case.
-_ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*(?:\{|\Z)")
-_SPACE = re.compile(r"\s*")
+_ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?[\s\0]*\[[\s\0]*(?:\{|\Z)")
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -70,9 +64,29 @@ class Record:
 
 
 def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
-    """Yield the records of `file` from a byte offset on, broken ones with their error; raises OSError when it cannot be read."""
+    """Yield the records of `file` from a byte offset on, broken ones with their error; raises OSError when it cannot be read.
+
+    Of a document (`.json`) that breaks off, what is whole in it, and then the error.
+    """
     with foreign_files.open_file(file) as stream:
-        yield from _Reader(stream, offset, _line_feeds(stream, 0, offset)).records()
+        reader = _Reader(stream, offset, count_line_feeds(stream, 0, offset))
+        if file.suffix != ".json":
+            yield from reader.records()
+            return
+        number = 0
+        for number, record in enumerate(reader.records(), 1):
+            if number == 1 and record.error == NOT_JSON and (value := salvage(stream, offset)):
+                yield replace(record, value=value, error="")
+                yield replace(record, error=CUT)
+                return
+            yield record
+        if reader.unfinished is not None:
+            stream.seek(reader.unfinished[0])
+            quote = stream.read(_QUOTED).decode("utf-8", "replace")
+            cut = Record({}, reader.unfinished[1], reader.unfinished[0], quote, CUT)
+            if value := salvage(stream, offset) if not number else {}:
+                yield replace(cut, value=value, error="")
+            yield cut
 
 
 @lru_cache(maxsize=1)
@@ -80,41 +94,6 @@ def first_values(beginning: bytes) -> Sequence[Mapping[str, object]]:
     """Return the first `FIRST` whole objects of the beginning of a file: lines, spread over lines, or items of an array."""
     records = _Reader(BytesIO(beginning), 0, 0).records()
     return tuple(record.value for record in islice(records, FIRST) if not record.error)
-
-
-def read_beginning(stream: BinaryIO, size: int) -> bytes:
-    """Return what the kind of a file is recognised by: its first `size` bytes, of JSON those without the ends of long strings.
-
-    So a pasted image before the first message hides nothing. At most four times `MAX_RECORD` bytes are read.
-    """
-    chunk = stream.read(size)
-    if not chunk.removeprefix(_BOM).lstrip(_BLANKS).startswith((b"{", b"[")):
-        return chunk
-    beginning, inside, room, unread = bytearray(), False, 0, 4 * MAX_RECORD
-    while chunk and len(beginning) < size and unread > 0:
-        position = 0
-        while position < len(chunk):
-            if not inside:
-                end = chunk.find(b'"', position) + 1 or len(chunk)
-                beginning += chunk[position:end]
-                inside, room = chunk.endswith(b'"', position, end), _STRING
-            elif match := _STRING_PART.match(chunk, position):
-                end = match.end()
-                piece = chunk[position:end]
-                beginning += piece if len(piece) <= room else _CUT_ESCAPE.sub(b"", piece[:room])
-                room = max(0, room - len(piece))
-            else:
-                # The string's end, a line that breaks off inside it, or an escape that goes on in the next chunk.
-                end = position + 1
-                if chunk[position:end] == b"\\":
-                    break
-                beginning += chunk[position:end]
-                inside = False
-            position = end
-        following = stream.read(_CHUNK)
-        unread -= len(following)
-        chunk = chunk[position:] + following if following else b""
-    return bytes(beginning)
 
 
 def iter_tail(file: Path, offset: int, width: int) -> Iterator[Record]:
@@ -144,8 +123,8 @@ class _Line:
 
     def text(self) -> str:
         """Return the line as text, without a byte order mark at the file's beginning and blanks around it."""
-        raw = self.raw.removeprefix(_BOM) if self.start == 0 else self.raw
-        return raw.strip(_BLANKS).decode("utf-8", "replace").strip()
+        raw = self.raw.removeprefix(BOM) if self.start == 0 else self.raw
+        return raw.strip(BLANKS).decode("utf-8", "replace").strip()
 
     def bad(self, reason: str, offset: int | None = None) -> Record:
         """Return a record for a line that is none, with the reason; reading goes on at `offset`, by default behind the line."""
@@ -162,8 +141,10 @@ class _Reader:
         self._number = number
         self._at = offset
         self._failures = 0
-        #: Names of fields of the records so far.
-        self._fields: set[str] = set()
+        #: Objects on the first lines of the file, once a line is broken; None before.
+        self._head: list[dict[str, object]] | None = None
+        #: Offset and line number of a record that the file ends in; None for none.
+        self.unfinished: tuple[int, int] | None = None
         stream.seek(offset)
 
     def records(self) -> Iterator[Record]:
@@ -174,15 +155,20 @@ class _Reader:
                 yield line.bad(TOO_LONG)
             elif line.array:
                 if not (yield from self._array(line)):
+                    self.unfinished = line.start, line.number
                     return
             elif text:
                 record = self._object(line, text)
+                if record is None and line.complete and (self._is_of_lines() or find_glued(text, [])):
+                    # No longer record begins here: every line of the file is one.
+                    self._go_to(line.end, line.number)
+                    record = line.bad(NOT_JSON)
                 if record is None:
+                    self.unfinished = line.start, line.number
                     return
-                self._fields |= record.value.keys()
                 yield record
-                if record.error == NOT_JSON and record.offset == line.end and (glued := self._glued(line, text)):
-                    yield glued
+                if record.error == NOT_JSON and record.offset == line.end and '{"' in text[1:]:
+                    yield from self._glued(line, text)
 
     def _next_line(self) -> _Line | None:
         """Return the next line and go on behind it; of an array's or too long one only the beginning. None at the file's end."""
@@ -220,7 +206,7 @@ class _Reader:
 
     def _spread(self, line: _Line) -> Record | None:
         """Return an object that goes on in further lines, or an error, after which the next line is read; None if incomplete."""
-        window = _Window(self._stream, line.start)
+        window = TextWindow(self._stream, line.start)
         outcome = window.value(window.skip_to("{"))
         if outcome is None:
             return None
@@ -234,36 +220,40 @@ class _Reader:
             return Record(value, line.number, self._at, window.text[:_QUOTED])
         return Record({}, line.number, self._at, window.text[:_QUOTED], NOT_AN_OBJECT)
 
-    def _glued(self, line: _Line, text: str) -> Record | None:
-        """Return the record that was written behind a half one and reaches the end of a broken line; None if there is none.
+    def _glued(self, line: _Line, text: str) -> Iterator[Record]:
+        """Yield the records that were written behind a half one and reach the end of a broken line."""
+        values = find_glued(text, [*self._head_values(), *self._values_at(line.end, _NEXT_LINES)])
+        self._go_to(line.end, line.number)
+        for value in values:
+            yield Record(value, line.number, line.end, json.dumps(value, ensure_ascii=False)[:_QUOTED])
 
-        Where an object may also be a value of the half one, most of its fields must be those of records.
-        """
-        at, unread = 0, _REREAD
-        for _ in range(_RESTARTS):
-            at = text.find('{"', at + 1)
-            if at < 0 or unread < 0:
-                return None
-            try:
-                value, end = _decode(text, at)
-            except json.JSONDecodeError as error:
-                unread -= error.pos - at
-                continue
-            except (ValueError, RecursionError):
-                unread -= len(text) - at
-                continue
-            if end == len(text):
-                is_value = text[:at].rstrip().endswith((":", ",", "["))
-                whole = not is_value or 2 * len(value.keys() & self._fields) > len(value)
-                return Record(value, line.number, line.end, text[at : at + _QUOTED]) if whole else None
-        return None
+    def _is_of_lines(self) -> bool:
+        """Return whether most of the first lines of the file are records."""
+        return 2 * len(self._head_values()) > min(_HEAD_LINES, count_line_feeds(self._stream, 0, self._at))
+
+    def _head_values(self) -> list[dict[str, object]]:
+        """Return the objects on the first lines of the file; where reading goes on is left to the caller."""
+        if self._head is None:
+            self._head = self._values_at(0, _HEAD_LINES)
+        return self._head
+
+    def _values_at(self, offset: int, count: int) -> list[dict[str, object]]:
+        """Return the objects on the lines behind a byte offset, each on a line of its own."""
+        self._stream.seek(offset)
+        values = []
+        for raw in islice(iter(partial(self._stream.readline, _PEEK), b""), count):
+            with suppress(ValueError, RecursionError):
+                value = json.loads(raw.strip(BLANKS))
+                if isinstance(value, dict):
+                    values.append(value)
+        return values
 
     def _array(self, line: _Line) -> Generator[Record, None, bool]:
         """Yield the objects of an array that begins on `line`; return whether reading goes on behind it.
 
         It does not while the array is still open. Broken or empty arrays, and items that are no objects, give one error.
         """
-        window = _Window(self._stream, line.start)
+        window = TextWindow(self._stream, line.start)
         good = at = window.skip_to("[") + 1
         objects, others, error = 0, 0, ""
         while not error:
@@ -290,7 +280,7 @@ class _Reader:
             good = at = window.drop(end)
         self._failures += bool(error)
         offset = self._next_feed(window.offset(good)) if error else window.offset(at + 1)
-        self._go_to(offset, line.number - 1 + _line_feeds(self._stream, line.start, offset))
+        self._go_to(offset, line.number - 1 + count_line_feeds(self._stream, line.start, offset))
         if error or others or not objects:
             yield line.bad(error or NOT_AN_OBJECT, self._at)
         return True
@@ -308,86 +298,3 @@ class _Reader:
             if rest.endswith(b"\n"):
                 break
         return offset
-
-
-class _Window:
-    """Text of a file from a byte offset on, read further as values ask for it."""
-
-    def __init__(self, stream: BinaryIO, start: int) -> None:
-        """Begin at a byte offset, and read the first part."""
-        # Invalid bytes survive as lone surrogates, so that text can be measured in bytes again.
-        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._stream = stream
-        self._start = start
-        self._ended = False
-        self.text = ""
-        stream.seek(start)
-        self._more()
-
-    def offset(self, at: int) -> int:
-        """Return the byte offset of a place in `text`."""
-        return self._start + len(self.text[:at].encode("utf-8", "surrogateescape"))
-
-    def reached(self, at: int) -> int:
-        """Return about the byte offset of a place in `text`: too small where a character takes several bytes."""
-        return self._start + at
-
-    def drop(self, at: int) -> int:
-        """Discard the text before `at` once it is a megabyte long; return the new place of `at`."""
-        if at < _CHUNK:
-            return at
-        self._start = self.offset(at)
-        self.text = self.text[at:]
-        return 0
-
-    def skip_to(self, opening: str) -> int:
-        """Return the place of the first `opening`, reading further as needed; 0 if there is none."""
-        while (at := self.text.find(opening)) < 0 and self._more():
-            pass
-        return max(at, 0)
-
-    def skip_space(self, at: int) -> int:
-        """Return the next place without white space, reading further as needed, or the end of the text."""
-        while True:
-            match = _SPACE.match(self.text, at)
-            at = match.end() if match else at
-            if at < len(self.text) or not self._more():
-                return at
-
-    def value(self, at: int) -> tuple[object, int] | str | None:
-        """Return (value, end) of the JSON at a place, or why not; None if the file ends first. Reads `MAX_RECORD` at most."""
-        while True:
-            try:
-                value, end = _decode(self.text, at)
-                # A number at the end of the window may go on behind it.
-                if end == len(self.text) and isinstance(value, int | float) and self._more():
-                    continue
-                return value, end
-            except json.JSONDecodeError as error:
-                slack = 0 if self._ended else 16
-                open_end = error.msg.startswith("Unterminated") or error.pos >= len(self.text.rstrip()) - slack
-                if not open_end:
-                    return NOT_JSON
-            except (ValueError, RecursionError):
-                return NOT_JSON
-            if len(self.text) - at > MAX_RECORD:
-                return TOO_LONG
-            if not self._more():
-                return None
-
-    def _more(self) -> bool:
-        """Read more of the file, as much again as there is, at least 512 bytes; return False at its end."""
-        raw = self._stream.read(max(_WINDOW, len(self.text)))
-        self._ended = not raw
-        self.text += self._decoder.decode(raw, final=not raw)
-        return bool(raw)
-
-
-def _line_feeds(stream: BinaryIO, start: int, end: int) -> int:
-    """Return the number of line feeds between two byte offsets."""
-    stream.seek(start)
-    count = 0
-    while start < end and (raw := stream.read(min(_CHUNK, end - start))):
-        count += raw.count(b"\n")
-        start += len(raw)
-    return count

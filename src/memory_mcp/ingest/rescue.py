@@ -1,14 +1,16 @@
-"""Which clients delete their transcripts, when those of this machine go, and which of them are not imported.
+"""Which clients delete their transcripts, when those of this machine go, and what of them is not imported.
 
 Known: Claude Code deletes a session's file once it was left alone for `cleanupPeriodDays` of its settings, 30 without one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp import foreign_files
 from memory_mcp.ingest.base import Importer
+from memory_mcp.ingest.database import DatabaseImporter
 from memory_mcp.ingest.finding import Lying, lying
 from memory_mcp.install.edit import jsonc
 
@@ -33,6 +35,8 @@ class Fate:
     going: int = 0
     going_new: int = 0
     first_ms: int = 0
+    #: Tables of its databases with a conversation that no importer reads.
+    unread_tables: tuple[str, ...] = ()
 
 
 def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) -> list[Fate]:
@@ -57,8 +61,21 @@ def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) 
         if files:
             new, going_new = sum(file.unread > 0 for file in files), sum(is_new for _, is_new in going)
             first = min((at_ms for at_ms, _ in going), default=0)
-            found.append(Fate(importer.name, importer.title, len(files), new, min(kept), len(going), going_new, first))
+            tables = tuple(_unread_tables(importer))
+            found.append(Fate(importer.name, importer.title, len(files), new, min(kept), len(going), going_new, first, tables))
     return found
+
+
+def _unread_tables(importer: Importer) -> Iterator[str]:
+    """Yield the tables of a client's databases that hold a conversation and are not read, each once; none of unreadable ones."""
+    if not isinstance(importer, DatabaseImporter):
+        return
+    names: dict[str, None] = {}
+    for path in importer.default_paths():
+        for file in importer.files(path) if path.exists() else ():
+            with suppress(OSError):
+                names |= dict.fromkeys(importer.unread_tables(file))
+    yield from names
 
 
 def _claude_days(sessions: Path) -> int:

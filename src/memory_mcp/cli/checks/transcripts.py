@@ -14,7 +14,7 @@ from memory_mcp.ingest.sources import all_importers
 def checks(opened: Opened) -> Iterator[Check]:
     """Yield a line for each client whose transcripts are here: how many are imported, how many it deletes soon; one if none are.
 
-    WARN where files that are not imported are deleted soon and the client is not followed.
+    WARN where files that are not imported are deleted soon and the client is not followed, and for tables that no reader knows.
     """
     outbox = opened.storage.outbox
     client_fates = fates(all_importers(opened.settings.ingest), outbox.marks("import:"), opened.now_ms)
@@ -52,3 +52,13 @@ def _describe_fates(client_fates: Sequence[Fate], followed: Container[str], day_
         is_lost = fate.going_new and not is_followed
         text = "; ".join(words)
         yield Check(WARN if is_lost else OK, "transcripts", text, step if fate.new_files and not is_followed else "")
+        if fate.unread_tables:
+            yield _warn_of_tables(fate)
+
+
+def _warn_of_tables(fate: Fate) -> Check:
+    """Return the line of a client whose database has tables with conversation that no importer reads."""
+    several = len(fate.unread_tables) > 1
+    tables = f"{'tables' if several else 'a table'} with conversation that no reader knows: {', '.join(fate.unread_tables)}"
+    text = f"{fate.title}: its database has {tables}; what is in {'them' if several else 'it'} is not imported"
+    return Check(WARN, "transcripts", text, "update memory-mcp: newer versions know newer clients")

@@ -14,7 +14,7 @@ from memory_mcp.ingest.chatgpt.tree import nodes_of
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text, words_within
 from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
-from memory_mcp.ingest.parts import Session, Tally, content_id, note
+from memory_mcp.ingest.parts import Session, Tally, content_id, file_time, note
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventDraft
 
@@ -38,11 +38,10 @@ class ChatGptImporter(ExportImporter):
         A message without a time follows its parent. Messages are counted in `tally`, those without an event with the
         reason.
         """
-        del file  # nothing in its name tells about a conversation
         value = record.value
         created, title = parse_time(value.get("create_time")), words_within(value.get("title")).strip()
         name = as_text(value.get("conversation_id")) or as_text(value.get("id")) or content_id(title, created)
-        session = Session(AGENT, name, metadata={"custom_gpt": as_text(value.get("gizmo_id"))})
+        session = Session(AGENT, name, metadata={"custom_gpt": as_text(value.get("gizmo_id"))}, file_time=file_time(file))
         yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
         ends: dict[str, int | None] = {"": session.last}
         for node in nodes_of(as_mapping(value["mapping"]), as_text(value.get("current_node"))):

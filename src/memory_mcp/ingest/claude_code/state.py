@@ -60,7 +60,7 @@ class State:
         Raises OSError when the file cannot be read.
         """
         session = prompt = ""
-        timed = offset > 0
+        timed = False
         for record in islice(iter_records(self._file), _HEAD_RECORDS):
             value = record.value
             timed = timed or "timestamp" in value

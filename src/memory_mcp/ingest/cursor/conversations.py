@@ -12,7 +12,7 @@ from pathlib import Path
 from memory_mcp.ingest.base import Read
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.cursor.bubbles import MOST_PARTS, parts_of
-from memory_mcp.ingest.cursor.store import CHATS, ITEMS, Store
+from memory_mcp.ingest.cursor.store import Store
 from memory_mcp.ingest.cursor.workspaces import Place, Workspaces, folder_in
 from memory_mcp.ingest.parts import Session, Tally, after, content_id, file_time, note, parsed, path_of, said
 from memory_mcp.ingest.prompts import separate_prompts
@@ -52,7 +52,7 @@ class Conversations:
         position = position if position <= top else 0
         done = top
         for name, lowest in store.changed(position).items():
-            data = as_mapping(parsed(store.text(CHATS, f"composerData:{name}")))
+            data = as_mapping(parsed(store.chat(f"composerData:{name}")))
             updated = parse_time(data.get("lastUpdatedAt")) or 0
             writing = data.get("status") == "generating" or bool(data.get("generatingBubbleIds"))
             if writing and int(self._written) - updated < _SETTLED_MS:
@@ -114,7 +114,7 @@ class Conversations:
 
         They have no times of their own and follow the conversation's.
         """
-        tabs = as_mapping(parsed(store.text(ITEMS, _PANEL))).get("tabs")
+        tabs = as_mapping(parsed(store.item(_PANEL))).get("tabs")
         cwd = folder_in(self._file.absolute().parent / "workspace.json")
         for tab in as_mappings(tabs):
             name = as_text(tab.get("tabId")) or content_id(tab.get("chatTitle"))
@@ -140,7 +140,7 @@ def _bubbles(
         bubble_id, own = as_text(header.get("bubbleId")), parse_time(header.get("createdAt"))
         is_fresh = bubble_id in fresh
         if own is None or is_fresh:
-            bubble = as_mapping(parsed(store.text(CHATS, f"bubbleId:{name}:{bubble_id}")))
+            bubble = as_mapping(parsed(store.chat(f"bubbleId:{name}:{bubble_id}")))
             yield bubble_id, own or _time_of(bubble), bubble if is_fresh else None
         else:
             yield bubble_id, own, None

@@ -6,27 +6,27 @@ of clients 0.43 to 3.20 (composerData of versions 1 to 18, bubbles of version 3)
 transcripts (~/.cursor/projects/*/agent-transcripts) from those of 2026 and a sample of another project's.
 """
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_mapping
 from memory_mcp.ingest.cursor.conversations import AGENT, Conversations
-from memory_mcp.ingest.cursor.store import CHATS, MAGIC, open_store
+from memory_mcp.ingest.cursor.store import CHATS, KINDS, Store, open_store
 from memory_mcp.ingest.cursor.transcripts import FOLDER, Transcripts
 from memory_mcp.ingest.cursor.workspaces import DATABASE, user_folder
-from memory_mcp.ingest.files import ClientImporter
+from memory_mcp.ingest.database import MAGIC, DatabaseImporter, report_unread
 from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Tally
 from memory_mcp.ingest.settings import IngestSettings
 
 
-class CursorImporter(ClientImporter):
+class CursorImporter(DatabaseImporter):
     """Reads the conversations that Cursor keeps on this machine, of its editor and of its agents."""
 
     name = AGENT
     title = "Cursor"
-    growth = Growth.DATABASE
     endings = (DATABASE, ".jsonl")
 
     def __init__(self, settings: IngestSettings) -> None:
@@ -46,10 +46,11 @@ class CursorImporter(ClientImporter):
     def recognises(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is Cursor's.
 
-        Its database names the table in its first page; lines of a transcript have only a role and a message.
+        Its database names the table in its first page, or has keys of conversations near its beginning; lines of a
+        transcript have only a role and a message.
         """
         if beginning.startswith(MAGIC):
-            return CHATS.encode() in beginning
+            return any(name.encode() in beginning for name in (CHATS, *(f"{kind}:" for kind in KINDS)))
         if file.suffix != ".jsonl":
             return False
         values = [v for v in first_values(beginning) if "role" in v]
@@ -67,3 +68,8 @@ class CursorImporter(ClientImporter):
             return
         with open_store(file) as store:
             yield from Conversations(file, tally, self._settings.include_thinking).read(store, offset)
+            report_unread(store.unread_tables(), report, file)
+
+    def read_tables(self, con: sqlite3.Connection) -> set[str]:
+        """Return the names of the tables of conversations, of the editor's values and of lists."""
+        return Store(con).read_tables()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from memory_mcp import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_within
-from memory_mcp.ingest.cursor.store import HEADERS, ITEMS, Store, open_store
+from memory_mcp.ingest.cursor.store import Store, open_store
 from memory_mcp.ingest.cursor.store import as_text as stored_text
 from memory_mcp.ingest.files import editor_data
 from memory_mcp.ingest.parts import parsed, path_of
@@ -53,8 +53,7 @@ class Workspaces:
         The lists are read once, from the first `store` given and the workspaces' databases.
         """
         if self._lists is None:
-            rows = store.rows(f"SELECT composerId, value FROM {HEADERS}") if HEADERS in store.tables else []
-            newest = {str(own): _place(as_mapping(parsed(stored_text(value)))) for own, value in rows}
+            newest = {own: _place(as_mapping(parsed(stored_text(value)))) for own, value in store.listed()}
             # Newer lists hold more and override older ones.
             self._lists = {**self._from_workspaces(), **_from_list(store, "composer.composerHeaders"), **newest}
         own, listed = _place(data), self._lists.get(name, Place())
@@ -103,7 +102,7 @@ def folder_in(file: Path) -> str:
 
 def _from_list(store: Store, key: str) -> dict[str, Place]:
     """Return the places of the conversations in a list that is stored under a key, by conversation id; {} without it."""
-    entries = as_mappings(as_mapping(parsed(store.text(ITEMS, key))).get("allComposers"))
+    entries = as_mappings(as_mapping(parsed(store.item(key))).get("allComposers"))
     return {as_text(entry.get("composerId")): _place(entry) for entry in entries if as_text(entry.get("composerId"))}
 
 

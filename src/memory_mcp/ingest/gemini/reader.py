@@ -4,13 +4,13 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp import foreign_files
-from memory_mcp.ingest.base import BEGINNING, Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.beginnings import iter_beginnings
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.gemini.records import GeminiReading
 from memory_mcp.ingest.growing import Given, count, read_growing, read_whole
-from memory_mcp.ingest.lines import first_values, iter_records, read_beginning
+from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.model.sentinel import opens_own_session
 
 AGENT = "gemini"
@@ -38,8 +38,7 @@ class GeminiImporter(ClientImporter):
         if file.suffix != ".json":
             return True
         try:
-            with foreign_files.open_file(file) as stream:
-                return is_session(file, read_beginning(stream, BEGINNING))
+            return any(is_session(file, beginning) for beginning in iter_beginnings(file))
         except OSError:
             return file.name != LOG
 

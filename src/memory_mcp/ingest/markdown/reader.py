@@ -97,7 +97,7 @@ class MarkdownImporter:
             return
         tally = Tally(report, file)
         with foreign_files.open_text(file, "utf-8-sig") as stream:
-            lines = (line.rstrip("\r\n") for line in iter(lambda: stream.readline(_LINE), ""))
+            lines = (line.replace("\0", "").rstrip("\r\n") for line in iter(lambda: stream.readline(_LINE), ""))
             first = list(islice(lines, _FRONT))
             front, skipped = front_matter(first)
             note = _Note(file, front)

@@ -1,28 +1,29 @@
 """Importer of opencode's database and message files."""
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp import foreign_files
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
-from memory_mcp.ingest.files import ClientImporter
+from memory_mcp.ingest.database import MAGIC, DatabaseImporter, find_unread, is_database, open_database, report_unread
 from memory_mcp.ingest.growing import UNKNOWN, Given, count
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.marks import stamp_of
 from memory_mcp.ingest.opencode.messages import AGENT, UNFINISHED, OpencodeReading
-from memory_mcp.ingest.opencode.stores import HEADER, Stored, iter_database, message_file, unknown_tables
+from memory_mcp.ingest.opencode.stores import Stored, find_tables, iter_database, message_file
 from memory_mcp.model.sentinel import opens_own_session
 
+#: Tables of a session with words that nobody says.
+_TASKS = frozenset({"todo"})
 
-class OpencodeImporter(ClientImporter):
+
+class OpencodeImporter(DatabaseImporter):
     """Reads the sessions of every version of opencode."""
 
     name = AGENT
     title = "opencode"
-    #: A database, or a file for each message, which is read as a whole whenever it was written.
-    growth = Growth.DATABASE
     endings = (".db", ".json")
 
     def default_paths(self) -> tuple[Path, ...]:
@@ -41,7 +42,7 @@ class OpencodeImporter(ClientImporter):
         if not self.wants(file):
             return False
         if file.suffix == ".db":
-            return beginning.startswith(HEADER)
+            return beginning.startswith(MAGIC)
         return any({"id", "sessionID", "role"} <= value.keys() for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -54,21 +55,25 @@ class OpencodeImporter(ClientImporter):
         """
         # Each message names its session.
         reading = OpencodeReading(AGENT, "", self._settings.include_thinking)
-        with foreign_files.open_file(file) as stream:
-            is_database = stream.read(len(HEADER)) == HEADER
-        if is_database:
+        if is_database(file):
             written = stamp_of(file, Growth.DATABASE)[1] // 1_000_000
-            for number, stored in enumerate(iter_database(file, offset, written), 1):
-                yield _read(reading, stored, report, file, number)
-            for name in unknown_tables(file):
-                report.lines += 1
-                report.skip(f"unknown table {name}", file, 0, name)
+            with open_database(file) as con:
+                for number, stored in enumerate(iter_database(con, offset, written), 1):
+                    yield _read(reading, stored, report, file, number)
+                report_unread(find_unread(con, self.read_tables(con)), report, file)
         elif stored_message := message_file(file):
             yield _read(reading, stored_message, report, file, 1)
+            if stored_message.broken_parts:
+                # A failed file is read again at the next look.
+                raise OSError(f"a part cannot be read: {', '.join(stored_message.broken_parts)}")
         else:
             for record in iter_records(file):
                 given = Given(reason=record.error or UNKNOWN)
                 yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
+
+    def read_tables(self, con: sqlite3.Connection) -> set[str]:
+        """Return the names of the tables of messages, parts and sessions, and of lists of tasks."""
+        return find_tables(con).names | _TASKS
 
 
 def _read(reading: OpencodeReading, stored: Stored, report: ImportReport, file: Path, number: int) -> Read:

@@ -8,24 +8,24 @@ Layouts of files, below `storage` or, with the oldest, below `storage/session`:
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.database import Table, checksum, list_tables
 from memory_mcp.ingest.opencode.messages import Parts, Whose, is_finished, message_of, parts_of, prompt_of
 from memory_mcp.ingest.times import parse_time
 
-HEADER = b"SQLite format 3\0"
 #: Generations of subagents that are followed.
 _DEEPEST = 10
 #: Longest file of a part or message that is read, bytes.
 _LONGEST = 64 * 1024 * 1024
 #: A message is final when another was written this long after it (milliseconds): another process may still add parts.
 _SETTLED = 10_000
-#: Bits of a table's last row in a position.
-_ROW_BITS = 48
+#: Bits of a table's last row in a position, and with those of what it holds.
+_ROW_BITS, _MARK_BITS = 48, 80
+_ROW = (1 << _ROW_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,18 @@ class Stored:
     finished: bool
     #: Where reading may go on behind it.
     position: int
+    #: Names of files of parts that break off: they may be whole later, and the message's own file is not written again then.
+    broken_parts: Sequence[str] = ()
 
 
-def iter_database(file: Path, position: int, written: int) -> Iterator[Stored]:
-    """Yield the messages stored behind a position of a database that was last written at `written` (UTC milliseconds).
+def iter_database(con: sqlite3.Connection, position: int, written: int) -> Iterator[Stored]:
+    """Yield the messages stored behind a position of an open database, last written at `written` (UTC milliseconds).
 
-    A position is the last row of each table of messages, 48 bits each: a session that is carried in later with times of its own
-    is new all the same. Behind an unfinished or quite new message it stays before that. Raises OSError when it cannot be read.
+    A position is, for each table of messages, its last row (48 bits) and what that holds (32 bits): a session that is carried in
+    later with times of its own is new all the same, and so is another database. Behind an unfinished or quite new message it
+    stays before that. Raises sqlite3.Error when the database cannot be read.
     """
-    try:
-        with closing(_connect(file)) as con:
-            yield from _Database(con).messages(position, written)
-    except sqlite3.Error as error:
-        raise OSError(f"the database cannot be read: {error}") from None
+    yield from _Database(con).messages(position, written)
 
 
 def message_file(file: Path) -> Stored | None:
@@ -63,24 +62,9 @@ def message_file(file: Path) -> Stored | None:
     folder = _Folder(file)
     # A client that died leaves a message open; the next one says that nothing more will come.
     finished = is_finished(info) or file.name != max(folder.messages(), default=file.name)
-    return Stored(file.stem, info, folder.parts(file.stem), folder.whose(), finished, file.stat().st_size)
-
-
-def _connect(file: Path) -> sqlite3.Connection:
-    """Open a database for reading; without its journal where that cannot be opened, so that the newest changes may lack.
-
-    Raises sqlite3.Error when it cannot be read.
-    """
-    address = file.absolute().as_uri()
-    con = sqlite3.connect(f"{address}?mode=ro", uri=True)
-    try:
-        con.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-    except sqlite3.OperationalError:
-        # Its journal cannot be opened in a folder that cannot be written.
-        con.close()
-        con = sqlite3.connect(f"{address}?immutable=1", uri=True)
-    con.text_factory = lambda raw: raw.decode("utf-8", "replace")
-    return con
+    parts = folder.parts(file.stem)
+    broken_parts = tuple(folder.broken_parts)
+    return Stored(file.stem, info, parts, folder.whose(), finished, file.stat().st_size, broken_parts)
 
 
 class _Database:
@@ -94,41 +78,44 @@ class _Database:
 
     def messages(self, position: int, written: int) -> Iterator[Stored]:
         """Yield the messages stored behind a position, each with where reading may go on; see `iter_database`."""
-        rows = [position >> (_ROW_BITS * n) & ((1 << _ROW_BITS) - 1) for n in range(len(self._tables.messages))]
+        marks = [position >> (_MARK_BITS * n) & ((1 << _MARK_BITS) - 1) for n in range(len(self._tables.messages))]
         for number, table in enumerate(self._tables.messages):
-            # A database that was rewritten, or read by the time of its messages, has other numbers: all of it is read again.
-            last = int(self._con.execute(f"SELECT coalesce(max(rowid), 0) FROM {_quoted(table.name)}").fetchone()[0])
-            rows[number] = rows[number] if rows[number] <= last else 0
+            marks[number] = marks[number] if self._is_same(table, marks[number]) else 0
             is_settled = True
-            for row, message in self._of_table(table, rows[number]):
+            for row, message in self._of_table(table, marks[number] & _ROW):
                 is_settled = is_settled and message.finished and message.created < written - _SETTLED
-                rows[number] = row if is_settled else rows[number]
-                next_position = sum(last_row << (_ROW_BITS * n) for n, last_row in enumerate(rows))
+                marks[number] = row | checksum(message.id) << _ROW_BITS if is_settled else marks[number]
+                next_position = sum(mark << (_MARK_BITS * n) for n, mark in enumerate(marks))
                 parts = self._parts(table, message) if message.finished else []
-                yield Stored(
-                    message.id, message.info, parts, self._whose(table, message.session), message.finished, next_position
-                )
+                whose = self._whose(table, message.session)
+                yield Stored(message.id, message.info, parts, whose, message.finished, next_position)
 
-    def _of_table(self, table: "_MessageTable", after: int) -> Iterator[tuple[int, "_Message"]]:
+    def _is_same(self, table: Table, mark: int) -> bool:
+        """Return whether the row that was read last still holds that message: else all of the table is read again."""
+        sql = f"SELECT {table.column('id')} FROM {table.sql} WHERE rowid = ?"
+        stored = self._con.execute(sql, (mark & _ROW,)).fetchone()
+        return stored is not None and checksum(as_text(stored[0])) == mark >> _ROW_BITS
+
+    def _of_table(self, table: Table, after: int) -> Iterator[tuple[int, "_Message"]]:
         """Yield (row, message) of a table behind a row, in the order in which they were stored."""
         columns = [table.column(name) for name in ("id", "session_id", "type", "time_created", "data")]
-        sql = f"SELECT rowid, {', '.join(columns)} FROM {_quoted(table.name)} WHERE rowid > ? ORDER BY rowid"
-        later = f"SELECT 1 FROM {_quoted(table.name)} WHERE session_id = ? AND rowid > ? LIMIT 1"
+        sql = f"SELECT rowid, {', '.join(columns)} FROM {table.sql} WHERE rowid > ? ORDER BY rowid"
+        later = f"SELECT 1 FROM {table.sql} WHERE session_id = ? AND rowid > ? LIMIT 1"
         for row, key, session, kind, created, data in self._con.execute(sql, (after,)):
             info = _parsed(data)
             time_ms = parse_time(created) or parse_time(as_mapping(info.get("time")).get("created")) or 0
-            info = message_of(as_text(kind), info, time_ms) if table.whole else info
+            info = message_of(as_text(kind), info, time_ms) if _is_whole(table) else info
             finished = is_finished(info) or bool(self._con.execute(later, (session, row)).fetchone())
             yield row, _Message(as_text(key), as_text(session), info, time_ms, finished)
 
-    def _parts(self, table: "_MessageTable", message: "_Message") -> Parts:
+    def _parts(self, table: Table, message: "_Message") -> Parts:
         """Return a message's parts in their order."""
-        if table.whole or not self._tables.parts:
-            return parts_of(message.id, message.info) if table.whole else []
-        sql = f"SELECT id, data FROM {_quoted(self._tables.parts)} WHERE message_id = ? ORDER BY id"
+        if _is_whole(table) or not self._tables.parts:
+            return parts_of(message.id, message.info) if _is_whole(table) else []
+        sql = f"SELECT id, data FROM {self._tables.parts[0].sql} WHERE message_id = ? ORDER BY id"
         return [(key, _parsed(data)) for key, data in self._con.execute(sql, (message.id,))]
 
-    def _whose(self, table: "_MessageTable", session: str) -> Whose:
+    def _whose(self, table: Table, session: str) -> Whose:
         """Return the session of a message, with its first prompt if that is among the first 20 messages."""
         if session not in self._known:
             parent, directory, version = self._session(session)
@@ -138,9 +125,9 @@ class _Database:
             self._known[session] = Whose(session, root, directory, version, prompt)
         return self._known[session]
 
-    def _first(self, table: "_MessageTable", session: str) -> Iterator[tuple[int, "_Message"]]:
+    def _first(self, table: Table, session: str) -> Iterator[tuple[int, "_Message"]]:
         """Yield the first messages of a session, at most 20."""
-        sql = f"SELECT rowid FROM {_quoted(table.name)} WHERE session_id = ? ORDER BY rowid LIMIT 20"
+        sql = f"SELECT rowid FROM {table.sql} WHERE session_id = ? ORDER BY rowid LIMIT 20"
         for (row,) in self._con.execute(sql, (session,)).fetchall():
             yield next(self._of_table(table, row - 1))
 
@@ -148,7 +135,7 @@ class _Database:
         """Return (parent, directory, version) of a session; "" for what is not stored."""
         for table in self._tables.sessions:
             columns = ", ".join(table.column(name) for name in ("parent_id", "directory", "version"))
-            row = self._con.execute(f"SELECT {columns} FROM {_quoted(table.name)} WHERE id = ?", (session,)).fetchone()
+            row = self._con.execute(f"SELECT {columns} FROM {table.sql} WHERE id = ?", (session,)).fetchone()
             if row:
                 return as_text(row[0]), as_text(row[1]), as_text(row[2])
         return "", "", ""
@@ -167,42 +154,23 @@ class _Message:
 
 
 @dataclass(frozen=True, slots=True)
-class _MessageTable:
-    """A table with its columns."""
-
-    name: str
-    columns: frozenset[str]
-
-    @property
-    def whole(self) -> bool:
-        """Whether a row is a whole message with a type of its own, as since OpenCode 2; before, its parts were rows."""
-        return "type" in self.columns
-
-    def column(self, name: str) -> str:
-        """Return a column for a query: NULL where the table has none of that name."""
-        return name if name in self.columns else "NULL"
-
-
-@dataclass(frozen=True, slots=True)
 class Tables:
     """Which tables of a database hold what, by their columns: names change with versions."""
 
-    messages: Sequence[_MessageTable]
-    sessions: Sequence[_MessageTable]
-    #: The table of parts; "" for none.
-    parts: str
-    #: Tables that seem to hold a conversation in a form that is not read.
-    unknown: Sequence[str]
+    messages: Sequence[Table]
+    sessions: Sequence[Table]
+    #: Tables of parts.
+    parts: Sequence[Table]
+
+    @property
+    def names(self) -> set[str]:
+        """The names of all of them."""
+        return {table.name for table in (*self.messages, *self.sessions, *self.parts)}
 
 
 def find_tables(con: sqlite3.Connection) -> Tables:
     """Return which tables of an open database hold messages, parts and sessions; raises sqlite3.Error when it cannot be read."""
-    tables = []
-    for (name,) in con.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%WITHOUT ROWID%' ORDER BY name"
-    ):
-        columns = frozenset(str(row[1]) for row in con.execute(f"PRAGMA table_info({_quoted(name)})"))
-        tables.append(_MessageTable(name, columns))
+    tables = list_tables(con)
     parts = [table for table in tables if {"id", "message_id", "data"} <= table.columns]
     messages = [table for table in tables if {"id", "session_id", "data"} <= table.columns and "message_id" not in table.columns]
     sessions = [
@@ -213,31 +181,13 @@ def find_tables(con: sqlite3.Connection) -> Tables:
         and "session_id" not in table.columns
     ]
     # Those with rows of parts first: the places of tables in a position stay as they are when a later version adds its own.
-    messages.sort(key=lambda table: (table.whole, table.name))
-    known = {table.name for table in (*parts, *messages, *sessions)}
-    unknown = [table.name for table in tables if table.name not in known and _is_talk(table.columns)]
-    return Tables(messages, sessions, parts[0].name if parts else "", unknown)
+    messages.sort(key=lambda table: (_is_whole(table), table.name))
+    return Tables(messages, sessions, parts)
 
 
-def unknown_tables(file: Path) -> Sequence[str]:
-    """Return the tables of a database that seem to hold a conversation and are not read; OSError when it cannot be read."""
-    try:
-        with closing(_connect(file)) as con:
-            names = find_tables(con).unknown
-            return [name for name in names if con.execute(f"SELECT 1 FROM {_quoted(name)} LIMIT 1").fetchone()]
-    except sqlite3.Error as error:
-        raise OSError(f"the database cannot be read: {error}") from None
-
-
-def _is_talk(columns: frozenset[str]) -> bool:
-    """Return whether columns name a session or message and hold words."""
-    of_session = any(name.startswith(("session", "message", "conversation", "thread")) for name in columns)
-    return of_session and bool({"data", "text", "content", "body", "role", "parts"} & columns)
-
-
-def _quoted(name: str) -> str:
-    """Return a name as an identifier of SQL."""
-    return '"' + name.replace('"', '""') + '"'
+def _is_whole(table: Table) -> bool:
+    """Return whether a row is a whole message with a type of its own, as since OpenCode 2; before, its parts were rows."""
+    return "type" in table.columns
 
 
 class _Folder:
@@ -246,6 +196,8 @@ class _Folder:
         self._of = file.parent
         self._session = file.parent.name
         self._root = file.parent.parent.parent
+        #: Names of files of parts that are no JSON.
+        self.broken_parts: list[str] = []
 
     def messages(self) -> list[str]:
         """Return the names of the session's message files, in their order."""
@@ -256,8 +208,13 @@ class _Folder:
         folder = self._root / "part" / message
         if not folder.is_dir():
             folder = self._root / "part" / self._session / message
-        found = [(path.stem, _object(path)) for path in sorted(folder.glob("*.json"))]
-        return [(key, part) for key, part in found if part is not None]
+        parts = []
+        for path in sorted(folder.glob("*.json")):
+            if (part := _object(path)) is not None:
+                parts.append((path.stem, part))
+            elif _breaks_off(path):
+                self.broken_parts.append(path.name)
+        return parts
 
     def whose(self) -> Whose:
         """Return the session that the messages belong to, with its top session, directory, version and first prompt."""
@@ -300,3 +257,14 @@ def _object(path: Path) -> dict[str, object] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _breaks_off(path: Path) -> bool:
+    """Return whether a file is no JSON."""
+    try:
+        json.loads(foreign_files.read_file(path, _LONGEST))
+    except RecursionError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return False
