@@ -374,3 +374,106 @@ def test_nothing_odd_in_a_message_of_opencode_or_its_parts_raises(tmp_path: Path
             for message in read_with:
                 read(importer("opencode", thinking=True), message)
         file.write_bytes(raw)
+
+
+ASKED = {"questions": [{"id": "store", "header": "Store", "question": "Which store?", "options": [{"label": "Tables"}]}]}
+DENIED = "The user rejected permission to use this specific tool call with the following feedback: "
+
+
+def opencode_tool(folder: Path, tool: str, state: dict[str, Any]) -> Path:
+    file = opencode_session(folder, 1)
+    with closing(sqlite3.connect(file)) as con, con:
+        info = json.dumps({"role": "assistant", "time": {"created": 1_772_442_060_000, "completed": 1_772_442_061_000}})
+        con.execute("INSERT INTO message VALUES ('m9', 's1', 1772442060000, ?)", (info,))
+        part = {"type": "tool", "tool": tool, "callID": "c1", "state": state}
+        con.execute("INSERT INTO part VALUES ('p9', 'm9', ?)", (json.dumps(part),))
+    return file
+
+
+def test_what_a_person_answers_to_a_tool_is_the_persons_in_every_client(tmp_path: Path) -> None:
+    def lines(name: str, *records: dict[str, Any]) -> Path:
+        (tmp_path / name).mkdir()
+        return write(tmp_path / name / "session-a.jsonl", *(json.dumps({"timestamp": at(n)} | r) for n, r in enumerate(records)))
+
+    output = json.dumps({"answers": {"store": {"answers": ["Files", "user_note: as before"]}}})
+    call = {"type": "function_call", "name": "request_user_input", "arguments": json.dumps(ASKED), "call_id": "c1"}
+    back = {"type": "function_call_output", "call_id": "c1", "output": output}
+    codex = lines("codex", {"type": "response_item", "payload": call}, {"type": "response_item", "payload": back})
+    response = {
+        "functionResponse": {"id": "c1", "name": "ask_user", "response": {"output": json.dumps({"answers": {"0": "Files"}})}}
+    }
+    asks = {"id": "c1", "name": "ask_user", "args": ASKED, "status": "success", "result": [response]}
+    gemini = lines("gemini", {"id": "g1", "type": "gemini", "content": "", "toolCalls": [asks]})
+    start = {"toolCallId": "c1", "toolName": "ask_user", "arguments": {"question": "Which store?", "choices": ["Tables"]}}
+    done = {"toolCallId": "c1", "success": True, "result": {"content": "User responded: Files"}}
+    kinds = ("tool.execution_start", "tool.execution_complete")
+    copilot = lines(
+        "copilot", *({"type": kind, "data": data, "id": kind} for kind, data in zip(kinds, (start, done), strict=True))
+    )
+    state = {"status": "completed", "input": ASKED, "output": "?", "metadata": {"answers": [["Files", "as before"]]}}
+    (tmp_path / "opencode").mkdir()
+    (tmp_path / "refused").mkdir()
+    opencode = opencode_tool(tmp_path / "opencode", "question", state)
+    refused = opencode_tool(
+        tmp_path / "refused", "bash", {"status": "error", "input": {"command": "x"}, "error": DENIED + "use make"}
+    )
+    for name, file, words in (
+        ("codex", codex, "> Which store?\nFiles, as before"),
+        ("gemini", gemini, "> Which store?\nFiles"),
+        ("copilot", copilot, "> Which store?\nFiles"),
+        ("opencode", opencode, "> Which store?\nFiles, as before"),
+        ("opencode", refused, "use make"),
+    ):
+        draft = drafts_of(name, file)[-1]
+        assert (draft.role, draft.type, draft.text, draft.source_id) == (Role.USER, EventType.USER_MESSAGE, words, "c1#result"), (
+            name
+        )
+
+
+def test_calls_that_only_the_answer_shows_are_events_like_others(tmp_path: Path) -> None:
+    tool = {
+        "kind": "toolInvocationSerialized",
+        "isComplete": True,
+        "invocationMessage": {"value": "Reading [](file:///home/a.py#1-1)"},
+    }
+    terminal = {"kind": "terminal", "commandLine": {"original": "make"}, "terminalCommandOutput": {"text": "1 failed"}}
+    found = [{"path": "/home/b.py", "scheme": "file"}, {"uri": {"path": "/home/c.py"}, "range": {"startLineNumber": 7}}]
+    served = {"input": '{"q": "tides"}', "output": [{"type": "embed", "isText": True, "value": "high at noon"}], "isError": True}
+    response = [
+        {"value": "I look."},
+        tool | {"toolId": "read", "toolCallId": "c1", "pastTenseMessage": {"value": "Read [](file:///home/a.py)"}},
+        tool | {"toolId": "run", "toolCallId": "c2", "toolSpecificData": terminal | {"terminalCommandState": {"exitCode": 2}}},
+        tool | {"toolId": "find", "toolCallId": "c3", "resultDetails": found},
+        tool | {"toolId": "serve", "resultDetails": served},
+        {"kind": "markdownContent", "content": {"value": "Done."}},
+    ]
+    request = {
+        "requestId": "r1",
+        "timestamp": 1_772_442_000_000,
+        "message": {"text": "go"},
+        "responseId": "a1",
+        "response": response,
+    }
+    session = {
+        "responderUsername": "x",
+        "sessionId": "s1",
+        "requests": [request | {"result": {"timings": {"totalElapsed": 5000}}}],
+    }
+    file = tmp_path / "chatSessions" / "s1.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps(session))
+    drafts = drafts_of("copilot-chat", file)
+    assert [(d.source_id, d.type.value, d.text) for d in drafts] == [
+        ("r1", "user_message", "go"),
+        ("c1", "tool_call", "read: /home/a.py\ndescription: Reading /home/a.py"),
+        ("c1#result", "tool_result", "Read /home/a.py"),
+        ("c2", "tool_call", "run: make"),
+        ("c2#result", "tool_result", "1 failed"),
+        ("c3", "tool_call", "find: /home/a.py\ndescription: Reading /home/a.py"),
+        ("c3#result", "tool_result", "/home/b.py\n/home/c.py:7"),
+        ("r1#tool3", "tool_call", "serve: tides"),
+        ("r1#tool3#result", "tool_result", "high at noon"),
+        ("a1", "assistant_message", "I look.\nDone."),
+    ]
+    assert [d.metadata.get("exit_status") for d in drafts if d.source_id == "c2#result"] == ["2"]
+    assert drafts[-1].timestamp == 1_772_442_005_000

@@ -10,6 +10,7 @@ from collections import OrderedDict, deque
 from itertools import islice
 from pathlib import Path
 
+from memory_mcp.ingest.claude_code.answers import Question, questions_in
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_of
 from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.lines import iter_records, iter_tail
@@ -40,6 +41,10 @@ class State:
         self.is_own = False
         #: Names of tools by the id of their call.
         self.tools: OrderedDict[str, str] = OrderedDict()
+        #: What calls asked the person, by the id of the call.
+        self.questions: dict[str, tuple[Question, ...]] = {}
+        #: The session's file, beside which results are saved; None if it is not known.
+        self.transcript: Path | None = file
         #: Threads whose first prompt has been seen.
         self.threads: set[str] = set()
         #: Prompts typed while the agent worked, not yet delivered.
@@ -99,7 +104,10 @@ class State:
         if record.get("type") == "assistant":
             for block in as_blocks(as_mapping(record.get("message")).get("content")):
                 if block.get("type") == "tool_use":
-                    _remember(self.tools, as_text(block.get("id")), as_text(block.get("name")))
+                    call_id, tool = as_text(block.get("id")), as_text(block.get("name"))
+                    _remember(self.tools, call_id, tool)
+                    if questions := questions_in(tool, block.get("input")):
+                        self.questions[call_id] = questions
 
     def slipped_in(self, record: dict[str, object]) -> str:
         """Return a prompt that was added to a running turn and has no record of its own.

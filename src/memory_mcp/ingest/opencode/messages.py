@@ -139,7 +139,7 @@ class OpencodeReading(Reading):
         status = str(details["exit"]) if isinstance(details.get("exit"), int) else ""
         text = without_ansi(words_of(state.get("error" if failed else "output")))
         child = as_text(details.get("sessionId"))
-        outcome = result(name, call_id, text, is_error=failed, exit_status=status, agent_id=child)
+        outcome = replace(result(name, call_id, text, is_error=failed, exit_status=status, agent_id=child), details=details)
         outcome = replace(outcome, type=EventType.SUBAGENT_STOP) if child else outcome
         yield Told(f"{call_id or key}#result", (outcome,), time if ended is None else ended)
 
