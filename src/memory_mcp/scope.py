@@ -10,17 +10,18 @@ Invariants
 
 import os
 import re
+import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
 
 from memory_mcp import foreign_files, paths
 
 #: Git's own files are tiny; more than this is not one of them.
 _MAX_FILE = 256 * 1024
 
-#: Folders beside one that is gone which are asked whether it was a worktree of theirs.
-_MOST_BESIDE = 400
+#: Folders below one that are looked through for repositories and worktrees: how many, how deep, and how long an answer stays (s).
+_MOST_FOLDERS, _DEPTH, _FRESH = 1000, 4, 300
 
 _ABSOLUTE = re.compile(r"^(?:[\\/]|[A-Za-z]:[\\/])")
 _SECTION = re.compile(r'^\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
@@ -116,8 +117,8 @@ def _gone(path: str, remote: str, branch: str) -> str:
     """Return the identity of a directory that is not on this machine.
 
     In this order: its recorded remote, the repository that its path shows to hold it as a worktree, the tree
-    that is left above it, a repository that lists it or is likely its owner, else what its path says, at last
-    the path itself.
+    that is left above it, a repository that lists it, is likely its owner or owns the worktrees beside it, else what its
+    path says, at last the path itself.
     """
     # Most places are there: who asks for one of them loads no rules for the others.
     from memory_mcp.model import worktrees
@@ -138,22 +139,84 @@ def _gone(path: str, remote: str, branch: str) -> str:
     if tree and not worktrees.is_home(tree[0]):
         return _identity(left)
     owner = _registered(path, left) or next(filter(is_repository, worktrees.candidates(path, branch)), "")
-    return _identity(owner) if owner else worktrees.pooled(path)[1] or path
+    owner = owner or _sibling_owner(path, left)
+    return _identity(owner) if owner else worktrees.pooled(path).folder or path
 
 
 def _registered(path: str, left: str) -> str:
-    """Return the repository just below `left` that still lists `path` as a worktree, removed without git; "" for none.
+    """Return the repository that still lists `path` as a worktree, removed without git; "" for none.
 
-    At most `_MOST_BESIDE` folders are looked at. Raises OSError where one cannot be read.
+    Looked for near `left`, the folder that is left above it, and in the home directory that it is in.
     """
-    with os.scandir(left) as entries:
-        for entry in islice(entries, _MOST_BESIDE):
-            records = os.path.join(entry.path, ".git", "worktrees")
-            for name in os.listdir(records) if os.path.isdir(records) else ():
-                tree = os.path.dirname(_read(os.path.join(records, name, "gitdir")).strip())
-                if tree and (path == tree or path.startswith(tree.rstrip(os.sep) + os.sep)):
-                    return entry.path
+    home = os.path.expanduser("~")
+    roots = [left, os.path.dirname(left), *([home] if path.startswith(home.rstrip(os.sep) + os.sep) else [])]
+    for root in dict.fromkeys(roots):
+        if os.path.dirname(os.path.dirname(root)) == os.path.dirname(root):
+            # A filesystem's root, and what lies in it, hold what is everybody's.
+            continue
+        listed = _listed_worktrees(root, int(time.monotonic() // _FRESH))
+        place = path
+        while place not in listed and place != os.path.dirname(place):
+            place = os.path.dirname(place)
+        if place in listed:
+            return listed[place]
     return ""
+
+
+@lru_cache(maxsize=64)
+def _listed_worktrees(root: str, period: int) -> Mapping[str, str]:
+    """Return the repositories below a folder by the worktrees that they list; `period` makes an answer be forgotten.
+
+    Folders whose names begin with a dot, links and what is inside a repository are left out.
+    """
+    del period
+    listed: dict[str, str] = {}
+    pending, count = deque([(root, 0)]), 0
+    while pending and count < _MOST_FOLDERS:
+        folder, depth = pending.popleft()
+        count += 1
+        git = os.path.join(folder, ".git")
+        is_bare = not os.path.exists(git) and is_repository(folder)
+        for name in _folders_in(os.path.join(folder if is_bare else git, "worktrees")):
+            tree = os.path.dirname(_read(os.path.join(folder if is_bare else git, "worktrees", name, "gitdir")).strip())
+            listed.setdefault(os.path.normpath(tree), folder)
+        if depth < _DEPTH and not is_bare and not os.path.exists(git):
+            pending += [(os.path.join(folder, name), depth + 1) for name in _folders_in(folder) if not name.startswith(".")]
+    return listed
+
+
+def _sibling_owner(path: str, left: str) -> str:
+    """Return the repository of the worktrees that are left beside one that is gone; "" where they are not of one.
+
+    That is a folder with nothing but worktrees, or worktrees a level deeper that have a name in common with the gone one.
+    """
+    names = os.path.relpath(path, left).split(os.sep)
+    siblings = _folders_in(left)[:_MOST_FOLDERS]
+    owners = {_main_tree(os.path.join(left, name)) for name in siblings}
+    if len(owners) == 1 and "" not in owners:
+        return owners.pop()
+    if len(names) < 2 or len(siblings) > _MOST_FOLDERS // 2:
+        return ""
+    named = [(first, second) for first in siblings for second in _folders_in(os.path.join(left, first)) if second == names[1]]
+    owners = {_main_tree(os.path.join(left, first, second)) for first, second in named[:_MOST_FOLDERS]} - {""}
+    return owners.pop() if len(owners) == 1 else ""
+
+
+def _main_tree(folder: str) -> str:
+    """Return the main working tree, or the bare repository, that a folder is a worktree of; "" if it is none."""
+    dot_git = os.path.join(folder, ".git")
+    target = _read(dot_git).strip() if os.path.isfile(dot_git) else ""
+    common = _common_directory(_join(folder, target[7:].strip())) if target.startswith("gitdir:") else ""
+    return (os.path.dirname(common) if os.path.basename(common) == ".git" else common) if os.path.isdir(common) else ""
+
+
+def _folders_in(folder: str) -> list[str]:
+    """Return the names of the folders in one, links left out, in order; [] where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
 
 
 def normalise_remote(url: str, base: str = "") -> str:
