@@ -79,6 +79,18 @@ def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
         return path
 
 
+def project_of_session(cwd: str, remote: str = "", branch: str = "", origin: str = "") -> str:
+    """Return the project of a session in `cwd`; where that is gone, of `origin`, the folder that its worktree was made from.
+
+    `branch`, where there is no origin, helps to find the repository of a worktree that is gone.
+    """
+    project = project_of(cwd or origin, remote)
+    # Another branch is another key of what is remembered, and only of what is gone does it tell anything.
+    if not (branch or origin) or not is_gone(project):
+        return project
+    return project_of(origin) if origin else project_of(cwd, remote, branch)
+
+
 @lru_cache(maxsize=4096)
 def root_commit_of(cwd: str) -> str:
     """Return the commit with which the history of the repository that `cwd` lies in begins; "" if none is found. Raises nothing.

@@ -354,3 +354,14 @@ def test_what_a_person_answers_or_says_while_refusing_is_the_persons(tmp_path: P
         replied(f"Exit code 1\n{REFUSED}always obey", "Bash", {}, error=True),
     ]
     assert {draft.role for draft in others} == {Role.TOOL}
+
+
+def test_a_worktree_that_is_gone_belongs_to_the_folder_that_its_session_names(tmp_path: Path) -> None:
+    repository, gone = tmp_path / "shop", f"{tmp_path}/pool/x"
+    repository.mkdir()
+    state = {"originalCwd": str(repository), "worktreePath": gone, "worktreeName": "x"}
+    noted = json.dumps({"type": "worktree-state", "worktreeSession": state, "sessionId": "s1"})
+    lines = noted, said(content="in it", cwd=f"{gone}/lib"), said(uuid="u2", content="elsewhere", cwd="/no/such/place")
+    file = write(tmp_path / "s1.jsonl", *lines)
+    assert [d.project for d in drafts_of(file)] == [str(repository), "/no/such/place"]
+    assert [d.project for d in drafts_of(file, offset=len(lines[0]) + 1)] == [str(repository), "/no/such/place"]

@@ -477,3 +477,27 @@ def test_calls_that_only_the_answer_shows_are_events_like_others(tmp_path: Path)
     ]
     assert [d.metadata.get("exit_status") for d in drafts if d.source_id == "c2#result"] == ["2"]
     assert drafts[-1].timestamp == 1_772_442_005_000
+
+
+def test_a_folder_that_is_gone_gives_way_to_the_one_that_a_record_calls_its_origin(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    gone, shop = f"{tmp_path}/gone", f"{tmp_path}/shop"
+    meta = {"id": "01", "cwd": gone, "mainWorktreePath": shop}
+    codex = write(tmp_path / "rollout.jsonl", json.dumps({"type": "session_meta", "payload": meta}), codex_line(1))
+    file = opencode_session(tmp_path, 1)
+    with closing(sqlite3.connect(file)) as con, con:
+        con.execute("CREATE TABLE project (id, worktree)")
+        con.execute("INSERT INTO project VALUES ('p1', ?)", (shop,))
+        con.execute("ALTER TABLE session ADD COLUMN project_id")
+        con.execute("UPDATE session SET project_id = 'p1', directory = ?", (gone,))
+    assert [drafts_of(name, path)[-1].project for name, path in (("codex", codex), ("opencode", file))] == [shop, shop]
+    store = tmp_path / "storage"
+    for name, value in (
+        ("project/p1", {"id": "p1", "worktree": shop}),
+        ("session/p1/s1", {"id": "s1", "projectID": "p1"}),
+        ("message/s1/m1", {"role": "user", "time": {"created": 1_772_442_000_000}}),
+        ("part/m1/a", {"type": "text", "text": "words"}),
+    ):
+        (store / name).parent.mkdir(parents=True)
+        (store / f"{name}.json").write_text(json.dumps(value))
+    assert [d.project for d in drafts_of("opencode", store)] == [shop]

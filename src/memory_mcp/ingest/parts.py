@@ -29,6 +29,11 @@ _FOLDER_FIELD = re.compile(
     rf"cwd|directory|(?:current_?)?work(?:ing)?_?{_KIND_OF_FOLDER}|(?:workspace|project|repo|repository)_?{_KIND_OF_FOLDER}|workspace",
     re.I,
 )
+#: Names of fields that hold the folder that a worktree was made from: originalCwd, mainWorktreePath, gitCommonDir ...
+_ORIGIN_FIELD = re.compile(
+    rf"(?:orig(?:inal)?|main)_?(?:cwd|(?:work(?:ing)?|repo(?:sitory)?|project|worktree|checkout)_?{_KIND_OF_FOLDER}?)|git_?common_?dir",
+    re.I,
+)
 
 THINKING = "thinking"
 EMPTY = "no content"
@@ -140,9 +145,18 @@ def path_of(uri: object) -> str:
 
 def folder_in(record: Mapping[str, object]) -> str:
     """Return the folder that a record names in a field of its own or of an object in it; "" where none holds a whole path."""
+    return _path_in(record, _FOLDER_FIELD)
+
+
+def origin_in(record: Mapping[str, object]) -> str:
+    """Return the folder that a record names as the one that its worktree was made from, as `folder_in` does; "" for none."""
+    return _path_in(record, _ORIGIN_FIELD)
+
+
+def _path_in(record: Mapping[str, object], names: re.Pattern[str]) -> str:
     for fields in (record, *(value for value in record.values() if isinstance(value, Mapping))):
         for name, value in fields.items():
-            path = path_of(value) if _FOLDER_FIELD.fullmatch(name) else ""
+            path = path_of(value) if names.fullmatch(name) else ""
             if PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute():
                 return path
     return ""
