@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from memory_mcp import foreign_files, paths
@@ -22,6 +22,9 @@ _MAX_FILE = 256 * 1024
 
 #: Folders below one that are looked through for repositories and worktrees: how many, how deep, and how long an answer stays (s).
 _MOST_FOLDERS, _DEPTH, _FRESH = 1000, 4, 300
+#: Folders of temporary files, where some tools keep worktrees.
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/var/folders/", "/private/")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 _ABSOLUTE = re.compile(r"^(?:[\\/]|[A-Za-z]:[\\/])")
 _SECTION = re.compile(r'^\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
@@ -150,51 +153,77 @@ def _gone(path: str, remote: str, branch: str) -> str:
     tree = _find_git(left)
     if tree and not worktrees.is_home(tree[0]):
         return _identity(left)
-    owner = _registered(path, left) or next(filter(is_repository, worktrees.candidates(path, branch)), "")
-    owner = owner or _sibling_owner(path, left)
-    return _identity(owner) if owner else worktrees.pooled(path).folder or path
+    nearby = {root: _repositories_below(root, int(time.monotonic() // _FRESH)) for root in _search_roots(path, left)}
+    owner = next(filter(None, (_listing_owner(path, listed) for _, listed in nearby.values())), "")
+    owner = owner or next(filter(is_repository, worktrees.candidates(path, branch)), "") or _sibling_owner(path, left)
+    pool = worktrees.pooled(path)
+    at_home = nearby.get(_home(), ((), {}))[0]
+    return _identity(owner) if owner else _called_alike(pool.names, at_home) or pool.folder or path
 
 
-def _registered(path: str, left: str) -> str:
-    """Return the repository that still lists `path` as a worktree, removed without git; "" for none.
+def _search_roots(path: str, left: str) -> list[str]:
+    """Return the folders in which a worktree's repository is looked for: near the folder that is left above it, and at home.
 
-    Looked for near `left`, the folder that is left above it, and in the home directory that it is in.
+    The home directory counts for what was in it or in a folder of temporary files.
     """
-    home = os.path.expanduser("~")
-    roots = [left, os.path.dirname(left), *([home] if path.startswith(home.rstrip(os.sep) + os.sep) else [])]
-    for root in dict.fromkeys(roots):
-        if os.path.dirname(os.path.dirname(root)) == os.path.dirname(root):
-            # A filesystem's root, and what lies in it, hold what is everybody's.
-            continue
-        listed = _listed_worktrees(root, int(time.monotonic() // _FRESH))
-        place = path
-        while place not in listed and place != os.path.dirname(place):
-            place = os.path.dirname(place)
-        if place in listed:
-            return listed[place]
-    return ""
+    home = _home()
+    roots = dict.fromkeys((left, os.path.dirname(left), *([home] if path.startswith((home + os.sep, *_TEMPORARY)) else ())))
+    # A filesystem's root, and what is in it, hold what is everybody's; a home directory may be there.
+    return [root for root in roots if root == home or os.path.dirname(os.path.dirname(root)) != os.path.dirname(root)]
+
+
+def _home() -> str:
+    return os.path.normpath(os.path.expanduser("~"))
+
+
+#: The repositories below a folder, and that of each worktree that one of them lists.
+_Repositories = tuple[tuple[str, ...], Mapping[str, str]]
 
 
 @lru_cache(maxsize=64)
-def _listed_worktrees(root: str, period: int) -> Mapping[str, str]:
-    """Return the repositories below a folder by the worktrees that they list; `period` makes an answer be forgotten.
+def _repositories_below(root: str, period: int) -> _Repositories:
+    """Return the repositories below a folder; `period` makes an answer be forgotten.
 
     Folders whose names begin with a dot, links and what is inside a repository are left out.
     """
     del period
+    folders: list[str] = []
     listed: dict[str, str] = {}
     pending, count = deque([(root, 0)]), 0
     while pending and count < _MOST_FOLDERS:
         folder, depth = pending.popleft()
         count += 1
         git = os.path.join(folder, ".git")
-        is_bare = not os.path.exists(git) and is_repository(folder)
-        for name in _folders_in(os.path.join(folder if is_bare else git, "worktrees")):
-            tree = os.path.dirname(_read(os.path.join(folder if is_bare else git, "worktrees", name, "gitdir")).strip())
-            listed.setdefault(os.path.normpath(tree), folder)
-        if depth < _DEPTH and not is_bare and not os.path.exists(git):
+        is_tree = os.path.isdir(git)
+        records = os.path.join(git if is_tree else folder, "worktrees")
+        if is_tree or is_repository(folder):
+            folders.append(folder)
+            for name in _folders_in(records):
+                tree = os.path.dirname(_read(os.path.join(records, name, "gitdir")).strip())
+                listed.setdefault(os.path.normpath(tree), folder)
+        elif depth < _DEPTH:
             pending += [(os.path.join(folder, name), depth + 1) for name in _folders_in(folder) if not name.startswith(".")]
-    return listed
+    return tuple(folders), listed
+
+
+def _listing_owner(path: str, listed: Mapping[str, str]) -> str:
+    """Return the repository that still lists the worktree that `path` is in, removed without git; "" for none."""
+    place = path
+    while place not in listed and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    return listed.get(place, "")
+
+
+def _called_alike(names: Sequence[str], repositories: Sequence[str]) -> str:
+    """Return the project of the repository that a folder of a pool is called after; "" for none, and for several projects.
+
+    A folder has the name of the repository's own or of its remote, or is called after the commit with which it begins.
+    """
+    folders = {folder: _identity(folder) for folder in repositories} if names else {}
+    named = {project for folder, project in folders.items() if {os.path.basename(folder), os.path.basename(project)} & {*names}}
+    if not named and any(map(_COMMIT.fullmatch, names)):
+        named = {project for folder, project in folders.items() if root_commit_of(folder) in names}
+    return named.pop() if len(named) == 1 else ""
 
 
 def _sibling_owner(path: str, left: str) -> str:

@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from memory_mcp import scope
 from memory_mcp.model import worktrees
-from memory_mcp.scope import project_of
+from memory_mcp.scope import project_of, root_commit_of
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    project_of.cache_clear()
+    for cached in (project_of, scope._repositories_below):
+        cached.cache_clear()
     yield
-    project_of.cache_clear()
+    for cached in (project_of, scope._repositories_below):
+        cached.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -173,6 +176,29 @@ def test_a_worktree_in_a_pool_is_known_by_records_and_by_the_worktrees_beside_it
     (pool / "shop" / "plain").mkdir()
     project_of.cache_clear()
     assert project_of(f"{pool}/shop/two") == f"{pool}/shop/two"
+
+
+def test_a_pool_whose_folder_is_called_after_the_only_such_repository_at_home_belongs_to_it(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    commit = root_commit_of(str(shop))
+    pools = (
+        f"{tmp_path}/.cursor/worktrees/shop/k2fj",
+        f"{tmp_path}/conductor/workspaces/shop/lisbon/lib",
+        f"{tmp_path}/.superset/worktrees/shop/fix/login",
+        f"{tmp_path}/.local/share/opencode/worktree/{commit}/calm-cabin",
+        "/tmp/vibe-kanban/worktrees/1f2e-fix/shop",
+    )
+    assert {project_of(gone) for gone in pools} == {str(shop)}
+    (tmp_path / "a").mkdir()
+    git(tmp_path / "a", "init", "-q", "shop")
+    for cached in (project_of, scope._repositories_below):
+        cached.cache_clear()
+    assert project_of(pools[0]) == pools[0], "two of that name"
+    assert project_of(pools[3]) == str(shop)
+    for other in (f"{tmp_path}/elsewhere/shop/x", "/srv/.cursor/worktrees/shop/k2fj", f"{tmp_path}/.cursor/worktrees/store/x"):
+        assert project_of(other) == other, other
 
 
 def test_a_repository_in_the_home_directory_owns_nothing_that_is_gone_below_it(
