@@ -336,6 +336,7 @@ def test_what_a_person_answers_or_says_while_refusing_is_the_persons(tmp_path: P
     human = [
         (replied("in any language", toolUseResult={"questions": ASKED, "answers": answers, "annotations": {}}), whole),
         (replied('"Which store?"="Tables", "And why?"="my own words, for once". Go on.'), whole),
+        (replied("In any language:\n\n**Store**: Tables\n**Why**: my own words, for once"), whole),
         (replied("?", toolUseResult={"questions": ASKED, "answers": {}, "annotations": {"Which store?": {"notes": "neither"}}}),
          "> Which store?\nneither"),
         (replied(REFUSED + "use make\n\nnot npm" + note, "Bash", {"command": "npm i"}, error=True), "use make\n\nnot npm"),

@@ -417,7 +417,14 @@ def test_what_a_person_answers_to_a_tool_is_the_persons_in_every_client(tmp_path
     refused = opencode_tool(
         tmp_path / "refused", "bash", {"status": "error", "input": {"command": "x"}, "error": DENIED + "use make"}
     )
+    told = "The user denied this operation and provided the following feedback:\n<feedback>\nuse make\n</feedback>"
+    called = {"type": "tool_use", "id": "c1", "name": "execute_command", "input": {"command": "npm i"}}
+    answered = {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": told}]}
+    cline = tmp_path / "tasks" / "1772442000000" / "api_conversation_history.json"
+    cline.parent.mkdir(parents=True)
+    cline.write_text(json.dumps([{"role": r, "content": [b]} for r, b in (("assistant", called), ("user", answered))]))
     for name, file, words in (
+        ("cline", cline, "use make"),
         ("codex", codex, "> Which store?\nFiles, as before"),
         ("gemini", gemini, "> Which store?\nFiles"),
         ("copilot", copilot, "> Which store?\nFiles"),
@@ -425,9 +432,8 @@ def test_what_a_person_answers_to_a_tool_is_the_persons_in_every_client(tmp_path
         ("opencode", refused, "use make"),
     ):
         draft = drafts_of(name, file)[-1]
-        assert (draft.role, draft.type, draft.text, draft.source_id) == (Role.USER, EventType.USER_MESSAGE, words, "c1#result"), (
-            name
-        )
+        assert (draft.role, draft.type, draft.text) == (Role.USER, EventType.USER_MESSAGE, words), name
+        assert draft.source_id == "c1#result" or name == "cline"
 
 
 def test_calls_that_only_the_answer_shows_are_events_like_others(tmp_path: Path) -> None:

@@ -118,10 +118,14 @@ def _words(value: object) -> str:
 
 
 def _quoted(questions: Sequence[Question], text: str) -> list[Answer]:
-    """Return the answers of a text that has `"question"="answer"` for each question, in their order."""
+    """Return the answers of a text that has `"question"="answer"` for each question, or `**heading**: answer` in a line."""
     starts = [(text.find(f'"{q.words}"="'), q) for q in questions]
     marks = [(start, start + len(q.words) + 4, q) for start, q in starts if start >= 0]
     found = []
+    if not marks:
+        headings = ["|".join(map(re.escape, question.keys)) for question in questions]
+        lines = [re.search(rf"^\*\*(?:{heading})\*\*: (.+)$", text, re.M) for heading in headings]
+        return [Answer(question, match[1].strip()) for question, match in zip(questions, lines, strict=True) if match]
     for number, (_, begin, question) in enumerate(marks):
         until = marks[number + 1][0] if number + 1 < len(marks) else len(text)
         end = text.rfind('"', begin, until)
