@@ -38,7 +38,7 @@ from memory_mcp.server.errors import hint_of
 READINGS = {
     "claude-code": (
         "1.0 to 2.1.332",
-        "prompts, answers, tool calls and results, subagents, recaps, titles",
+        "prompts, answers, tool calls, results (also those saved beside it), answers to tools, subagents, recaps, titles",
         "file snapshots, queues, progress and other bookkeeping",
     ),
     "pi": (
@@ -103,7 +103,7 @@ READINGS = {
     ),
     "copilot-chat": (
         "sessions of version 3, as an object or a log of changes (extension 0.33.0)",
-        "prompts, answers, calls and results",
+        "prompts, answers, calls and results, also where only the answer shows them",
         "requests that are still being answered, and what exists on the server alone",
     ),
     "opencode": (

@@ -3,8 +3,9 @@
 A client's pump, a hook, and a question to the running daemon start often.
 """
 
-import os
 import sys
+
+from memory_mcp import environment
 
 #: Known to type checkers; importing `typing` for it would cost a hook a tenth of its time.
 TYPE_CHECKING = False
@@ -73,9 +74,7 @@ def main() -> int:
     line.
     """
     argv = sys.argv[1:]
-    if home := os.environ.get("HOME"):
-        # Each child process would resolve a relative one again, from its own folder.
-        os.environ["HOME"] = os.path.abspath(home)  # noqa: PTH100 - pathlib would cost each hook its import
+    environment.settle_home()
     if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):
         from memory_mcp.client import hook
 

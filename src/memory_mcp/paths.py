@@ -11,6 +11,8 @@ import os
 import stat
 import sys
 
+from memory_mcp import environment
+
 # Type checkers take this name for true. Importing typing would cost half of what starting Python does.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,9 +25,9 @@ PREFIX = "MEMORY_MCP_"
 SUMMARIZING = PREFIX + "SUMMARIZING"
 #: The data directory, in the words of its option; the setting's own variable, MEMORY_MCP_STORAGE__DATA_DIR, comes first.
 DATA_DIR = PREFIX + "DATA_DIR"
-#: Variables beside those of the settings, which are MEMORY_MCP_<SECTION>__<KEY>: what follows the prefix. The last three are
+#: Variables beside those of the settings, which are MEMORY_MCP_<SECTION>__<KEY>: what follows the prefix. The last four are
 #: for whoever works on this program, and for what it starts itself.
-VARIABLES = ("CONFIG", "DATA_DIR", "PROJECT", "SHARE_KEY", "DEBUG", "FAILPOINT", "SUMMARIZING")
+VARIABLES = ("CONFIG", "DATA_DIR", "PROJECT", "SHARE_KEY", "DEBUG", "FAILPOINT", "SUMMARIZING", "HOME")
 #: Names the project of whatever is started with it: an identity or a directory.
 PROJECT = PREFIX + "PROJECT"
 #: Where clients tell what they start which directory they work on, in the order in which they are asked.
@@ -42,6 +44,8 @@ SESSIONS = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_SESSION_ID", "CODEX_SESSION_ID", "
 #: Set in the commands that a client's model runs.
 BY_MODEL = ("CLAUDECODE", "CODEX_SANDBOX", "OPENCODE", "GEMINI_CLI")
 
+#: Where temporary files outlive a restart.
+_LASTING = "/var/tmp"
 #: Socket addresses are 104 bytes on the smallest platform, with their end mark.
 _LONGEST_SOCKET = 103
 #: What only a data directory of ours holds; one of these is enough.
@@ -88,18 +92,21 @@ def data_dir(named: str = "", environ: Mapping[str, str] | None = None, file: st
 
 
 def expand_path(named: str, environ: Mapping[str, str] | None = None) -> str:
-    """Return a path as settings name it, with `~` and `${NAME}`, absolute; "" for none, and where a variable is not set.
+    """Return a path as settings name it, absolute; "" for none, and where a variable is not set; see `environment`."""
+    return environment.expand_path(named, os.environ if environ is None else environ)
 
-    Clients hand on variables that they do not know as they are, and no folder is meant to be called `${HOME}`.
+
+def spare_dirs(directory: str, environ: Mapping[str, str] | None = None) -> list[str]:
+    """Return the data directories in which a hook keeps a payload that it cannot keep in `directory`, in this order.
+
+    They are the usual one, the usual one of the user's account, and one of the folder of lasting temporary files.
     """
-    env = os.environ if environ is None else environ
-    path = named
-    for name in {part.partition("}")[0] for part in named.split("${")[1:] if "}" in part}:
-        value = env.get(name.removeprefix("env:"), "")
-        if not value:
-            return ""
-        path = path.replace("${" + name + "}", value)
-    return os.path.abspath(os.path.expanduser(path)) if path else ""
+    usual = [default_data_dir(os.environ if environ is None else environ)]
+    if home := environment.account_home():
+        usual.append(_platform_dir({"HOME": home}, "", os.path.join(".local", "share")))
+    if hasattr(os, "getuid"):
+        usual.append(f"{_LASTING}/{APP}-{os.getuid()}")
+    return [place for place in dict.fromkeys(usual) if place != directory]
 
 
 def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | None = None, file: str = "") -> Any:
@@ -367,7 +374,7 @@ def _platform_dir(environ: Mapping[str, str], variable: str, below_home: str) ->
     On Windows that is LOCALAPPDATA; elsewhere `variable` where it is an absolute path, else
     Library/Application Support on macOS and `below_home` of the home directory on others.
     """
-    home = environ.get("HOME") or os.path.expanduser("~")
+    home = environment.home_dir(environ)
     if sys.platform == "win32":
         base = environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
     elif environ.get(variable, "").startswith("/"):

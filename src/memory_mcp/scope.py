@@ -10,17 +10,21 @@ Invariants
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
 
 from memory_mcp import foreign_files, paths
 
 #: Git's own files are tiny; more than this is not one of them.
 _MAX_FILE = 256 * 1024
 
-#: Folders beside one that is gone which are asked whether it was a worktree of theirs.
-_MOST_BESIDE = 400
+#: Folders below one that are looked through for repositories and worktrees: how many, how deep, and how long an answer stays (s).
+_MOST_FOLDERS, _DEPTH, _FRESH = 1000, 4, 300
+#: Folders of temporary files, where some tools keep worktrees.
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/var/folders/", "/private/")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 _ABSOLUTE = re.compile(r"^(?:[\\/]|[A-Za-z]:[\\/])")
 _SECTION = re.compile(r'^\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
@@ -78,6 +82,18 @@ def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
         return path
 
 
+def project_of_session(cwd: str, remote: str = "", branch: str = "", origin: str = "") -> str:
+    """Return the project of a session in `cwd`; where that is gone, of `origin`, the folder that its worktree was made from.
+
+    `branch`, where there is no origin, helps to find the repository of a worktree that is gone.
+    """
+    project = project_of(cwd or origin, remote)
+    # Another branch is another key of what is remembered, and only of what is gone does it tell anything.
+    if not (branch or origin) or not is_gone(project):
+        return project
+    return project_of(origin) if origin else project_of(cwd, remote, branch)
+
+
 @lru_cache(maxsize=4096)
 def root_commit_of(cwd: str) -> str:
     """Return the commit with which the history of the repository that `cwd` lies in begins; "" if none is found. Raises nothing.
@@ -116,8 +132,8 @@ def _gone(path: str, remote: str, branch: str) -> str:
     """Return the identity of a directory that is not on this machine.
 
     In this order: its recorded remote, the repository that its path shows to hold it as a worktree, the tree
-    that is left above it, a repository that lists it or is likely its owner, else what its path says, at last
-    the path itself.
+    that is left above it, a repository that lists it, is likely its owner or owns the worktrees beside it, else what its
+    path says, at last the path itself.
     """
     # Most places are there: who asks for one of them loads no rules for the others.
     from memory_mcp.model import worktrees
@@ -137,23 +153,111 @@ def _gone(path: str, remote: str, branch: str) -> str:
     tree = _find_git(left)
     if tree and not worktrees.is_home(tree[0]):
         return _identity(left)
-    owner = _registered(path, left) or next(filter(is_repository, worktrees.candidates(path, branch)), "")
-    return _identity(owner) if owner else worktrees.pooled(path)[1] or path
+    nearby = {root: _repositories_below(root, int(time.monotonic() // _FRESH)) for root in _search_roots(path, left)}
+    owner = next(filter(None, (_listing_owner(path, listed) for _, listed in nearby.values())), "")
+    owner = owner or next(filter(is_repository, worktrees.candidates(path, branch)), "") or _sibling_owner(path, left)
+    pool = worktrees.pooled(path)
+    at_home = nearby.get(_home(), ((), {}))[0]
+    return _identity(owner) if owner else _called_alike(pool.names, at_home) or pool.folder or path
 
 
-def _registered(path: str, left: str) -> str:
-    """Return the repository just below `left` that still lists `path` as a worktree, removed without git; "" for none.
+def _search_roots(path: str, left: str) -> list[str]:
+    """Return the folders in which a worktree's repository is looked for: near the folder that is left above it, and at home.
 
-    At most `_MOST_BESIDE` folders are looked at. Raises OSError where one cannot be read.
+    The home directory counts for what was in it or in a folder of temporary files.
     """
-    with os.scandir(left) as entries:
-        for entry in islice(entries, _MOST_BESIDE):
-            records = os.path.join(entry.path, ".git", "worktrees")
-            for name in os.listdir(records) if os.path.isdir(records) else ():
+    home = _home()
+    roots = dict.fromkeys((left, os.path.dirname(left), *([home] if path.startswith((home + os.sep, *_TEMPORARY)) else ())))
+    # A filesystem's root, and what is in it, hold what is everybody's; a home directory may be there.
+    return [root for root in roots if root == home or os.path.dirname(os.path.dirname(root)) != os.path.dirname(root)]
+
+
+def _home() -> str:
+    return os.path.normpath(os.path.expanduser("~"))
+
+
+#: The repositories below a folder, and that of each worktree that one of them lists.
+_Repositories = tuple[tuple[str, ...], Mapping[str, str]]
+
+
+@lru_cache(maxsize=64)
+def _repositories_below(root: str, period: int) -> _Repositories:
+    """Return the repositories below a folder; `period` makes an answer be forgotten.
+
+    Folders whose names begin with a dot, links and what is inside a repository are left out.
+    """
+    del period
+    folders: list[str] = []
+    listed: dict[str, str] = {}
+    pending, count = deque([(root, 0)]), 0
+    while pending and count < _MOST_FOLDERS:
+        folder, depth = pending.popleft()
+        count += 1
+        git = os.path.join(folder, ".git")
+        is_tree = os.path.isdir(git)
+        records = os.path.join(git if is_tree else folder, "worktrees")
+        if is_tree or is_repository(folder):
+            folders.append(folder)
+            for name in _folders_in(records):
                 tree = os.path.dirname(_read(os.path.join(records, name, "gitdir")).strip())
-                if tree and (path == tree or path.startswith(tree.rstrip(os.sep) + os.sep)):
-                    return entry.path
-    return ""
+                listed.setdefault(os.path.normpath(tree), folder)
+        elif depth < _DEPTH:
+            pending += [(os.path.join(folder, name), depth + 1) for name in _folders_in(folder) if not name.startswith(".")]
+    return tuple(folders), listed
+
+
+def _listing_owner(path: str, listed: Mapping[str, str]) -> str:
+    """Return the repository that still lists the worktree that `path` is in, removed without git; "" for none."""
+    place = path
+    while place not in listed and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    return listed.get(place, "")
+
+
+def _called_alike(names: Sequence[str], repositories: Sequence[str]) -> str:
+    """Return the project of the repository that a folder of a pool is called after; "" for none, and for several projects.
+
+    A folder has the name of the repository's own or of its remote, or is called after the commit with which it begins.
+    """
+    folders = {folder: _identity(folder) for folder in repositories} if names else {}
+    named = {project for folder, project in folders.items() if {os.path.basename(folder), os.path.basename(project)} & {*names}}
+    if not named and any(map(_COMMIT.fullmatch, names)):
+        named = {project for folder, project in folders.items() if root_commit_of(folder) in names}
+    return named.pop() if len(named) == 1 else ""
+
+
+def _sibling_owner(path: str, left: str) -> str:
+    """Return the repository of the worktrees that are left beside one that is gone; "" where they are not of one.
+
+    That is a folder with nothing but worktrees, or worktrees a level deeper that have a name in common with the gone one.
+    """
+    names = os.path.relpath(path, left).split(os.sep)
+    siblings = _folders_in(left)[:_MOST_FOLDERS]
+    owners = {_main_tree(os.path.join(left, name)) for name in siblings}
+    if len(owners) == 1 and "" not in owners:
+        return owners.pop()
+    if len(names) < 2 or len(siblings) > _MOST_FOLDERS // 2:
+        return ""
+    named = [(first, second) for first in siblings for second in _folders_in(os.path.join(left, first)) if second == names[1]]
+    owners = {_main_tree(os.path.join(left, first, second)) for first, second in named[:_MOST_FOLDERS]} - {""}
+    return owners.pop() if len(owners) == 1 else ""
+
+
+def _main_tree(folder: str) -> str:
+    """Return the main working tree, or the bare repository, that a folder is a worktree of; "" if it is none."""
+    dot_git = os.path.join(folder, ".git")
+    target = _read(dot_git).strip() if os.path.isfile(dot_git) else ""
+    common = _common_directory(_join(folder, target[7:].strip())) if target.startswith("gitdir:") else ""
+    return (os.path.dirname(common) if os.path.basename(common) == ".git" else common) if os.path.isdir(common) else ""
+
+
+def _folders_in(folder: str) -> list[str]:
+    """Return the names of the folders in one, links left out, in order; [] where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
 
 
 def normalise_remote(url: str, base: str = "") -> str:

@@ -24,6 +24,7 @@ from memory_mcp.ingest import redact as _loaded_before  # noqa: F401 - so that n
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from tests.daemon.inside import ALONE, WORDS, run_inside
+from tests.files import iter_files
 from tests.spooled import left
 from tests.toc.helpers import findings
 from tests.waiting import until
@@ -234,8 +235,60 @@ def test_a_place_that_cannot_be_written_costs_one_line_and_no_failure(directory:
     directory.write_text("a file where the directory should be", encoding="utf-8")
     for way in WAYS:
         done = hook(directory, PROMPT, way=way)
-        assert done.stderr.startswith(b"memory-mcp hook: not kept: ")
+        usual = directory.parent / ".local" / "share" / "memory-mcp"
+        assert done.stderr.startswith(f"memory-mcp hook: kept in {usual}: ".encode())
         assert done.stdout == b""
+    assert len(kept(usual)) == len(WAYS)
+
+
+#: The shipped program for a user whose account and folder of temporary files are the arguments.
+AS_USER = """
+import pwd, sys
+account, lasting, *sys.argv[1:] = sys.argv[1:]
+pwd.getpwuid = lambda uid: pwd.struct_passwd(("u", "x", uid, uid, "", account, "/bin/sh"))
+from memory_mcp import paths
+paths._LASTING = lasting
+from memory_mcp.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_whatever_the_environment_says_a_payload_is_kept_and_doctor_says_what_is_passed_over(tmp_path: Path) -> None:
+    rows: list[tuple[dict[str, str], str, str]] = [
+        # What is given, where the payload is kept, and what doctor says: asked once of each kind.
+        ({"HOME": ""}, "account/.local/share/memory-mcp", ""),
+        ({"HOME": "${HOME}"}, "account/.local/share/memory-mcp", "HOME ('${HOME}') names no folder"),
+        ({"HOME": "~"}, "account/.local/share/memory-mcp", ""),
+        ({"HOME": "home"}, "work/home/.local/share/memory-mcp", ""),
+        ({"HOME": f"{__file__}/home"}, "account/.local/share/memory-mcp", "cannot be made; hooks keep what they are given in"),
+        ({"XDG_DATA_HOME": "data"}, "home/.local/share/memory-mcp", ""),
+        ({"MEMORY_MCP_DATA_DIR": "$HOME/m"}, "home/m", ""),
+        ({"MEMORY_MCP_DATA_DIR": "${HOME}/m"}, "home/m", ""),
+        ({"MEMORY_MCP_DATA_DIR": "$UNSET/m"}, "home/.local/share/memory-mcp", ""),
+        ({"MEMORY_MCP_DATA_DIR": f"{__file__}/m"}, "home/.local/share/memory-mcp", ""),
+        ({"TZ": "CET-1CEST,M3.5.0,M10.5.0/3"}, "home/.local/share/memory-mcp", ""),
+        ({"TZ": "/no/zone"}, "home/.local/share/memory-mcp", "TZ names a file that names no zone"),
+    ]
+    for number, (given, where, words) in enumerate(rows):
+        folder = tmp_path / str(number)
+        for name in ("home", "account", "work", "lasting"):
+            (folder / name).mkdir(parents=True)
+        env = {"HOME": str(folder / "home"), "PATH": os.environ["PATH"], "MEMORY_MCP_SERVER__DAEMON": "false"} | given
+
+        def run(words: str, stdin: bytes = b"", env: dict[str, str] = env, folder: Path = folder) -> Done:
+            command = [sys.executable, "-c", AS_USER, str(folder / "account"), str(folder / "lasting"), *words.split()]
+            return subprocess.run(
+                command, input=stdin, env=env, cwd=folder / "work", capture_output=True, timeout=LIMIT, check=False
+            )
+
+        done = run("hook claude-code", PROMPT)
+        assert (done.returncode, done.stdout) == (0, b""), given
+        assert [file.parents[2] for file in iter_files(folder) if file.parent.name == "new"] == [folder / where], (
+            given,
+            done.stderr,
+        )
+        if words:
+            assert words in run("doctor").stdout.decode(), given
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
@@ -251,6 +304,8 @@ def test_streams_that_are_closed_or_full_do_not_make_it_fail(directory: Path) ->
 
 def test_a_file_that_may_grow_no_more_leaves_nothing_behind(directory: Path) -> None:
     limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
+    # No other folder has more room.
+    limited += "from memory_mcp import paths; paths.spare_dirs = lambda directory: []; "
     code = limited + "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); " + IN_PROCESS
     done = ran(["-c", code, "claude-code"], environment(directory), PROMPT + b" " * 5000)
     assert done.returncode == 0
@@ -287,7 +342,7 @@ def loaded(directory: Path, given: bytes, **more: str) -> set[str]:
 
 #: The last three fence an answer: a tool call has none.
 OF_A_HOOK = (
-    *("paths", "scope", "machine", "foreign_files", "ownership", "client"),
+    *("environment", "paths", "scope", "machine", "foreign_files", "ownership", "client"),
     *(f"client.{name}" for name in ("hook", "handing", "spoolfile", "link", "door")),
     *("model", "model.sentinel", "model.fencing", "model.lookalikes", "model.worktrees"),
 )

@@ -243,8 +243,9 @@ def test_every_door_refuses_a_folder_of_something_else(
         assert done.returncode
     for typed in (("import", "claude-code", str(SAMPLES)), ("try", "--sample", "--keep", str(project))):
         assert "holds other things" in said_well(run_inside(typed, environment | ALONE, home_of_mistakes), 2)
-    kept = fed(environment, home_of_mistakes, "hook", "json", payload='{"session_id": "s"}')
-    assert (kept.returncode, "not kept: " in kept.stderr, "holds other things" in kept.stderr) == (0, True, True)
+    done = fed(environment, home_of_mistakes, "hook", "json", payload='{"session_id": "s"}')
+    usual = home / ".local" / "share" / "memory-mcp"
+    assert (done.returncode, f"kept in {usual}: " in done.stderr, "holds other things" in done.stderr) == (0, True, True)
     assert "holds other things" in fed(environment, home_of_mistakes, "serve", payload="").stderr
     assert sorted(p.name for p in project.iterdir()) == ["README.md", "main.py"]
     assert project.stat().st_mode & 0o777 == 0o755

@@ -308,3 +308,21 @@ def test_the_hook_and_the_spool_know_the_same_clients() -> None:
     from memory_mcp.client import hook
 
     assert set(hook.CLIENTS) == set(HOOKS)
+
+
+def test_a_hook_gives_what_was_answered_and_the_whole_of_a_saved_result(tmp_path: Path) -> None:
+    asked = [{"question": "Which store?", "header": "Store", "options": [{"label": "Tables"}]}]
+    answered = {"questions": asked, "answers": {"Which store?": "Files, please"}}
+    answer = used("AskUserQuestion", {"questions": asked}, answered)[-1]
+    assert (answer.role, answer.type, answer.text) == (Role.USER, EventType.USER_MESSAGE, "> Which store?\nFiles, please")
+    saved = tmp_path / SESSION / "tool-results" / "b1.txt"
+    saved.parent.mkdir(parents=True)
+    saved.write_text("all\nof\nit")
+    output = {"stdout": "all", "stderr": "", "interrupted": False, "persistedOutputPath": str(saved)}
+    for transcript, text in (
+        (f"{tmp_path}/{SESSION}.jsonl", "all\nof\nit"),
+        (f"{tmp_path}/other.jsonl", "all"),
+        (f"{SESSION}.jsonl", "all"),
+        ("", "all"),
+    ):
+        assert used("Bash", {"command": "make"}, output, transcript_path=transcript)[-1].text == text

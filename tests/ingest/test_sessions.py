@@ -388,3 +388,136 @@ def test_nothing_odd_in_a_message_of_opencode_or_its_parts_raises(tmp_path: Path
             for message in read_with:
                 read(importer("opencode", thinking=True), message)
         file.write_bytes(raw)
+
+
+ASKED = {"questions": [{"id": "store", "header": "Store", "question": "Which store?", "options": [{"label": "Tables"}]}]}
+DENIED = "The user rejected permission to use this specific tool call with the following feedback: "
+
+
+def opencode_tool(folder: Path, tool: str, state: dict[str, Any]) -> Path:
+    file = opencode_session(folder, 1)
+    with closing(sqlite3.connect(file)) as con, con:
+        info = json.dumps({"role": "assistant", "time": {"created": 1_772_442_060_000, "completed": 1_772_442_061_000}})
+        con.execute("INSERT INTO message VALUES ('m9', 's1', 1772442060000, ?)", (info,))
+        part = {"type": "tool", "tool": tool, "callID": "c1", "state": state}
+        con.execute("INSERT INTO part VALUES ('p9', 'm9', ?)", (json.dumps(part),))
+    return file
+
+
+def test_what_a_person_answers_to_a_tool_is_the_persons_in_every_client(tmp_path: Path) -> None:
+    def lines(name: str, *records: dict[str, Any]) -> Path:
+        (tmp_path / name).mkdir()
+        return write(tmp_path / name / "session-a.jsonl", *(json.dumps({"timestamp": at(n)} | r) for n, r in enumerate(records)))
+
+    output = json.dumps({"answers": {"store": {"answers": ["Files", "user_note: as before"]}}})
+    call = {"type": "function_call", "name": "request_user_input", "arguments": json.dumps(ASKED), "call_id": "c1"}
+    back = {"type": "function_call_output", "call_id": "c1", "output": output}
+    codex = lines("codex", {"type": "response_item", "payload": call}, {"type": "response_item", "payload": back})
+    response = {
+        "functionResponse": {"id": "c1", "name": "ask_user", "response": {"output": json.dumps({"answers": {"0": "Files"}})}}
+    }
+    asks = {"id": "c1", "name": "ask_user", "args": ASKED, "status": "success", "result": [response]}
+    gemini = lines("gemini", {"id": "g1", "type": "gemini", "content": "", "toolCalls": [asks]})
+    start = {"toolCallId": "c1", "toolName": "ask_user", "arguments": {"question": "Which store?", "choices": ["Tables"]}}
+    done = {"toolCallId": "c1", "success": True, "result": {"content": "User responded: Files"}}
+    kinds = ("tool.execution_start", "tool.execution_complete")
+    copilot = lines(
+        "copilot", *({"type": kind, "data": data, "id": kind} for kind, data in zip(kinds, (start, done), strict=True))
+    )
+    state = {"status": "completed", "input": ASKED, "output": "?", "metadata": {"answers": [["Files", "as before"]]}}
+    (tmp_path / "opencode").mkdir()
+    (tmp_path / "refused").mkdir()
+    opencode = opencode_tool(tmp_path / "opencode", "question", state)
+    refused = opencode_tool(
+        tmp_path / "refused", "bash", {"status": "error", "input": {"command": "x"}, "error": DENIED + "use make"}
+    )
+    told = "The user denied this operation and provided the following feedback:\n<feedback>\nuse make\n</feedback>"
+    called = {"type": "tool_use", "id": "c1", "name": "execute_command", "input": {"command": "npm i"}}
+    answered = {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": told}]}
+    cline = tmp_path / "tasks" / "1772442000000" / "api_conversation_history.json"
+    cline.parent.mkdir(parents=True)
+    cline.write_text(json.dumps([{"role": r, "content": [b]} for r, b in (("assistant", called), ("user", answered))]))
+    for name, file, words in (
+        ("cline", cline, "use make"),
+        ("codex", codex, "> Which store?\nFiles, as before"),
+        ("gemini", gemini, "> Which store?\nFiles"),
+        ("copilot", copilot, "> Which store?\nFiles"),
+        ("opencode", opencode, "> Which store?\nFiles, as before"),
+        ("opencode", refused, "use make"),
+    ):
+        draft = drafts_of(name, file)[-1]
+        assert (draft.role, draft.type, draft.text) == (Role.USER, EventType.USER_MESSAGE, words), name
+        assert draft.source_id == "c1#result" or name == "cline"
+
+
+def test_calls_that_only_the_answer_shows_are_events_like_others(tmp_path: Path) -> None:
+    tool = {
+        "kind": "toolInvocationSerialized",
+        "isComplete": True,
+        "invocationMessage": {"value": "Reading [](file:///home/a.py#1-1)"},
+    }
+    terminal = {"kind": "terminal", "commandLine": {"original": "make"}, "terminalCommandOutput": {"text": "1 failed"}}
+    found = [{"path": "/home/b.py", "scheme": "file"}, {"uri": {"path": "/home/c.py"}, "range": {"startLineNumber": 7}}]
+    served = {"input": '{"q": "tides"}', "output": [{"type": "embed", "isText": True, "value": "high at noon"}], "isError": True}
+    response = [
+        {"value": "I look."},
+        tool | {"toolId": "read", "toolCallId": "c1", "pastTenseMessage": {"value": "Read [](file:///home/a.py)"}},
+        tool | {"toolId": "run", "toolCallId": "c2", "toolSpecificData": terminal | {"terminalCommandState": {"exitCode": 2}}},
+        tool | {"toolId": "find", "toolCallId": "c3", "resultDetails": found},
+        tool | {"toolId": "serve", "resultDetails": served},
+        {"kind": "markdownContent", "content": {"value": "Done."}},
+    ]
+    request = {
+        "requestId": "r1",
+        "timestamp": 1_772_442_000_000,
+        "message": {"text": "go"},
+        "responseId": "a1",
+        "response": response,
+    }
+    session = {
+        "responderUsername": "x",
+        "sessionId": "s1",
+        "requests": [request | {"result": {"timings": {"totalElapsed": 5000}}}],
+    }
+    file = tmp_path / "chatSessions" / "s1.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps(session))
+    drafts = drafts_of("copilot-chat", file)
+    assert [(d.source_id, d.type.value, d.text) for d in drafts] == [
+        ("r1", "user_message", "go"),
+        ("c1", "tool_call", "read: /home/a.py\ndescription: Reading /home/a.py"),
+        ("c1#result", "tool_result", "Read /home/a.py"),
+        ("c2", "tool_call", "run: make"),
+        ("c2#result", "tool_result", "1 failed"),
+        ("c3", "tool_call", "find: /home/a.py\ndescription: Reading /home/a.py"),
+        ("c3#result", "tool_result", "/home/b.py\n/home/c.py:7"),
+        ("r1#tool3", "tool_call", "serve: tides"),
+        ("r1#tool3#result", "tool_result", "high at noon"),
+        ("a1", "assistant_message", "I look.\nDone."),
+    ]
+    assert [d.metadata.get("exit_status") for d in drafts if d.source_id == "c2#result"] == ["2"]
+    assert drafts[-1].timestamp == 1_772_442_005_000
+
+
+def test_a_folder_that_is_gone_gives_way_to_the_one_that_a_record_calls_its_origin(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    gone, shop = f"{tmp_path}/gone", f"{tmp_path}/shop"
+    meta = {"id": "01", "cwd": gone, "mainWorktreePath": shop}
+    codex = write(tmp_path / "rollout.jsonl", json.dumps({"type": "session_meta", "payload": meta}), codex_line(1))
+    file = opencode_session(tmp_path, 1)
+    with closing(sqlite3.connect(file)) as con, con:
+        con.execute("CREATE TABLE project (id, worktree)")
+        con.execute("INSERT INTO project VALUES ('p1', ?)", (shop,))
+        con.execute("ALTER TABLE session ADD COLUMN project_id")
+        con.execute("UPDATE session SET project_id = 'p1', directory = ?", (gone,))
+    assert [drafts_of(name, path)[-1].project for name, path in (("codex", codex), ("opencode", file))] == [shop, shop]
+    store = tmp_path / "storage"
+    for name, value in (
+        ("project/p1", {"id": "p1", "worktree": shop}),
+        ("session/p1/s1", {"id": "s1", "projectID": "p1"}),
+        ("message/s1/m1", {"role": "user", "time": {"created": 1_772_442_000_000}}),
+        ("part/m1/a", {"type": "text", "text": "words"}),
+    ):
+        (store / name).parent.mkdir(parents=True)
+        (store / f"{name}.json").write_text(json.dumps(value))
+    assert [d.project for d in drafts_of("opencode", store)] == [shop]

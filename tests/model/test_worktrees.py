@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from memory_mcp import scope
 from memory_mcp.model import worktrees
-from memory_mcp.scope import project_of
+from memory_mcp.scope import project_of, root_commit_of
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    project_of.cache_clear()
+    for cached in (project_of, scope._repositories_below):
+        cached.cache_clear()
     yield
-    project_of.cache_clear()
+    for cached in (project_of, scope._repositories_below):
+        cached.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -73,18 +76,26 @@ def test_a_name_is_only_a_reason_to_look_for_the_repository(path: str, branch: s
 
 
 @pytest.mark.parametrize(
-    ("path", "pool"),
+    ("path", "names", "folder"),
     [
-        ("/home/dev/.cursor/worktrees/shop/k2fj/src", ("shop", "/home/dev/.cursor/worktrees/shop/k2fj")),
-        ("/home/dev/.codex/worktrees/1f2e/shop/src", ("shop", "/home/dev/.codex/worktrees/1f2e/shop")),
-        ("/home/dev/.claude-worktrees/shop/bold-fox", ("shop", "/home/dev/.claude-worktrees/shop/bold-fox")),
-        ("/home/dev/.cursor/worktrees/shop", ("", "")),
-        ("/home/dev/.codex/worktrees/1f2e", ("", "")),
-        ("/home/dev/.cursor/extensions/shop/src", ("", "")),
+        ("/home/dev/.cursor/worktrees/shop/k2fj/src", "shop k2fj", "/home/dev/.cursor/worktrees/shop/k2fj"),
+        ("/home/dev/.codex/worktrees/1f2e/shop/src", "1f2e shop", "/home/dev/.codex/worktrees/1f2e/shop"),
+        ("/home/dev/.claude-worktrees/shop/bold-fox", "shop bold-fox", "/home/dev/.claude-worktrees/shop/bold-fox"),
+        ("/Users/dev/conductor/workspaces/shop/lisbon", "shop lisbon", "/Users/dev/conductor/workspaces/shop/lisbon"),
+        ("/home/dev/.superset/worktrees/shop/fix/login", "shop fix", "/home/dev/.superset/worktrees/shop/fix"),
+        ("/home/dev/.local/share/opencode/worktree/4b2e/calm-cabin", "4b2e calm-cabin",
+         "/home/dev/.local/share/opencode/worktree/4b2e/calm-cabin"),
+        ("/tmp/vibe-kanban/worktrees/1f2e-fix/shop", "1f2e-fix shop", "/tmp/vibe-kanban/worktrees/1f2e-fix/shop"),
+        (r"C:\Users\dev\.any\worktrees\shop\x", "shop x", r"C:\Users\dev\.any\worktrees\shop\x"),
+        ("/data/all/worktrees/shop/fix/lib", "shop fix", ""),
+        ("/home/dev/.cursor/worktrees/shop", "", ""),
+        ("/home/dev/.codex/worktrees/1f2e", "", ""),
+        ("/home/dev/.cursor/extensions/shop/src", "", ""),
+        ("/home/dev/workspaces/client/shop", "", ""),
     ],
-)
-def test_a_pool_names_the_repository_without_its_place(path: str, pool: tuple[str, str]) -> None:
-    assert worktrees.pooled(path) == pool
+)  # fmt: skip
+def test_a_pool_names_the_repository_without_its_place(path: str, names: str, folder: str) -> None:
+    assert worktrees.pooled(path) == (tuple(names.split()), folder)
 
 
 def test_folders_above_leave_out_what_holds_many_repositories() -> None:
@@ -136,6 +147,58 @@ def test_a_worktree_that_was_removed_without_git_is_known_by_the_repositorys_rec
     away.rmdir()
     assert project_of(f"{away}/lib") == str(shop)
     assert project_of(f"{away}-2") == f"{away}-2", "a name that begins alike"
+
+
+def remove(tree: Path) -> None:
+    (tree / ".git").unlink()
+    tree.rmdir()
+
+
+def test_a_worktree_in_a_pool_is_known_by_records_and_by_the_worktrees_beside_it(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home_repository = tmp_path / "src" / "forge" / "store"
+    home_repository.mkdir(parents=True)
+    git(home_repository, "init", "-q")
+    git(home_repository, "commit", "-q", "--allow-empty", "-m", "first")
+    pool = tmp_path / ".tool" / "pool"
+    for owner, names in ((shop, ("a/shop", "b/shop", "shop/one")), (home_repository, ("c/store", "shop-2/store"))):
+        for name in names:
+            git(owner, "worktree", "add", "-q", "--detach", str(pool / name))
+    remove(pool / "c" / "store")
+    assert project_of(f"{pool}/c/store/lib") == str(home_repository), "a record in a repository below the home directory"
+    # Removed with git: no record is left.
+    assert project_of(f"{pool}/gone/shop/lib") == str(shop), "those beside it that are called alike"
+    assert project_of(f"{pool}/shop/two") == str(shop), "a folder with nothing but worktrees of one repository"
+    for gone in (f"{pool}/gone/other", f"{pool}/gone", f"{tmp_path}/src/gone", f"{tmp_path}/src/forge/gone/store"):
+        assert project_of(gone) == gone, gone
+    (pool / "shop" / "plain").mkdir()
+    project_of.cache_clear()
+    assert project_of(f"{pool}/shop/two") == f"{pool}/shop/two"
+
+
+def test_a_pool_whose_folder_is_called_after_the_only_such_repository_at_home_belongs_to_it(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    commit = root_commit_of(str(shop))
+    pools = (
+        f"{tmp_path}/.cursor/worktrees/shop/k2fj",
+        f"{tmp_path}/conductor/workspaces/shop/lisbon/lib",
+        f"{tmp_path}/.superset/worktrees/shop/fix/login",
+        f"{tmp_path}/.local/share/opencode/worktree/{commit}/calm-cabin",
+        "/tmp/vibe-kanban/worktrees/1f2e-fix/shop",
+    )
+    assert {project_of(gone) for gone in pools} == {str(shop)}
+    (tmp_path / "a").mkdir()
+    git(tmp_path / "a", "init", "-q", "shop")
+    for cached in (project_of, scope._repositories_below):
+        cached.cache_clear()
+    assert project_of(pools[0]) == pools[0], "two of that name"
+    assert project_of(pools[3]) == str(shop)
+    for other in (f"{tmp_path}/elsewhere/shop/x", "/srv/.cursor/worktrees/shop/k2fj", f"{tmp_path}/.cursor/worktrees/store/x"):
+        assert project_of(other) == other, other
 
 
 def test_a_repository_in_the_home_directory_owns_nothing_that_is_gone_below_it(

@@ -22,6 +22,7 @@ from memory_mcp.requests.refine import RefineSummary, Statement
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp.requests.search import SearchRequest
+from memory_mcp.requests.status import GetStatus, get_status
 from memory_mcp.requests.teleport import TeleportSearch, VectorTeleport
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
@@ -293,3 +294,13 @@ def test_rebuilding_the_tree_changes_nothing_of_it(app: App) -> None:
         report = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc).run()
     assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
     assert shown(app) == before
+
+
+def test_the_status_says_what_of_the_environment_is_passed_over(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "/no/zone")
+    monkeypatch.setenv("MEMORY_MCP_HOME", "${HOME}")
+    notices = get_status(app, GetStatus(), Caller()).notices
+    assert [any(words in notice for notice in notices) for words in ("TZ is passed over", "HOME ('${HOME}')")] == [True, True]
+    monkeypatch.delenv("TZ")
+    monkeypatch.delenv("MEMORY_MCP_HOME")
+    assert not get_status(app, GetStatus(), Caller()).notices

@@ -26,6 +26,7 @@ from memory_mcp.errors import (
     ConfigError,
     DeadlineExceeded,
     DiskFull,
+    InvalidQuery,
     MemoryMcpError,
     ResourceExhausted,
     SchemaTooNew,
@@ -33,12 +34,14 @@ from memory_mcp.errors import (
     StorageError,
     StorageLocked,
 )
+from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import GripId, topic_id
 from memory_mcp.model.topic import KnownTopic, TopicLabel
 from memory_mcp.model.usage import Used
 from memory_mcp.storage.duckdb import look_at, migrations, open_storage, publish
 from memory_mcp.storage.duckdb.connection import Connection, translated
 from memory_mcp.storage.duckdb.store import DuckStorage
+from memory_mcp.storage.opening import system_zone, zone_in
 from memory_mcp.storage.values import Build, Request, Scope
 from tests.factories import event, node, run_of
 from tests.fakes import FakeClock
@@ -471,6 +474,37 @@ def test_the_system_zone_is_taken_when_none_is_given(data_dir: Path) -> None:
     store = open_storage(data_dir)
     assert store.timezone
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "zone"),
+    [
+        ("CST-8", "CST-8"),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "CET-1CEST,M3.5.0,M10.5.0/3"),
+        ("<+0330>-3:30", "<+0330>-3:30"),
+        (":Europe/Berlin", "Europe/Berlin"),
+        (" Europe/Berlin ", "Europe/Berlin"),
+        ("/usr/share/zoneinfo/Europe/Berlin", "Europe/Berlin"),
+        (":/usr/share/zoneinfo/posix/Europe/Berlin", "Europe/Berlin"),
+        ("/etc/localtime", ""),
+        ("", ""),
+        (":", ""),
+        ("/no/zone", None),
+        ("Europe/Nowhere", None),
+        ("../../etc/passwd", None),
+        ("\x01", None),
+    ],
+)
+def test_a_zone_is_understood_in_every_form_and_any_other_text_begins_a_store_all_the_same(
+    given: str, zone: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", given)
+    if zone is None:
+        with pytest.raises(InvalidQuery):
+            zone_in(os.environ)
+    else:
+        assert zone_in(os.environ) == zone
+    assert Calendar(system_zone()).day_of(0)
 
 
 # requests

@@ -136,6 +136,22 @@ def test_what_was_picked_from_a_list_that_the_client_showed() -> None:
     assert [d.text for d in decisions_of([result])] == ["Which quay first? The northern one"]
 
 
+def test_what_a_person_answered_to_a_tool_or_said_while_refusing_a_call_is_decided() -> None:
+    text = "> Which quay first?\nThe northern one\n\n> And the tides?\nkeep them per harbour"
+    reply = event(3, text, Role.USER, kind=EventType.USER_MESSAGE, tool="AskUserQuestion", tool_use_id="u1")
+    refusal = event(5, "use make instead", Role.USER, kind=EventType.USER_MESSAGE, tool="Bash", tool_use_id="u2", is_error="true")
+    events = [*talk("Build the harbour."), reply, call(4, "npm run docks", "u2"), refusal]
+    assert [d.text for d in decisions_of(events)] == [
+        "Which quay first? The northern one",
+        "And the tides? keep them per harbour",
+        "Bash: npm run docks use make instead",
+    ]
+    bullets = SUMMARIZER.summarize(events).bullets
+    decided = [b.text for b in bullets if b.kind is MemoryKind.DECISION]
+    assert decided == [d.text for d in decisions_of(events)]
+    assert not any(b.text.startswith(("Which quay first?", "And the tides?")) for b in bullets if b.text not in decided)
+
+
 @pytest.mark.parametrize(
     ("asked", "answered"),
     [

@@ -76,16 +76,13 @@ def _run(argv: "list[str]") -> None:
     directory = paths.data_dir(named, file=config)
     told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
     told["pids"] = " ".join(map(str, machine.ancestors()))
-    failed, kept = "", True
-    try:
-        if not _is_paused(payload, directory, config):
-            failed = keep(directory, client, payload, told)
-    except OSError as error:
-        kept, failed = False, f"not kept: {error}"
+    failed, used = "", directory
+    if not _is_paused(payload, directory, config):
+        failed, used = _keep_somewhere(directory, client, payload, told)
     if client in _PROMPTS:
-        _answer(payload, directory, config, _PROMPTS[client])
-    if kept and _may_be(payload, *_EDGES):
-        _have_filed(directory, config)
+        _answer(payload, used or directory, config, _PROMPTS[client])
+    if used and _may_be(payload, *_EDGES):
+        _have_filed(used, config)
     if failed:
         _complain(failed)
 
@@ -165,6 +162,24 @@ def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]")
     head = spoolfile.header(name, told, cut, bool(failed))
     spoolfile.write(paths.spool_dir(directory), name, head, payload[:CUT_KEPT] if cut else payload)
     return failed
+
+
+def _keep_somewhere(directory: str, client: str, payload: bytes, told: "Mapping[str, str]") -> "tuple[str, str]":
+    """Keep a payload in a data directory, else in the first spare one that takes it.
+
+    Return what to complain of, "" for nothing, and the directory that was used, "" for none.
+    """
+    from memory_mcp import paths
+
+    reason = ""
+    for place in (directory, *paths.spare_dirs(directory)):
+        try:
+            failed = keep(place, client, payload, told)
+        except OSError as error:
+            reason = reason or str(error)
+        else:
+            return f"kept in {place}: {reason}" if reason and not failed else failed, place
+    return f"not kept: {reason}", ""
 
 
 def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:

@@ -11,11 +11,13 @@ insert messages, so a place in the array means nothing.
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome
+from memory_mcp.ingest.claude_code.answers import refusal_words, reply_metadata
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.cline_text import Words, split_answer, split_prompt
 from memory_mcp.ingest.files import ClientImporter, editor_data
@@ -166,13 +168,15 @@ class _Reading(ChatReading):
             self.cwd = words.cwd
         outcome.time = outcome.time if outcome.time is not None else words.time
         for tool, text in words.results:
-            outcome.parts.append(self.returned(text, "", tool, text.startswith("The tool execution failed")))
+            refusal = refusal_words(tool, text)
+            failed = text.startswith("The tool execution failed")
+            outcome.parts.append(self._refused(refusal, tool, "") if refusal else self.returned(text, "", tool, failed))
         if words.texts:
             outcome.parts.insert(0, self.asked("\n".join(words.texts)))
         outcome.parts += unknown_notes
 
     def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
-        """Return a tool's result, or the user's message where the tool asks the user and the answer is tagged as the user's.
+        """Return a tool's result, or the user's message: a tagged answer to a tool that asks, or the reason of a refusal.
 
         What the client added is counted in `outcome` as left out.
         """
@@ -185,7 +189,14 @@ class _Reading(ChatReading):
         texts = [*words.texts, *(text for _, text in words.results)]
         if tool in _SPEAKING and words.asked and texts:
             return self.asked("\n".join(texts))
+        if refusal := refusal_words(tool, "\n".join(texts)):
+            return self._refused(refusal, tool, call)
         return self.returned("\n".join(texts), call, tool, block.get("is_error") is True)
+
+    def _refused(self, words: str, tool: str, call: str) -> Part:
+        """Return what was said while refusing a call as the user's message, with the call as metadata."""
+        metadata = {"tool": tool, "tool_use_id": call, "is_error": "true", **reply_metadata(())}
+        return replace(self.asked(words), metadata=metadata)
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
         """Yield the parts of one block of an answer; a text is split into thoughts, words and calls written as XML."""

@@ -5,7 +5,8 @@ a path, 2 cuts an array at a path to `i` items and adds to it, 3 takes away what
 when it has grown long, so both are read as a whole.
 
 Ids: `session_id` is the client's own; `source_id` is the request's id for what was typed, a round's id for what the model
-said in it, the call's id for a call, that with `#result` for its result. Only requests have times: what follows one stands
+said in it, the call's id for a call, that with `#result` for its result. Calls of an answer without rounds are read as VS Code
+shows them (`copilot_shown`). Only requests have times: what follows one stands
 a millisecond behind the other, and the last words at the time that the whole took.
 """
 
@@ -16,12 +17,13 @@ from pathlib import Path
 from memory_mcp.ingest.base import QUOTE_WIDTH, Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import all_words, as_blocks, as_list, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
+from memory_mcp.ingest.copilot_shown import read_shown_call
 from memory_mcp.ingest.files import ClientImporter, editor_data
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, count
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.model.event import Role
+from memory_mcp.model.event import WORDS_VARY, Role
 from memory_mcp.model.sentinel import opens_own_session
 
 AGENT = "copilot-chat"
@@ -29,6 +31,8 @@ UNFINISHED = "not finished yet"
 #: Folders of sessions, within a workspace's own and of windows without one.
 _FOLDERS = frozenset({"chatSessions", "emptyWindowChatSessions"})
 _EDITIONS = ("Code", "Code - Insiders", "VSCodium")
+#: Parts of an answer that show a call of a tool.
+_CALLS = frozenset({"toolInvocationSerialized", "toolInvocation"})
 _INITIAL, _SET, _PUSH, _DELETE = range(4)
 
 
@@ -111,7 +115,13 @@ class ChatReading(Reading):
             return Given([*told, Told(f"{key}#answer", (dropped(UNFINISHED),), None)])
         outcome = as_mapping(record.get("result"))
         rounds = list(self._rounds(as_mapping(outcome.get("metadata"))))
-        told += rounds or [Told(as_text(record.get("responseId")) or f"{key}#answer", (_shown(record),), None)]
+        if not rounds:
+            shown_calls = [one for one in as_mappings(record.get("response")) if as_text(one.get("kind")) in _CALLS]
+            rounds = [told for number, one in enumerate(shown_calls) for told in read_shown_call(one, f"{key}#tool{number}")]
+            answer = _shown(record)
+            answer = replace(answer, metadata={WORDS_VARY: "true"}) if shown_calls else answer
+            rounds.append(Told(as_text(record.get("responseId")) or f"{key}#answer", (answer,), None))
+        told += rounds
         if time is not None:
             took = as_mapping(outcome.get("timings")).get("totalElapsed")
             told = [replace(one, time=time + number) for number, one in enumerate(told)]
@@ -153,6 +163,8 @@ def _shown(request: Mapping[str, object]) -> Part:
         elif one.get("kind") == "inlineReference":
             target = as_mapping(one.get("inlineReference"))
             texts.append(as_text(target.get("name")) or as_text(target.get("path")).rsplit("/", 1)[-1])
+        elif as_text(one.get("kind")) in _CALLS and texts and not texts[-1].endswith("\n"):
+            texts.append("\n")
     return said(Role.ASSISTANT, "".join(texts))
 
 

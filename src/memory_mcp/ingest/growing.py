@@ -17,11 +17,11 @@ from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.lines import Record, first_values, iter_records, iter_tail
-from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call, file_time, folder_in, thought
+from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call, file_time, folder_in, origin_in, thought
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import opens_own_session
-from memory_mcp.scope import project_of
+from memory_mcp.scope import project_of_session
 
 UNKNOWN = "unknown kind of record"
 DUPLICATE = "told by another record"
@@ -59,6 +59,8 @@ class Reading:
         self.session = Session(agent, session_id, thread=thread)
         self._thinking = thinking
         self.cwd = self.remote = self.branch = self.version = self.model = ""
+        #: The folder that the session's worktree was made from; "" where nothing says so.
+        self.origin = ""
         #: Names of tools by the id of their call.
         self.tools: OrderedDict[str, str] = OrderedDict()
         #: The first prompt of the session, if the head of the file has it.
@@ -122,7 +124,7 @@ class Reading:
         """
         # Its own time counts: what came before has been seen to by `ordered`.
         self.session.last = None
-        self.session.project = project_of(self.cwd, self.remote)
+        self.session.project = project_of_session(self.cwd, self.remote, self.branch, self.origin)
         common = {"branch": self.branch, "cwd": self.cwd, "version": self.version}
         if any(part.role is Role.ASSISTANT for part in told.parts):
             common["model"] = self.model
@@ -169,6 +171,7 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
     for record in islice(iter_records(file), _HEAD_RECORDS):
         reading.learn(record.value)
         folder = folder or folder_in(record.value)
+        reading.origin = reading.origin or origin_in(record.value)
     reading.cwd = reading.cwd or folder
     for record in iter_tail(file, offset, _LOOK_BACK) if offset else ():
         if record.offset > offset:

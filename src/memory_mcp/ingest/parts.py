@@ -9,11 +9,12 @@ Invariants
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from urllib.parse import unquote, urlsplit
 
 from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.claude_code.answers import Question, answer_text, answers_in, questions_in, refusal_words, reply_metadata
 from memory_mcp.ingest.claude_code.blocks import as_text, call_metadata, call_text, result_metadata, unknown_words
 from memory_mcp.ingest.lines import Record
 from memory_mcp.model.event import FILE_TIME, RECORD, EventDraft, EventType, Role
@@ -26,6 +27,11 @@ _KIND_OF_FOLDER = "(?:dir(?:ectory)?|folder|root|path)"
 #: Names of fields that hold the folder a session works in, as clients spell them: workDir, working_directory, projectPath ...
 _FOLDER_FIELD = re.compile(
     rf"cwd|directory|(?:current_?)?work(?:ing)?_?{_KIND_OF_FOLDER}|(?:workspace|project|repo|repository)_?{_KIND_OF_FOLDER}|workspace",
+    re.I,
+)
+#: Names of fields that hold the folder that a worktree was made from: originalCwd, mainWorktreePath, gitCommonDir ...
+_ORIGIN_FIELD = re.compile(
+    rf"(?:orig(?:inal)?|main)_?(?:cwd|(?:work(?:ing)?|repo(?:sitory)?|project|worktree|checkout)_?{_KIND_OF_FOLDER}?)|git_?common_?dir",
     re.I,
 )
 
@@ -45,6 +51,10 @@ class Part:
     left_out: str = ""
     #: The kind of the block whose words it has, where no reader knows that kind; "" for any other part.
     unknown: str = ""
+    #: What a call asks the person.
+    questions: tuple[Question, ...] = ()
+    #: Fields that the client keeps beside a result's text.
+    details: object = None
 
 
 def said(role: Role, text: str, **metadata: str) -> Part:
@@ -87,7 +97,8 @@ def call(name: str, arguments: object, call_id: str, **metadata: str) -> Part:
     """Return a call of a tool; `arguments` an object, or its JSON as text. Without a name it is called "tool"."""
     name, given = name or "tool", parsed(arguments)
     text = call_text(name, given) if isinstance(given, Mapping) else f"{name}: {given}" if given else name
-    return Part(Role.ASSISTANT, EventType.TOOL_CALL, text, call_metadata(name, given) | {"tool_use_id": call_id} | metadata)
+    told = call_metadata(name, given) | {"tool_use_id": call_id} | metadata
+    return Part(Role.ASSISTANT, EventType.TOOL_CALL, text, told, questions=questions_in(name, given))
 
 
 def result(name: str, call_id: str, text: str, is_error: bool = False, **metadata: str) -> Part:
@@ -134,9 +145,18 @@ def path_of(uri: object) -> str:
 
 def folder_in(record: Mapping[str, object]) -> str:
     """Return the folder that a record names in a field of its own or of an object in it; "" where none holds a whole path."""
+    return _path_in(record, _FOLDER_FIELD)
+
+
+def origin_in(record: Mapping[str, object]) -> str:
+    """Return the folder that a record names as the one that its worktree was made from, as `folder_in` does; "" for none."""
+    return _path_in(record, _ORIGIN_FIELD)
+
+
+def _path_in(record: Mapping[str, object], names: re.Pattern[str]) -> str:
     for fields in (record, *(value for value in record.values() if isinstance(value, Mapping))):
         for name, value in fields.items():
-            path = path_of(value) if _FOLDER_FIELD.fullmatch(name) else ""
+            path = path_of(value) if names.fullmatch(name) else ""
             if PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute():
                 return path
     return ""
@@ -170,6 +190,8 @@ class Session:
     last: int | None = None
     #: The file's modification time, for parts without a time.
     file_time: str = ""
+    #: What calls asked the person, by the id of the call.
+    questions: dict[str, tuple[Question, ...]] = field(default_factory=dict)
 
     def put(
         self, parts: Sequence[Part], source_id: str, own: int | None, metadata: Mapping[str, str] | None = None
@@ -182,7 +204,7 @@ class Session:
         the file was written. Moves `last`.
         """
         drafts = []
-        for number, part in enumerate(parts):
+        for number, part in enumerate(map(self._answered, parts)):
             self.last = after(own if not number else None, self.last)
             if part.left_out or not part.text.strip():
                 continue
@@ -203,6 +225,23 @@ class Session:
             )
             drafts.append(draft)
         return drafts
+
+    def _answered(self, part: Part) -> Part:
+        """Return a tool's result as the person's message where it holds a person's words, any other part as it is.
+
+        The questions of a call are remembered for its result.
+        """
+        call_id, tool = part.metadata.get("tool_use_id", ""), part.metadata.get("tool", "")
+        if part.questions and call_id:
+            self.questions[call_id] = part.questions
+        if part.type is not EventType.TOOL_RESULT:
+            return part
+        asked = self.questions.get(call_id, ())
+        answers = answers_in(asked, part.details, part.text)
+        refusal = refusal_words(tool, part.text, asked) if part.metadata.get("is_error") else ""
+        text = answer_text(answers) or refusal
+        metadata = {**part.metadata, **reply_metadata(answers)}
+        return replace(part, role=Role.USER, type=EventType.USER_MESSAGE, text=text, metadata=metadata) if text else part
 
 
 class Tally:

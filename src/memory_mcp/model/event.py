@@ -62,6 +62,9 @@ ROOT_COMMIT = f"{MARK}root_commit"
 FILE_TIME = f"{MARK}file_time"
 #: Metadata keys of an event with an inferred time ("inferred"), and of what its source said, UTC milliseconds. On disk.
 INFERRED, SOURCE_TIME = f"{MARK}time", f"{MARK}source_time_ms"
+#: Metadata key ("true") of an event whose id alone says which it is: its words are read whole or in part, or without the client's
+#: text around them, as files and versions allow, and the first reading stays. On disk.
+WORDS_VARY = f"{MARK}words_vary"
 #: Metadata key of an event whose id was taken by another text: that id. On disk.
 VARIANT_OF = f"{MARK}variant_of"
 #: Metadata key of an event that came from a team: the member who published it, set by the server. Without our prefix, because

@@ -10,13 +10,15 @@ Invariants
 import os
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 #: Folders inside a repository that hold its worktrees, and git's own; `<repo>.worktrees/x` is how VS Code names them.
 _HELD = re.compile(r"(?:[\\/]\.(?:claude|gemini)[\\/]worktrees|\.worktrees|[\\/]\.git)(?=[\\/]|$)")
-#: Pools of one user's worktrees of many repositories: `.cursor/worktrees/<repo>/<id>`, `.codex/worktrees/<id>/<repo>`.
+#: Pools of one user's worktrees of many repositories: in a tool's folder (`.cursor/worktrees`, `.local/share/opencode/worktree`,
+#: `conductor/workspaces`), below which are the repository's name and one of the worktree in either order, or in any other.
 _POOL = re.compile(
-    r"^(?P<own>.*[\\/](?:\.cursor[\\/]worktrees|\.claude-worktrees)[\\/](?P<first>[^\\/]+)[\\/][^\\/]+"
-    r"|.*[\\/]\.codex[\\/]worktrees[\\/][^\\/]+[\\/](?P<second>[^\\/]+))(?:[\\/].*)?$"
+    r"^.*?[\\/](?:(?P<tool>\.[\w-]+[\\/](?:[\w.-]+[\\/]){0,2}worktrees?|(?:\.[\w-]+|conductor)[\\/]workspaces|vibe-kanban[\\/]worktrees"
+    r"|\.[\w-]+-(?:worktrees|workspaces))|worktrees?)[\\/](?P<names>[^\\/]+[\\/][^\\/]+)(?:[\\/].*)?$"
 )
 _MARKED = re.compile(r"^(.+?)[-_.](?:wt|worktree)[-_.].+$")
 _GATHERED = re.compile(r"^(.+?)[-_]worktrees$")
@@ -67,10 +69,20 @@ def candidates(path: str, branch: str = "") -> Iterator[str]:
                 yield above + name[: -len(slug) - 1]
 
 
-def pooled(path: str) -> tuple[str, str]:
-    """Return (the repository's name, the worktree's own folder) of a path in a client's pool of worktrees; ("", "") in none."""
-    found = _POOL.match(path)
-    return (found["first"] or found["second"], found["own"]) if found else ("", "")
+class Pooled(NamedTuple):
+    """What the path of a worktree in a pool says."""
+
+    #: The folders below the pool, one of which may be called after the repository.
+    names: tuple[str, ...] = ()
+    #: The worktree's own folder; "" where it may be another.
+    folder: str = ""
+
+
+def pooled(path: str) -> Pooled:
+    """Return what a path in a pool of worktrees says; nothing in none."""
+    if not (found := _POOL.match(path)):
+        return Pooled()
+    return Pooled(tuple(re.split(r"[\\/]", found["names"])), path[: found.end("names")] if found["tool"] else "")
 
 
 def above(path: str) -> Iterator[str]:

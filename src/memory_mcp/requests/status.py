@@ -1,10 +1,11 @@
 """get_retrieval_status: what the memory can do now."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated
 
-from memory_mcp import pauses
+from memory_mcp import environment, paths, pauses
 from memory_mcp.app import App
 from memory_mcp.errors import DiskFull, InvalidQuery, ReadOnly
 from memory_mcp.layers.base import CONTRACTS, LayerName, LayerStatus
@@ -17,6 +18,7 @@ from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NAMES_SHOWN
 from memory_mcp.storage.lock import read_only
+from memory_mcp.storage.opening import zone_in
 from memory_mcp.storage.values import Scope, StoreStats
 
 _BOUND = "counts are those of project {} alone: a layer's are its segments; quotations and bytes are not counted apart"
@@ -125,9 +127,15 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
 def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
     """Yield sentences for what a user has to know, in this order, each only where it holds.
 
-    Nothing can be written for lack of room; the data directory is read-only; each pause that the caller may see, or that none is
-    in force as the file of pauses is damaged; a language model improves summaries.
+    What the environment says cannot be used; nothing can be written for lack of room; the data directory is read-only; each pause
+    that the caller may see, or that none is in force as the file of pauses is damaged; a language model improves summaries.
     """
+    named, directory = app.settings.storage.data_dir, str(app.directory)
+    yield from environment.passed_over(os.environ, named, directory, paths.spare_dirs(directory))
+    try:
+        zone_in(os.environ)
+    except InvalidQuery as error:
+        yield f"TZ is passed over: {error.message}"
     if stats.no_room:
         yield f"nothing can be written: {stats.no_room}. {DiskFull.HINT}"
     if read_only(app.directory):

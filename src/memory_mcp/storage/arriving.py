@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from memory_mcp.model.event import VARIANT_OF, Event, content_hash
+from memory_mcp.model.event import VARIANT_OF, WORDS_VARY, Event, content_hash
 from memory_mcp.model.ids import EventId, digest, event_id_from, key_of
 
 
@@ -19,15 +19,17 @@ class Arriving:
     def sort_out(self, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
         """Return the new events, and the ids of those that are stored or arrived before, both in the order of arrival.
 
-        An event whose id is taken by another text becomes a variant: its id is made of that id and of its text, and
-        its metadata name the id as `VARIANT_OF`. A later call of the same instance knows what earlier ones returned.
+        An event whose id is taken by another text becomes a variant, unless it is marked with `WORDS_VARY`: its id is made of
+        that id and of its text, and its metadata name the id as `VARIANT_OF`. A later call of the same instance knows what
+        earlier ones returned.
         """
         named: list[tuple[Event, int]] = []
         variants: list[Event] = []
         for event in events:
             content = content_hash(event.text)
-            if self._taken.setdefault(event.event_id, content) == content:
-                named.append((event, content))
+            taken = self._taken.setdefault(event.event_id, content)
+            if taken == content or WORDS_VARY in event.metadata:
+                named.append((event, taken))
             else:
                 key = key_of(event.timestamp, digest("variant", event.event_id, str(content)))
                 metadata = {**event.metadata, VARIANT_OF: event.event_id}

@@ -11,6 +11,8 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.lock import DirectoryLock
 
 log = logging.getLogger(__name__)
+#: The file that is the system's own zone.
+_SYSTEM_ZONE = "/etc/localtime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,19 @@ class Opening:
 
 
 def zone_in(environ: Mapping[str, str]) -> str:
-    """Return the zone that TZ names; "" for none and for the path of a zone's file. Raises InvalidQuery for one there is not."""
-    name = environ.get("TZ", "").removeprefix(":")
-    if not name or name.startswith("/"):
+    """Return the zone that TZ names, also by the path of its file; "" for none and for the system's own.
+
+    Raises InvalidQuery for a zone or a file that there is not.
+    """
+    name = environ.get("TZ", "").strip().removeprefix(":")
+    if not name or name == _SYSTEM_ZONE:
         return ""
+    if name.startswith("/"):
+        # Zones are named by where their files are below a folder of this name.
+        _, found, named = name.rpartition("/zoneinfo/")
+        if not found:
+            raise InvalidQuery(f"TZ names a file that names no zone: {name}", "Name the zone, as in Europe/Berlin.")
+        name = named.removeprefix("posix/").removeprefix("right/")
     Calendar(name).day_of(0)
     return name
 

@@ -1,4 +1,4 @@
-"""Find questions that a person answered: question and answer together are a decision.
+"""Find questions that a person answered, and calls that a person refused with words: with the answer they are decisions.
 
 Invariants
 1. Question and answer are quoted, shortened; an option named by its number or letter is written out.
@@ -22,6 +22,8 @@ _TELLING, _TOLD = 3, 0.15
 # How a client reports the choice from a list.
 _PICKED = re.compile(r'"([^"\n]{4,400})"\s*=\s*"([^"\n]{1,300})"')
 _PICKERS = frozenset({"AskUserQuestion", "ask_user", "ask_question"})
+#: How an answer to a tool's question stands under it.
+_REPLY = re.compile(r"^(?P<question>(?:>[^\n]*\n)+)(?P<answer>[^>\s].*?)(?=\n\n>|\Z)", re.M | re.S)
 _OPTION = re.compile(r"(?:option |number |no\.? ?|#|go with |let's do |do |use )?\(?([a-h]|[1-9])\)?(?:[.,;:!)]|\s|$)", re.I)
 _ALLOWS = re.compile(
     r"(?:y|yes|yep|yeah|yup|ok|okay|sure|go|go ahead|do it|please|please do|yes please|continue|proceed|sounds good|lgtm|"
@@ -56,23 +58,44 @@ class Decision:
 def decisions_of(events: Sequence[Event]) -> list[Decision]:
     """Return the decisions in the order of the answers; `events` must be in order.
 
-    They are choices from a client's list, and short answers of the user to the last question of the message before; named
-    speakers' messages ask nothing.
+    They are choices from a client's list, what was said while refusing a call, and short answers of the user to the last
+    question of the message before; named speakers' messages ask nothing.
     """
     found: list[Decision] = []
     asked: Event | None = None
+    calls: dict[str, Event] = {}
     for event in events:
+        call_id = event.metadata.get("tool_use_id", "")
+        if event.type is EventType.TOOL_CALL and call_id:
+            calls[call_id] = event
         if event.type is EventType.TOOL_RESULT and event.metadata.get("tool") in _PICKERS:
             for match in _PICKED.finditer(event.text):
                 source = Source(event.event_id, *match.span())
                 found.append(_made(clean(match[1]), clean(match[2]), (source,), event))
         elif event.role is Role.ASSISTANT and event.type is EventType.ASSISTANT_MESSAGE and not event.speaker:
             asked = event
+        elif event.role is Role.USER and event.type is EventType.USER_MESSAGE and call_id:
+            found += _replies(event, calls.get(call_id))
         elif event.role is Role.USER and event.type is EventType.USER_MESSAGE and not is_recap(event):
             if asked is not None and (decision := _answered(asked, event)) is not None:
                 found.append(decision)
             asked = None
     return found
+
+
+def _replies(event: Event, call: Event | None) -> list[Decision]:
+    """Return the decisions of a message that replies to a tool's call: its answers, else the refusal of the call."""
+    matches = list(_REPLY.finditer(event.text))
+    if not matches and call is not None and event.metadata.get("is_error"):
+        line = call.text.partition("\n")[0]
+        answered = Source(event.event_id, 0, len(event.text))
+        return [_made(clean(line), clean(event.text), (answered, Source(call.event_id, 0, len(line))), event)]
+    return [
+        _made(
+            clean(match["question"].replace("> ", " ")), clean(match["answer"]), (Source(event.event_id, *match.span()),), event
+        )
+        for match in matches
+    ]
 
 
 def _answered(asked: Event, event: Event) -> Decision | None:

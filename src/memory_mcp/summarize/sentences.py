@@ -92,6 +92,11 @@ def spans(text: str, limit: int = sys.maxsize) -> list[Span]:
     return found if len(found) == limit else [*found, *_Reader(text, tail_start, len(text)).read(limit - len(found))]
 
 
+def reply_spans(text: str) -> list[Span]:
+    """Return the spans of a reply to a tool's questions without the questions, which it quotes in lines that begin with >."""
+    return [span for span in spans(text) if not text.startswith(">", text.rfind("\n", 0, span.start) + 1)]
+
+
 def error_spans(text: str) -> list[Span]:
     """Return the last error lines of an output, at most `MAX_ERRORS`, in order; only its last 4,000 characters are read."""
     place = max(0, len(text) - TAIL)

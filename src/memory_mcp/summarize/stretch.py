@@ -12,7 +12,18 @@ from operator import attrgetter
 from memory_mcp.model.event import LEAF, RECORD, Event, EventType, Role, is_recap, mark_of
 from memory_mcp.summarize.kinds import MAY_BE_CHATTER, MAY_NOTIFY, OPENERS, is_chatter
 from memory_mcp.summarize.recap import statements_of
-from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, is_bracketed, spans, without_marks
+from memory_mcp.summarize.sentences import (
+    HEAD,
+    TAIL,
+    Shape,
+    Span,
+    clean,
+    error_spans,
+    is_bracketed,
+    reply_spans,
+    spans,
+    without_marks,
+)
 from memory_mcp.summarize.vocabulary import Word, cjk_runs, has_cjk, learn, tokens_of, words
 from memory_mcp.text import term_hash
 
@@ -196,12 +207,15 @@ def _planned(text: str) -> list[Span]:
 
 
 def _spans(event: Event, voice: Voice, is_told_again: bool, limit: int = sys.maxsize) -> list[Span]:
-    """Return the spans of an event that are read, the first `limit`: of a tool only errors, of a recap its statements."""
+    """Return the spans of an event that are read, the first `limit`.
+
+    Of a tool only errors are read, of a recap its statements, of a reply no questions.
+    """
     if voice is _TOOL:
         return error_spans(event.text)[:limit]
     if is_told_again:
         return [Span(s.start, s.end, Shape.ITEM) for s in statements_of(event.text)[:limit]]
-    return spans(event.text, limit)
+    return reply_spans(event.text)[:limit] if "tool_use_id" in event.metadata else spans(event.text, limit)
 
 
 def _voice(event: Event, record: str) -> Voice:

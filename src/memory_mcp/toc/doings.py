@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.model.event import RECAP, RECORD, Event, EventType, Role, Trust, mark_of
 from memory_mcp.summarize.kinds import is_chatter, is_errand
-from memory_mcp.summarize.sentences import Shape, clean, shorten, spans
+from memory_mcp.summarize.sentences import Shape, clean, reply_spans, shorten, spans
 
 #: Files named.
 _FILES = 12
@@ -134,7 +134,8 @@ def request_of(event: Event) -> Words | None:
     if mark_of(event, RECAP) or mark_of(event, RECORD) or event.text.startswith(INTERRUPTED):
         return None
     text = event.text[:_READ]
-    found = [s for s in spans(text) if s.shape not in (Shape.ERROR, Shape.LEAD)] or list(spans(text))
+    listed = reply_spans(text) if "tool_use_id" in event.metadata else spans(text)
+    found = [s for s in listed if s.shape not in (Shape.ERROR, Shape.LEAD)] or listed
     own = [s for s in found if not is_chatter(text, s.start, s.end, first=s is found[0])]
     if not own:
         return None

@@ -84,11 +84,17 @@ class Projects:
         `known` are the recorded projects. A repository that git or the path names counts, else a directory
         above with the same branch.
         """
-        if (now := project_of(name)) != name and now != worktrees.pooled(name)[1]:
+        pool = worktrees.pooled(name)
+        if (now := project_of(name)) != name and now != pool.folder:
             return now
-        pool = worktrees.pooled(name)[0]
+        parts = re.split(r"[\\/]", name)
+        roots = {root: k for k, root in self._storage.projects.root_commits().items() if k != name}
+        # Some tools call a pool's folder after the commit with which the repository begins, or after its remote.
+        remotes = (k for k in known if not is_place(k) and "/" in k and f"/{k}/" in f"{name}/")
+        if owner := next((roots[part] for part in parts if part in roots), "") or max(remotes, key=len, default=""):
+            return owner
         found = {c for c in worktrees.candidates(name) if c in known}
-        found |= {k for k in known if pool and re.split(r"[\\/]", k.rstrip("\\/"))[-1] == pool and not worktrees.pooled(k)[0]}
+        found |= {k for k in known if re.split(r"[\\/]", k.rstrip("\\/"))[-1] in pool.names and not worktrees.pooled(k).names}
         if found or now != name:
             return found.pop() if len(found) == 1 else now if now != name else ""
         above = (a for a in worktrees.above(name) if a in known and is_gone(a))

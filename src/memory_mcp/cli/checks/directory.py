@@ -3,22 +3,22 @@
 import os
 from collections.abc import Iterator
 
-from memory_mcp import ownership, paths
+from memory_mcp import environment, ownership, paths
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 
 _OPEN_TO_OTHERS = 0o077
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield up to four lines: whether the directory is named, a data directory, private, and writable.
+    """Yield whether the directory is named, a data directory, private, and writable, and what is passed over in naming it.
 
     One that does not exist yet is OK, one with other things in it FAIL, and either ends the check. Open to others
     to read is WARN, to write FAIL, read-only FAIL.
     """
     directory = look.directory
     setting = look.settings.storage.data_dir if look.settings else ""
-    if setting and not paths.expand_path(setting, look.environ):
-        text = f"{setting} names a variable that is not set; {directory} is used instead"
+    spares = paths.spare_dirs(str(directory), look.environ)
+    for text in environment.passed_over(look.environ, setting, str(directory), spares):
         yield Check(WARN, "data directory", text, "name the folder in full where the client starts memory-mcp")
     if not directory.is_dir():
         first = "memory-mcp setup (or try it first: memory-mcp try)"

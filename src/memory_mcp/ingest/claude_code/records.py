@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from memory_mcp.ingest.claude_code.answers import answer_text, answers_in, questions_in, refusal_words, reply_metadata
 from memory_mcp.ingest.claude_code.blocks import (
     AGENT_TOOLS,
     as_blocks,
@@ -25,10 +26,11 @@ from memory_mcp.ingest.claude_code.blocks import (
     words_of,
     words_within,
 )
+from memory_mcp.ingest.claude_code.saved_results import read_saved_result
 from memory_mcp.ingest.claude_code.state import State
 from memory_mcp.ingest.claude_code.wrappers import Said, find_author, note_of, unwrap
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.model.event import FILE_TIME, LEAF, RECAP, RECORD, EventDraft, EventType, Role
+from memory_mcp.model.event import FILE_TIME, LEAF, RECAP, RECORD, WORDS_VARY, EventDraft, EventType, Role
 from memory_mcp.model.ids import digest, encode
 
 AGENT = "claude-code"
@@ -47,6 +49,7 @@ _NOT_OURS = "not a Claude Code record"
 _EMPTY = "no content"
 #: The model named in messages that the client wrote itself.
 _CLIENT = "<synthetic>"
+_BY_PERSON = "user-rejected"
 _RUNNING = frozenset({"async_launched", "running", "queued", "teammate_spawned"})
 
 
@@ -196,18 +199,27 @@ def _prompt(record: dict[str, object], state: State, texts: list[str]) -> list[t
 
 
 def _result(record: dict[str, object], state: State, block: Mapping[str, object], suffix: str) -> _Part:
-    """Return a tool's result as a part, "(no output)" for an empty one.
+    """Return a tool's result as a part, "(no output)" for an empty one; of a shortened one all that the client saved.
 
-    What a subagent brought back, and no longer runs, is the end of that subagent.
+    What a subagent brought back, and no longer runs, is the end of that subagent; what the person answered, or said while
+    refusing the call, is the person's message.
     """
     call = as_text(block.get("tool_use_id"))
     tool, details = state.tools.get(call, ""), record.get("toolUseResult")
     told = as_mapping(details)
     text = result_text(block.get("content"), details)
+    whole = read_saved_result(text, details, state.transcript, as_text(record.get("sessionId"))) if state.transcript else None
+    text = whole or text
     agent = as_text(told.get("agentId"))
     ended = (agent or tool in AGENT_TOOLS) and as_text(told.get("status")) not in _RUNNING
-    metadata = {"tool": tool, "tool_use_id": call, "agent_id": agent}
+    metadata = {"tool": tool, "tool_use_id": call, "agent_id": agent, WORDS_VARY: "" if whole is None else "true"}
     metadata |= result_metadata(text, block.get("is_error") is True, details)
+    asked = questions_in(tool, details) or state.questions.get(call, ())
+    answers = answers_in(asked, details, text)
+    # Newer clients say who refused a call: the person, or a rule.
+    is_refused = block.get("is_error") is True and record.get("toolDenialKind", _BY_PERSON) == _BY_PERSON
+    if words := answer_text(answers) or (refusal_words(tool, text, asked) if is_refused else ""):
+        return _Part(suffix, Said(Role.USER, EventType.USER_MESSAGE, words), metadata | reply_metadata(answers))
     kind = EventType.SUBAGENT_STOP if ended else EventType.TOOL_RESULT
     return _Part(suffix, Said(Role.TOOL, kind, text or "(no output)"), metadata)
 

@@ -10,11 +10,12 @@ from collections import OrderedDict, deque
 from itertools import islice
 from pathlib import Path
 
+from memory_mcp.ingest.claude_code.answers import Question, questions_in
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_of
 from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.lines import iter_records, iter_tail
 from memory_mcp.model.sentinel import opens_own_session
-from memory_mcp.scope import is_gone, project_of
+from memory_mcp.scope import project_of_session
 
 #: Bytes before the resumed offset searched for calls, and of the head for the first directory.
 _LOOK_BACK = 256 * 1024
@@ -34,12 +35,18 @@ class State:
         self.session = file.stem
         self.file_agent = file.stem.removeprefix(_AGENT_FILE) if file.stem.startswith(_AGENT_FILE) else ""
         self.first_cwd = ""
+        #: The session's worktree, and the folder that it was made from; "" where no record says so.
+        self._worktree = self._origin = ""
         #: When the file was written last, UTC milliseconds, as text; "" where records have times of their own.
         self.file_time = ""
         #: Whether our own summarizer had this session: its first prompt says so.
         self.is_own = False
         #: Names of tools by the id of their call.
         self.tools: OrderedDict[str, str] = OrderedDict()
+        #: What calls asked the person, by the id of the call.
+        self.questions: dict[str, tuple[Question, ...]] = {}
+        #: The session's file, beside which results are saved; None if it is not known.
+        self.transcript: Path | None = file
         #: Threads whose first prompt has been seen.
         self.threads: set[str] = set()
         #: Prompts typed while the agent worked, not yet delivered.
@@ -63,6 +70,7 @@ class State:
         timed = False
         for record in islice(iter_records(self._file), _HEAD_RECORDS):
             value = record.value
+            self._learn_origin(value)
             timed = timed or "timestamp" in value
             session = session or as_text(value.get("sessionId"))
             self.first_cwd = self.first_cwd or as_text(value.get("cwd"))
@@ -83,6 +91,7 @@ class State:
     def observe(self, record: dict[str, object]) -> None:
         """Update the state from one record: first directory, queued and slipped-in prompts, subagents' threads, tools' names."""
         self.first_cwd = self.first_cwd or as_text(record.get("cwd"))
+        self._learn_origin(record)
         if slipped := self.slipped_in(record):
             self.delivered.append(slipped)
         if record.get("type") == "queue-operation":
@@ -99,7 +108,14 @@ class State:
         if record.get("type") == "assistant":
             for block in as_blocks(as_mapping(record.get("message")).get("content")):
                 if block.get("type") == "tool_use":
-                    _remember(self.tools, as_text(block.get("id")), as_text(block.get("name")))
+                    call_id, tool = as_text(block.get("id")), as_text(block.get("name"))
+                    _remember(self.tools, call_id, tool)
+                    if questions := questions_in(tool, block.get("input")):
+                        self.questions[call_id] = questions
+
+    def _learn_origin(self, record: dict[str, object]) -> None:
+        if worktree := as_mapping(record.get("worktreeSession")):
+            self._worktree, self._origin = as_text(worktree.get("worktreePath")), as_text(worktree.get("originalCwd"))
 
     def slipped_in(self, record: dict[str, object]) -> str:
         """Return a prompt that was added to a running turn and has no record of its own.
@@ -140,12 +156,14 @@ class State:
 
         `branch` helps to find the repository of a worktree that is gone.
         """
-        first, inside = self.first_cwd, False
-        if first and cwd != first and not Path(cwd).is_dir():
-            inside = f"{os.path.normpath(cwd)}{os.sep}".startswith(os.path.normpath(first).rstrip(os.sep) + os.sep)
-        # Another branch is another key of what is remembered, and only of what is gone does it tell anything.
-        found = project_of(first if inside else cwd)
-        return project_of(first if inside else cwd, branch=branch) if branch and is_gone(found) else found
+        first = self.first_cwd
+        is_inside = bool(first) and cwd != first and not Path(cwd).is_dir() and _is_below(cwd, first)
+        origin = self._origin if self._worktree and _is_below(cwd, self._worktree) else ""
+        return project_of_session(first if is_inside else cwd, branch=branch, origin=origin)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return f"{os.path.normpath(path)}{os.sep}".startswith(os.path.normpath(folder).rstrip(os.sep) + os.sep)
 
 
 def _remember(where: OrderedDict[str, str], key: str, value: str) -> None:

@@ -77,6 +77,10 @@ class _Telling:
         self._envelope = envelope
         self._state = State(Path(envelope.name))
         self._state.first_cwd = envelope.project_dir
+        transcript = Path(self.text("transcript_path"))
+        # The session's own file, or nothing is read beside it.
+        is_own = transcript.is_absolute() and transcript.stem == self.text("session_id")
+        self._state.transcript = transcript if is_own else None
 
     def text(self, key: str) -> str:
         """Return a field if it is a text, else ""."""

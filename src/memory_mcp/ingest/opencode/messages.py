@@ -45,6 +45,8 @@ class Whose:
     version: str = ""
     #: The first prompt.
     prompt: str = ""
+    #: The folder of the project's main working tree; "" where it is not stored.
+    origin: str = ""
 
 
 class OpencodeReading(Reading):
@@ -58,6 +60,7 @@ class OpencodeReading(Reading):
         self.session.session_id = whose.root or whose.id
         self.session.thread = whose.id if whose.root else ""
         self.cwd = as_text(as_mapping(info.get("path")).get("cwd")) or whose.directory
+        self.origin = whose.origin
         self.version = whose.version
         self.model = as_text(info.get("modelID"))
         time = parse_time(as_mapping(info.get("time")).get("created"))
@@ -139,7 +142,7 @@ class OpencodeReading(Reading):
         status = str(details["exit"]) if isinstance(details.get("exit"), int) else ""
         text = without_ansi(words_of(state.get("error" if failed else "output")))
         child = as_text(details.get("sessionId"))
-        outcome = result(name, call_id, text, is_error=failed, exit_status=status, agent_id=child)
+        outcome = replace(result(name, call_id, text, is_error=failed, exit_status=status, agent_id=child), details=details)
         outcome = replace(outcome, type=EventType.SUBAGENT_STOP) if child else outcome
         yield Told(f"{call_id or key}#result", (outcome,), time if ended is None else ended)
 

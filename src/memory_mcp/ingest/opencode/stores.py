@@ -6,6 +6,7 @@ Layouts of files, below `storage` or, with the oldest, below `storage/session`:
 """
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from memory_mcp.ingest.times import parse_time
 _DEEPEST = 10
 #: Longest file of a part or message that is read, bytes.
 _LONGEST = 64 * 1024 * 1024
+_PLAIN_NAME = re.compile(r"[\w-]{1,200}")
 #: A message is final when another was written this long after it (milliseconds): another process may still add parts.
 _SETTLED = 10_000
 #: Bits of a table's last row in a position, and with those of what it holds.
@@ -122,8 +124,17 @@ class _Database:
             root = _root(parent, lambda s: self._session(s)[0])
             first = (message for _, message in self._first(table, session) if message.info.get("role") == "user")
             prompt = next((prompt_of(self._parts(table, message)) for message in first), "")
-            self._known[session] = Whose(session, root, directory, version, prompt)
+            self._known[session] = Whose(session, root, directory, version, prompt, self._origin(session))
         return self._known[session]
+
+    def _origin(self, session: str) -> str:
+        """Return the main working tree of a session's project; "" for none, and for sessions outside of any repository."""
+        for table in (table for table in self._tables.sessions if "project_id" in table.columns):
+            for projects in self._tables.projects:
+                sql = f"SELECT p.worktree FROM {table.sql} s JOIN {projects.sql} p ON p.id = s.project_id WHERE s.id = ?"
+                if row := self._con.execute(sql, (session,)).fetchone():
+                    return _main_tree(row[0])
+        return ""
 
     def _first(self, table: Table, session: str) -> Iterator[tuple[int, "_Message"]]:
         """Yield the first messages of a session, at most 20."""
@@ -161,11 +172,13 @@ class Tables:
     sessions: Sequence[Table]
     #: Tables of parts.
     parts: Sequence[Table]
+    #: Tables of projects, with their main working trees.
+    projects: Sequence[Table]
 
     @property
     def names(self) -> set[str]:
         """The names of all of them."""
-        return {table.name for table in (*self.messages, *self.sessions, *self.parts)}
+        return {table.name for table in (*self.messages, *self.sessions, *self.parts, *self.projects)}
 
 
 def find_tables(con: sqlite3.Connection) -> Tables:
@@ -182,7 +195,8 @@ def find_tables(con: sqlite3.Connection) -> Tables:
     ]
     # Those with rows of parts first: the places of tables in a position stay as they are when a later version adds its own.
     messages.sort(key=lambda table: (_is_whole(table), table.name))
-    return Tables(messages, sessions, parts)
+    projects = [table for table in tables if {"id", "worktree"} <= table.columns and table not in sessions]
+    return Tables(messages, sessions, parts, projects)
 
 
 def _is_whole(table: Table) -> bool:
@@ -222,13 +236,21 @@ class _Folder:
         first = next((n for n in self.messages() if (_object(self._of / n) or {}).get("role") == "user"), "")
         prompt = prompt_of(self.parts(Path(first).stem)) if first else ""
         root = _root(as_text(info.get("parentID")), lambda s: as_text(self._info(s).get("parentID")))
-        return Whose(self._session, root, as_text(info.get("directory")), as_text(info.get("version")), prompt)
+        project = as_text(info.get("projectID"))
+        stored = _object(self._root / "project" / f"{project}.json") if _PLAIN_NAME.fullmatch(project) else None
+        origin = _main_tree((stored or {}).get("worktree"))
+        return Whose(self._session, root, as_text(info.get("directory")), as_text(info.get("version")), prompt, origin)
 
     def _info(self, session: str) -> Mapping[str, object]:
         """Return the object that is stored of a session; {} for none, one that cannot be read, and the session ""."""
         name = f"{session}.json"
         places = (self._root / "info" / name, *(self._root / "session").glob(f"*/{name}")) if session else ()
         return next((info for place in places if (info := _object(place)) is not None), {})
+
+
+def _main_tree(worktree: object) -> str:
+    """Return a project's main working tree; "" for the root, which stands for no repository."""
+    return as_text(worktree) if as_text(worktree).strip("/\\") else ""
 
 
 def _root(parent: str, parent_of: Callable[[str], str]) -> str:
