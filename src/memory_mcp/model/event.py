@@ -62,6 +62,10 @@ ROOT_COMMIT = f"{MARK}root_commit"
 FILE_TIME = f"{MARK}file_time"
 #: Metadata keys of an event with an inferred time ("inferred"), and of what its source said, UTC milliseconds. On disk.
 INFERRED, SOURCE_TIME = f"{MARK}time", f"{MARK}source_time_ms"
+#: Metadata key of an event that tells again, in another session, what an event of the same id tells: that id. On disk.
+COPY_OF = f"{MARK}copy_of"
+#: Metadata key of the first event of a session that begins with copies of another one: that session. On disk.
+FORKED_FROM = f"{MARK}forked_from"
 #: Metadata key of an event whose id was taken by another text: that id. On disk.
 VARIANT_OF = f"{MARK}variant_of"
 #: Metadata key of an event that came from a team: the member who published it, set by the server. Without our prefix, because

@@ -1,0 +1,252 @@
+"""Finds utterances that several sessions hold: forks, resumed sessions and files that a client copied.
+
+Invariants
+1. Events of one source in different sessions or threads are one utterance if role, speaker, words and the client's own time are
+   the same; a time that was inferred says nothing.
+2. Where a client stamps its copies anew, sessions are compared from their beginnings, event by event: what is the same up to
+   the first difference is one utterance each, if the session says that it is a fork, or if that is a whole conversation.
+   Calls with different ids are different calls: the same task done again is no copy.
+3. All events stay in their sessions; the earliest is shown, of equally early ones that of the first session by name, whichever
+   arrived first.
+"""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_mcp.model.event import FILE_TIME, FORKED_FROM, HOOK, INFERRED, TOOL, Event, EventType, Role, content_hash
+from memory_mcp.model.ids import event_key
+from memory_mcp.storage.rows import metadata_of
+
+#: Messages that sessions have to begin with alike before they count as copies, where none of them says that it is a fork.
+ENOUGH = 4
+#: A beginning that more streams than this have is a task that is given again and again.
+_MOST_LIKE = 8
+#: Sessions whose beginning may go on being a copy.
+_OPEN_HEADS = 64
+_SAID = (EventType.USER_MESSAGE.value, EventType.ASSISTANT_MESSAGE.value)
+#: Columns of the rows that `utterance_of` reads.
+COLUMNS = "event_id, ts, session_id, thread, role, type, speaker, source, content, metadata"
+
+#: A session and a thread in it.
+Stream = tuple[str, str]
+#: Keys of an event that is hidden and of the one that is shown in its place.
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """What is compared of one event."""
+
+    key: int
+    time_ms: int
+    stream: Stream
+    #: Source, speaker, role, type and hash of the text.
+    words: tuple[str, str, str, str, int]
+    tool_use_id: str
+    #: Whether the client stated its time.
+    is_timed: bool
+    #: The session that its own begins with a copy of, if it says so.
+    forked_from: str
+
+    @property
+    def order(self) -> tuple[int, Stream, int]:
+        """Sort key: of several copies the first is shown."""
+        return (self.time_ms, self.stream, self.key)
+
+    def matches(self, other: "Utterance") -> bool:
+        """Return whether both say the same, whenever."""
+        is_same_call = not self.tool_use_id or not other.tool_use_id or self.tool_use_id == other.tool_use_id
+        return self.words == other.words and is_same_call
+
+
+def _utterance(key: int, ms: int, stream: Stream, words: tuple[str, str, str, str, int], told: Mapping[str, str]) -> Utterance:
+    is_timed = not {INFERRED, FILE_TIME, "time"} & told.keys()
+    return Utterance(key, ms, stream, words, told.get("tool_use_id", ""), is_timed, told.get(FORKED_FROM, ""))
+
+
+def utterance_of(row: Sequence[Any]) -> Utterance:
+    """Return what is compared of a stored event, from a row of `COLUMNS`."""
+    key, ms, session, thread, role, kind, speaker, source, content, metadata = row
+    return _utterance(key, ms, (session, thread), (source, speaker, role, kind, content), metadata_of(metadata))
+
+
+def may_be_copied(event: Event) -> bool:
+    """Return whether an event comes from a client's session files, or from others that were imported."""
+    return event.source != TOOL and not event.source.startswith(HOOK)
+
+
+def _fresh_utterance(event: Event) -> Utterance:
+    words = (event.source, event.speaker, event.role.value, event.type.value, content_hash(event.text))
+    return _utterance(event_key(event.event_id), event.timestamp, (event.session_id, event.thread), words, event.metadata)
+
+
+def _is_compared(utterance: Utterance) -> bool:
+    """Return whether an utterance counts in a session's beginning: the client's own notes may differ in a fork."""
+    return utterance.words[2] != Role.SYSTEM.value and utterance.words[3] != EventType.NOTE.value
+
+
+@dataclass(slots=True)
+class _Head:
+    """The beginning of a session, as long as it may be that of another one."""
+
+    entries: list[Utterance] = field(default_factory=list)
+    candidates: dict[Stream, list[Utterance]] = field(default_factory=dict)
+    forked_from: str = ""
+    #: The stream it is a copy of or was copied to, and how many of its entries are paired with those of it.
+    partner: Stream | None = None
+    paired: int = 0
+
+    def add(self, utterances: Iterable[Utterance]) -> None:
+        """Add what arrived; again what a transaction that failed had added already."""
+        keys = {entry.key for entry in self.entries}
+        self.entries += [u for u in utterances if u.key not in keys and _is_compared(u)]
+
+
+def _common_length(first: Sequence[Utterance], second: Sequence[Utterance]) -> int:
+    pairs = zip(first, second, strict=False)
+    return next((n for n, (one, other) in enumerate(pairs) if not one.matches(other)), min(len(first), len(second)))
+
+
+class CopyFinder(ABC):
+    """Finds copies among events that are being stored; engines look up what is stored."""
+
+    def __init__(self) -> None:
+        """Begin with no session's beginning in view."""
+        self._heads: dict[Stream, _Head] = {}
+
+    @abstractmethod
+    def _twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
+        """Return rows of `COLUMNS` of stored events with one of these pairs of time and content."""
+
+    @abstractmethod
+    def _openings(self, contents: Sequence[int]) -> Sequence[Sequence[Any]]:
+        """Return rows of `COLUMNS` of stored events that are shown and have one of these contents."""
+
+    @abstractmethod
+    def _stream(self, stream: Stream) -> Sequence[Sequence[Any]]:
+        """Return rows of `COLUMNS` of the stored events of a stream, in order of arrival."""
+
+    def pairs(self, fresh: Sequence[Event], stored_sessions: set[str], newest_ms: int) -> list[Pair]:
+        """Return the pairs that fresh events make with each other and with stored ones: (hidden key, shown key).
+
+        `stored_sessions` had events before; `newest_ms` is the latest time among stored events.
+        """
+        utterances = [_fresh_utterance(event) for event in fresh if may_be_copied(event)]
+        if not utterances:
+            return []
+        return [*self._same_moments(utterances, newest_ms), *self._same_beginnings(utterances, stored_sessions)]
+
+    def _same_moments(self, fresh: Sequence[Utterance], newest_ms: int) -> Iterator[Pair]:
+        """Yield the pairs of events with the same words at the same stated time in different streams."""
+        timed = [u for u in fresh if u.is_timed]
+        earlier = [u for u in timed if u.time_ms <= newest_ms]
+        rows = self._twins([u.time_ms for u in earlier], [u.words[-1] for u in earlier]) if earlier else ()
+        unique = {u.key: u for u in (*map(utterance_of, rows), *timed) if u.is_timed}
+        groups: dict[tuple[object, ...], list[Utterance]] = {}
+        counts = Counter[tuple[object, ...]]()
+        for u in unique.values():
+            # What one stream says twice at one moment was said twice.
+            base = (u.time_ms, u.words, u.stream)
+            groups.setdefault((u.time_ms, u.words, counts[base]), []).append(u)
+            counts[base] += 1
+        for group in groups.values():
+            if len(group) > 1:
+                shown = min(group, key=lambda u: u.order)
+                yield from ((u.key, shown.key) for u in group if u is not shown and u.matches(shown))
+
+    def _same_beginnings(self, fresh: Sequence[Utterance], stored_sessions: set[str]) -> Iterator[Pair]:
+        """Yield the pairs of events that sessions begin with alike."""
+        streams: dict[Stream, list[Utterance]] = {}
+        for u in fresh:
+            streams.setdefault(u.stream, []).append(u)
+        opened = [s for s, arrived in streams.items() if s not in self._heads and self._is_new(s, arrived, stored_sessions)]
+        for stream in opened:
+            self._heads[stream] = _Head(forked_from=next((u.forked_from for u in streams[stream] if u.forked_from), ""))
+        for stream in streams.keys() & self._heads.keys():
+            self._heads[stream].add(streams[stream])
+        self._find_candidates([s for s in opened if self._heads[s].entries], streams)
+        for stream in [s for s in streams if s in self._heads]:
+            yield from self._compare_head(stream)
+        for stream in list(self._heads)[:-_OPEN_HEADS]:
+            del self._heads[stream]
+
+    def _is_new(self, stream: Stream, arrived: Sequence[Utterance], stored_sessions: set[str]) -> bool:
+        """Return whether a stream begins with what arrived: its session is new, or it is a fork inside one."""
+        if stream[0] not in stored_sessions:
+            return True
+        keys = {u.key for u in arrived}
+        is_fork = any(u.forked_from for u in arrived)
+        return is_fork and all(row[0] in keys for row in self._stream(stream))
+
+    def _find_candidates(self, opened: Sequence[Stream], streams: Mapping[Stream, Sequence[Utterance]]) -> None:
+        """Give each opened head the streams that begin with the same words."""
+        firsts = {self._heads[s].entries[0].words[-1] for s in opened}
+        rows = self._openings(sorted(firsts)) if firsts else ()
+        others = [*map(utterance_of, rows), *(u for s in streams.values() for u in s)]
+        for stream in opened:
+            head = self._heads[stream]
+            first = head.entries[0]
+            like = {u.stream for u in others if u.stream != stream and u.words == first.words}
+            if len(like) > _MOST_LIKE:
+                like = {s for s in like if s[0] == head.forked_from}
+            for other in sorted(like):
+                beginning = self._read_beginning(other, streams.get(other, ()))
+                if beginning and beginning[0].matches(first):
+                    head.candidates[other] = beginning
+
+    def _read_beginning(self, stream: Stream, arrived: Sequence[Utterance]) -> list[Utterance]:
+        """Return what is compared of a stream, stored or arriving now, in order of arrival."""
+        entries = {u.key: u for u in (*map(utterance_of, self._stream(stream)), *arrived)}
+        return [u for u in entries.values() if _is_compared(u)]
+
+    def _compare_head(self, stream: Stream) -> Iterator[Pair]:
+        """Yield the pairs of a head with the stream that it has most in common with; close it at the first difference."""
+        head = self._heads[stream]
+        if not head.candidates:
+            del self._heads[stream]
+            return
+        for other, beginning in head.candidates.items():
+            if len(beginning) < len(head.entries) and _common_length(head.entries, beginning) == len(beginning):
+                # It may have gone on meanwhile.
+                head.candidates[other] = self._read_beginning(other, ()) or beginning
+        lengths = {other: _common_length(head.entries, beginning) for other, beginning in head.candidates.items()}
+        best = max(sorted(lengths), key=lambda other: (lengths[other], self._is_declared(head, stream, other)))
+        length, beginning = lengths[best], head.candidates[best]
+        entries = head.entries[:length]
+        if self._is_declared(head, stream, best) or sum(u.words[3] in _SAID for u in entries) >= ENOUGH:
+            since = head.paired if best == head.partner else 0
+            is_original = stream[0] == beginning[0].forked_from
+            is_later = head.forked_from == best[0] or (not is_original and entries[:1] and beginning[0].order < entries[0].order)
+            matched = zip(entries[since:], beginning[since:], strict=False)
+            yield from ((u.key, o.key) if is_later else (o.key, u.key) for u, o in matched)
+            head.partner, head.paired = best, length
+        if length < len(head.entries):
+            del self._heads[stream]
+
+    @staticmethod
+    def _is_declared(head: _Head, stream: Stream, other: Stream) -> bool:
+        """Return whether one of two streams says that it was forked from the other."""
+        return head.forked_from == other[0] or head.candidates[other][0].forked_from == stream[0]
+
+
+def resolve_pairs(pairs: Iterable[Pair], shown_by_hidden: Mapping[int, int]) -> dict[int, int]:
+    """Return by the key of each event that is to be hidden from now on the one that is shown in the end.
+
+    `shown_by_hidden` are the stored pairs of all events concerned; events that are hidden already are not in the result, but
+    what is shown in their place may be.
+    """
+    parents = dict[int, int]()
+
+    def root_of(key: int) -> int:
+        key = shown_by_hidden.get(key, key)
+        while key in parents:
+            key = parents[key]
+        return key
+
+    for hidden, shown in pairs:
+        if (old := root_of(hidden)) != (new := root_of(shown)):
+            parents[old] = new
+    return {key: root_of(key) for key in parents}
