@@ -44,7 +44,12 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     for stored in found:
         event = stored.event
         inside = window is None or window.contains(event.timestamp)
-        if inside and event.event_id not in copies and (project is None or event.project == project) and agent in ("", event.agent):
+        if (
+            inside
+            and event.event_id not in copies
+            and (project is None or event.project == project)
+            and agent in ("", event.agent)
+        ):
             rows.append(event)
             chars += len(event.text)
         if chars > _CHARS:

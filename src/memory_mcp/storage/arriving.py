@@ -7,7 +7,6 @@ from memory_mcp.model.event import COPY_OF, VARIANT_OF, Event, content_hash
 from memory_mcp.model.ids import EventId, digest, event_id_from, key_of
 from memory_mcp.storage.values import Appended
 
-
 #: Hash of an event's text, and its session.
 Stored = tuple[int, str]
 
@@ -16,7 +15,7 @@ class Arriving:
     """Sorts events that are to be stored in one transaction into new ones and ones that are stored already."""
 
     def __init__(self, stored: Mapping[EventId, Stored], look_up: Callable[[Sequence[Event]], dict[EventId, Stored]]) -> None:
-        """`stored`: text and session of those of the events that are stored, by id; `look_up` returns the same of other events."""
+        """`stored`: text and session of those events that are stored, by id; `look_up` returns the same of other events."""
         self._stored, self._look_up = dict(stored), look_up
         #: Text and session by id, of what is stored and of what arrived.
         self._taken = dict(stored)
@@ -54,6 +53,6 @@ class Arriving:
 
 
 def appended_of(fresh: Sequence[Event], known: Sequence[EventId], copies: Set[EventId]) -> Appended:
-    """Return the outcome of an append; events that are copies of what is shown already count as known."""
+    """Return the outcome of an append; events that say again what another session holds count as known."""
     new = tuple(e.event_id for e in fresh if e.event_id not in copies)
     return Appended(new, (*known, *(e.event_id for e in fresh if e.event_id in copies)))

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_mcp.model.event import FILE_TIME, FORKED_FROM, HOOK, INFERRED, TOOL, Event, EventType, Role, content_hash
-from memory_mcp.model.ids import event_key
+from memory_mcp.model.event import COPY_OF, FILE_TIME, FORKED_FROM, HOOK, INFERRED, TOOL, Event, EventType, Role, content_hash
+from memory_mcp.model.ids import EventId, event_key
 from memory_mcp.storage.rows import metadata_of
 
 #: Messages that sessions have to begin with alike before they count as copies, where none of them says that it is a fork.
@@ -26,7 +26,6 @@ ENOUGH = 4
 _MOST_LIKE = 8
 #: Sessions whose beginning may go on being a copy.
 _OPEN_HEADS = 64
-_SAID = (EventType.USER_MESSAGE.value, EventType.ASSISTANT_MESSAGE.value)
 #: Columns of the rows that `utterance_of` reads.
 COLUMNS = "event_id, ts, session_id, thread, role, type, speaker, source, content, metadata"
 
@@ -50,6 +49,8 @@ class Utterance:
     is_timed: bool
     #: The session that its own begins with a copy of, if it says so.
     forked_from: str
+    #: Key of the event with the same id at its source in another session; 0 for none.
+    copy_of: int
 
     @property
     def order(self) -> tuple[int, Stream, int]:
@@ -64,7 +65,8 @@ class Utterance:
 
 def _utterance(key: int, ms: int, stream: Stream, words: tuple[str, str, str, str, int], told: Mapping[str, str]) -> Utterance:
     is_timed = not {INFERRED, FILE_TIME, "time"} & told.keys()
-    return Utterance(key, ms, stream, words, told.get("tool_use_id", ""), is_timed, told.get(FORKED_FROM, ""))
+    copy_of = event_key(told[COPY_OF]) if COPY_OF in told else 0
+    return Utterance(key, ms, stream, words, told.get("tool_use_id", ""), is_timed, told.get(FORKED_FROM, ""), copy_of)
 
 
 def utterance_of(row: Sequence[Any]) -> Utterance:
@@ -84,8 +86,14 @@ def _fresh_utterance(event: Event) -> Utterance:
 
 
 def _is_compared(utterance: Utterance) -> bool:
-    """Return whether an utterance counts in a session's beginning: the client's own notes may differ in a fork."""
-    return utterance.words[2] != Role.SYSTEM.value and utterance.words[3] != EventType.NOTE.value
+    """Return whether an utterance counts in a session's beginning: what a client notes beside the words may differ in a fork."""
+    role, kind = utterance.words[2:4]
+    return role != Role.SYSTEM.value and (kind != EventType.NOTE.value or role == Role.USER.value)
+
+
+def _is_said(utterance: Utterance) -> bool:
+    role, kind = utterance.words[2:4]
+    return role != Role.TOOL.value and kind != EventType.TOOL_CALL.value
 
 
 @dataclass(slots=True)
@@ -105,6 +113,11 @@ class _Head:
         self.entries += [u for u in utterances if u.key not in keys and _is_compared(u)]
 
 
+def _names(session: str, stream: Stream) -> bool:
+    """Return whether a session, "" for none, is a stream's session or thread."""
+    return bool(session) and session in stream
+
+
 def _common_length(first: Sequence[Utterance], second: Sequence[Utterance]) -> int:
     pairs = zip(first, second, strict=False)
     return next((n for n, (one, other) in enumerate(pairs) if not one.matches(other)), min(len(first), len(second)))
@@ -116,6 +129,7 @@ class CopyFinder(ABC):
     def __init__(self) -> None:
         """Begin with no session's beginning in view."""
         self._heads: dict[Stream, _Head] = {}
+        self._decided: set[Stream] = set()
 
     @abstractmethod
     def _twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
@@ -124,6 +138,10 @@ class CopyFinder(ABC):
     @abstractmethod
     def _openings(self, contents: Sequence[int]) -> Sequence[Sequence[Any]]:
         """Return rows of `COLUMNS` of stored events that are shown and have one of these contents."""
+
+    @abstractmethod
+    def _first(self, stream: Stream) -> int | None:
+        """Return the key of the first stored event of a stream; None if it has none."""
 
     @abstractmethod
     def _stream(self, stream: Stream) -> Sequence[Sequence[Any]]:
@@ -141,10 +159,11 @@ class CopyFinder(ABC):
 
     def _same_moments(self, fresh: Sequence[Utterance], newest_ms: int) -> Iterator[Pair]:
         """Yield the pairs of events with the same words at the same stated time in different streams."""
-        timed = [u for u in fresh if u.is_timed]
-        earlier = [u for u in timed if u.time_ms <= newest_ms]
+        copied_keys = {u.copy_of for u in fresh if u.copy_of}
+        earlier = [u for u in fresh if u.time_ms <= newest_ms and (u.is_timed or u.copy_of)]
         rows = self._twins([u.time_ms for u in earlier], [u.words[-1] for u in earlier]) if earlier else ()
-        unique = {u.key: u for u in (*map(utterance_of, rows), *timed) if u.is_timed}
+        # A time that was inferred says something only together with the id.
+        unique = {u.key: u for u in (*map(utterance_of, rows), *fresh) if u.is_timed or u.copy_of or u.key in copied_keys}
         groups: dict[tuple[object, ...], list[Utterance]] = {}
         counts = Counter[tuple[object, ...]]()
         for u in unique.values():
@@ -162,7 +181,7 @@ class CopyFinder(ABC):
         streams: dict[Stream, list[Utterance]] = {}
         for u in fresh:
             streams.setdefault(u.stream, []).append(u)
-        opened = [s for s, arrived in streams.items() if s not in self._heads and self._is_new(s, arrived, stored_sessions)]
+        opened = [s for s, arrived in streams.items() if self._is_new(s, arrived, stored_sessions)]
         for stream in opened:
             self._heads[stream] = _Head(forked_from=next((u.forked_from for u in streams[stream] if u.forked_from), ""))
         for stream in streams.keys() & self._heads.keys():
@@ -174,12 +193,12 @@ class CopyFinder(ABC):
             del self._heads[stream]
 
     def _is_new(self, stream: Stream, arrived: Sequence[Utterance], stored_sessions: set[str]) -> bool:
-        """Return whether a stream begins with what arrived: its session is new, or it is a fork inside one."""
-        if stream[0] not in stored_sessions:
-            return True
-        keys = {u.key for u in arrived}
-        is_fork = any(u.forked_from for u in arrived)
-        return is_fork and all(row[0] in keys for row in self._stream(stream))
+        """Return whether a stream begins with what arrived; of each it is asked once."""
+        if stream in self._decided:
+            return False
+        self._decided.add(stream)
+        first = self._first(stream) if stream[0] in stored_sessions else None
+        return first is None or any(u.key == first for u in arrived)
 
     def _find_candidates(self, opened: Sequence[Stream], streams: Mapping[Stream, Sequence[Utterance]]) -> None:
         """Give each opened head the streams that begin with the same words."""
@@ -191,7 +210,7 @@ class CopyFinder(ABC):
             first = head.entries[0]
             like = {u.stream for u in others if u.stream != stream and u.words == first.words}
             if len(like) > _MOST_LIKE:
-                like = {s for s in like if s[0] == head.forked_from}
+                like = {s for s in like if _names(head.forked_from, s)}
             for other in sorted(like):
                 beginning = self._read_beginning(other, streams.get(other, ()))
                 if beginning and beginning[0].matches(first):
@@ -216,10 +235,10 @@ class CopyFinder(ABC):
         best = max(sorted(lengths), key=lambda other: (lengths[other], self._is_declared(head, stream, other)))
         length, beginning = lengths[best], head.candidates[best]
         entries = head.entries[:length]
-        if self._is_declared(head, stream, best) or sum(u.words[3] in _SAID for u in entries) >= ENOUGH:
+        if self._is_declared(head, stream, best) or sum(map(_is_said, entries)) >= ENOUGH:
             since = head.paired if best == head.partner else 0
-            is_original = stream[0] == beginning[0].forked_from
-            is_later = head.forked_from == best[0] or (not is_original and entries[:1] and beginning[0].order < entries[0].order)
+            is_original = _names(beginning[0].forked_from, stream)
+            is_later = _names(head.forked_from, best) or (not is_original and beginning[0].order < head.entries[0].order)
             matched = zip(entries[since:], beginning[since:], strict=False)
             yield from ((u.key, o.key) if is_later else (o.key, u.key) for u, o in matched)
             head.partner, head.paired = best, length
@@ -229,7 +248,14 @@ class CopyFinder(ABC):
     @staticmethod
     def _is_declared(head: _Head, stream: Stream, other: Stream) -> bool:
         """Return whether one of two streams says that it was forked from the other."""
-        return head.forked_from == other[0] or head.candidates[other][0].forked_from == stream[0]
+        return _names(head.forked_from, other) or _names(head.candidates[other][0].forked_from, stream)
+
+
+def repeated_ids(pairs: Iterable[Pair], fresh: Sequence[Event]) -> set[EventId]:
+    """Return the ids of those fresh events that say again what is stored or arrives with them, whichever of both is shown."""
+    ids = {event_key(event.event_id): event.event_id for event in fresh}
+    repeated = {hidden if hidden in ids else shown for hidden, shown in pairs}
+    return {ids[key] for key in repeated if key in ids}
 
 
 def resolve_pairs(pairs: Iterable[Pair], shown_by_hidden: Mapping[int, int]) -> dict[int, int]:

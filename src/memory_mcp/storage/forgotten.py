@@ -201,8 +201,8 @@ class Erasing(ABC):
     def _follow_pairs(self) -> None:
         """Have a message that a hook and a transcript recorded go as a whole: where one event of a pair goes, both do.
 
-        A copy in another session stays, and is shown from now on; one that was forgotten itself goes by itself. Then count the events that go, those that change, and the pairs of which an event goes. Nothing is removed
-        here.
+        A copy in another session stays, and is shown from now on; one that was forgotten itself goes by itself. Then count
+        the events that go, those that change, and the pairs of which an event goes. Nothing is removed here.
         """
         pairs = self._rows("SELECT event_id, canonical FROM duplicate WHERE {own}")
         gone = self._findings.gone

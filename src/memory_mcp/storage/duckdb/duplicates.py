@@ -14,7 +14,7 @@ import duckdb
 
 from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
-from memory_mcp.storage.copies import COLUMNS, CopyFinder, Pair, Stream, resolve_pairs
+from memory_mcp.storage.copies import COLUMNS, CopyFinder, Pair, Stream, repeated_ids, resolve_pairs
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escaped, message_of, pairs, stored_message
 
@@ -43,6 +43,7 @@ SHOWN_IN_SESSION = f"""(event_id NOT IN (SELECT event_id FROM duplicate) OR (NOT
 _TWINS = f"""SELECT {COLUMNS} FROM event WHERE ts BETWEEN ? AND ?
   AND (ts, content) IN (SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[])) ORDER BY seq"""
 _OPENINGS = f"SELECT {COLUMNS} FROM event WHERE content IN (SELECT unnest(?::BIGINT[])) AND {SHOWN}"
+_FIRST = "SELECT event_id FROM event WHERE session_id = ? AND thread = ? ORDER BY seq LIMIT 1"
 _STREAM = f"SELECT {COLUMNS} FROM event WHERE session_id = ? AND thread = ? ORDER BY seq"
 
 
@@ -57,6 +58,10 @@ class _CopyFinder(CopyFinder):
 
     def _openings(self, contents: Sequence[int]) -> Sequence[Sequence[Any]]:
         return self.con.execute(_OPENINGS, [contents]).fetchall()
+
+    def _first(self, stream: Stream) -> int | None:
+        row = self.con.execute(_FIRST, list(stream)).fetchone()
+        return row[0] if row else None
 
     def _stream(self, stream: Stream) -> Sequence[Sequence[Any]]:
         return self.con.execute(_STREAM, list(stream)).fetchall()
@@ -79,7 +84,7 @@ class Duplicates:
     def decide(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event], newest_ms: int) -> set[EventId]:
         """Store the pairs that `fresh`, stored in this transaction, makes within itself and with older events.
 
-        Return the ids of those of `fresh` that are copies of what another session shows; older events are at most of
+        Return the ids of those of `fresh` that say again what another session holds; older events are at most of
         `newest_ms`.
         """
         self._copies.con = con
@@ -88,8 +93,7 @@ class Duplicates:
         pairs_found = [*self._pair_hooks(con, fresh, sessions), *copies]
         if pairs_found:
             self._hide(con, pairs_found)
-        hidden_keys = {hidden for hidden, _ in copies}
-        return {e.event_id for e in fresh if event_key(e.event_id) in hidden_keys}
+        return repeated_ids(copies, fresh)
 
     def _read_sessions(self, con: duckdb.DuckDBPyConnection) -> tuple[set[str], set[str]]:
         """Return the sessions that a hook recorded, and those that another source did; read once."""

@@ -110,7 +110,7 @@ class DuckEvents:
     def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> set[EventId]:
         """Number and store new events, their pairs and one outbox entry, inside the caller's transaction.
 
-        Return the ids of those that are copies of what is shown already.
+        Return the ids of those that say again what another session holds.
 
         Mark, recent events and empty grips in memory follow once it is committed.
         """

@@ -12,7 +12,7 @@ from typing import Any
 
 from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
-from memory_mcp.storage.copies import COLUMNS, CopyFinder, Stream, resolve_pairs
+from memory_mcp.storage.copies import COLUMNS, CopyFinder, Stream, repeated_ids, resolve_pairs
 from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escaped, message_of, pairs, stored_message
 from memory_mcp.storage.postgres.conditions import shown
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
@@ -53,7 +53,11 @@ JOIN (SELECT DISTINCT * FROM unnest(%(times)s::bigint[], %(contents)s::bigint[])
   ON e.ts = t.ts AND e.content = t.content
 WHERE {own("e")} ORDER BY e.seq"""
 _OPENINGS = f"SELECT {_COLUMNS} FROM event e WHERE {own('e')} AND e.content = ANY(%(contents)s::bigint[]) AND {shown()}"
-_STREAM = f"SELECT {_COLUMNS} FROM event e WHERE {own('e')} AND e.session_id = %(session)s AND e.thread = %(thread)s ORDER BY e.seq"
+_FIRST = f"""SELECT e.event_id FROM event e WHERE {own("e")} AND e.session_id = %(session)s AND e.thread = %(thread)s
+ORDER BY e.seq LIMIT 1"""
+_STREAM = (
+    f"SELECT {_COLUMNS} FROM event e WHERE {own('e')} AND e.session_id = %(session)s AND e.thread = %(thread)s ORDER BY e.seq"
+)
 
 
 class _CopyFinder(CopyFinder):
@@ -67,6 +71,10 @@ class _CopyFinder(CopyFinder):
 
     def _openings(self, contents: Sequence[int]) -> Sequence[Sequence[Any]]:
         return self.writer.rows(_OPENINGS, contents=contents)
+
+    def _first(self, stream: Stream) -> int | None:
+        row = self.writer.row(_FIRST, session=stream[0], thread=stream[1])
+        return int(row[0]) if row else None
 
     def _stream(self, stream: Stream) -> Sequence[Sequence[Any]]:
         return self.writer.rows(_STREAM, session=stream[0], thread=stream[1])
@@ -84,7 +92,7 @@ class Duplicates:
         """Store the pairs that `fresh`, about to be stored, makes within itself and with older events.
 
         `sources` are rows of `sources_of` at this moment, for all sessions of `fresh` at least. Return the ids of those of
-        `fresh` that are copies of what another session shows.
+        `fresh` that say again what another session holds.
         """
         self._copies.writer = writer
         copies = self._copies.pairs(fresh, {session for session, _ in sources}, writer.head.newest >> _TIME_SHIFT)
@@ -95,8 +103,7 @@ class Duplicates:
             if hidden:
                 writer.later(_MOVED, hidden=columns[0], shown=columns[1])
                 writer.insert("duplicate", "event_id, canonical", ("uuid", "uuid"), columns)
-        hidden_keys = {hidden for hidden, _ in copies}
-        return {e.event_id for e in fresh if event_key(e.event_id) in hidden_keys}
+        return repeated_ids(copies, fresh)
 
     def _pair_hooks(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> list[tuple[int, int]]:
         """Return the pairs of events of a hook and of another source that `fresh` makes, as keys (hidden, shown).

@@ -130,7 +130,7 @@ class PostgresEvents:
     def _insert(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> set[EventId]:
         """Store pairs, number and store new events, and write one outbox entry, in the caller's transaction.
 
-        Return the ids of those that are copies of what is shown already.
+        Return the ids of those that say again what another session holds.
         """
         copies = self._pairs.decide(writer, fresh, sources)
         first = writer.head.last_event + 1
