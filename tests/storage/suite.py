@@ -100,7 +100,7 @@ def test_appending_twice_or_an_event_twice_stores_once_and_nothing_changes_nothi
     assert (second.new, second.known) == ((), tuple(e.event_id for e in events))
     assert store.events.window(Scope()) == events
     assert store.events.last_seq() == 5
-    one, two = run_of(2, session="s2")
+    one, two = run_of(2, start="2026-01-13 09:00", session="s2")
     appended = store.events.append([one, two, one])
     assert (appended.new, appended.known) == ((one.event_id, two.event_id), (one.event_id,))
     before = store.outbox.after(0, 10)

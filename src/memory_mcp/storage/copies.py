@@ -12,7 +12,7 @@ Invariants
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ from memory_mcp.storage.rows import metadata_of
 #: Messages that sessions have to begin with alike before they count as copies, where none of them says that it is a fork.
 ENOUGH = 4
 #: A beginning that more streams than this have is a task that is given again and again.
-_MOST_LIKE = 8
+_MOST_LIKE = 16
 #: Sessions whose beginning may go on being a copy.
 _OPEN_HEADS = 64
 #: Columns of the rows that `utterance_of` reads.
@@ -137,7 +137,7 @@ class CopyFinder(ABC):
 
     @abstractmethod
     def _openings(self, contents: Sequence[int]) -> Sequence[Sequence[Any]]:
-        """Return rows of `COLUMNS` of stored events that are shown and have one of these contents."""
+        """Return rows of `COLUMNS` of stored events with one of these contents."""
 
     @abstractmethod
     def _first(self, stream: Stream) -> int | None:
@@ -147,76 +147,78 @@ class CopyFinder(ABC):
     def _stream(self, stream: Stream) -> Sequence[Sequence[Any]]:
         """Return rows of `COLUMNS` of the stored events of a stream, in order of arrival."""
 
-    def pairs(self, fresh: Sequence[Event], stored_sessions: set[str], newest_ms: int) -> list[Pair]:
+    def pairs(self, fresh: Sequence[Event], stored_sessions: Set[str], stored_times: Set[int]) -> list[Pair]:
         """Return the pairs that fresh events make with each other and with stored ones: (hidden key, shown key).
 
-        `stored_sessions` had events before; `newest_ms` is the latest time among stored events.
+        `stored_sessions` had events before; `stored_times` are those of `fresh` at which others may be stored.
         """
-        utterances = [_fresh_utterance(event) for event in fresh if may_be_copied(event)]
-        if not utterances:
-            return []
-        return [*self._same_moments(utterances, newest_ms), *self._same_beginnings(utterances, stored_sessions)]
+        events = [event for event in fresh if may_be_copied(event)]
+        return [*self._same_moments(events, stored_times), *self._same_beginnings(events, stored_sessions)] if events else []
 
-    def _same_moments(self, fresh: Sequence[Utterance], newest_ms: int) -> Iterator[Pair]:
+    def _same_moments(self, fresh: Sequence[Event], stored_times: Set[int]) -> Iterator[Pair]:
         """Yield the pairs of events with the same words at the same stated time in different streams."""
-        copied_keys = {u.copy_of for u in fresh if u.copy_of}
-        earlier = [u for u in fresh if u.time_ms <= newest_ms and (u.is_timed or u.copy_of)]
+        counts = Counter(event.timestamp for event in fresh)
+        utterances = [
+            _fresh_utterance(event) for event in fresh if event.timestamp in stored_times or counts[event.timestamp] > 1
+        ]
+        copied_keys = {u.copy_of for u in utterances if u.copy_of}
+        earlier = [u for u in utterances if u.time_ms in stored_times and (u.is_timed or u.copy_of)]
         rows = self._twins([u.time_ms for u in earlier], [u.words[-1] for u in earlier]) if earlier else ()
         # A time that was inferred says something only together with the id.
-        unique = {u.key: u for u in (*map(utterance_of, rows), *fresh) if u.is_timed or u.copy_of or u.key in copied_keys}
+        candidates = (u for u in (*map(utterance_of, rows), *utterances) if u.is_timed or u.copy_of or u.key in copied_keys)
         groups: dict[tuple[object, ...], list[Utterance]] = {}
-        counts = Counter[tuple[object, ...]]()
-        for u in unique.values():
+        repeats = Counter[tuple[object, ...]]()
+        for u in {u.key: u for u in candidates}.values():
             # What one stream says twice at one moment was said twice.
             base = (u.time_ms, u.words, u.stream)
-            groups.setdefault((u.time_ms, u.words, counts[base]), []).append(u)
-            counts[base] += 1
+            groups.setdefault((u.time_ms, u.words, repeats[base]), []).append(u)
+            repeats[base] += 1
         for group in groups.values():
             if len(group) > 1:
                 shown = min(group, key=lambda u: u.order)
                 yield from ((u.key, shown.key) for u in group if u is not shown and u.matches(shown))
 
-    def _same_beginnings(self, fresh: Sequence[Utterance], stored_sessions: set[str]) -> Iterator[Pair]:
+    def _same_beginnings(self, fresh: Sequence[Event], stored_sessions: Set[str]) -> Iterator[Pair]:
         """Yield the pairs of events that sessions begin with alike."""
-        streams: dict[Stream, list[Utterance]] = {}
-        for u in fresh:
-            streams.setdefault(u.stream, []).append(u)
+        streams: dict[Stream, list[Event]] = {}
+        for event in fresh:
+            streams.setdefault((event.session_id, event.thread), []).append(event)
         opened = [s for s, arrived in streams.items() if self._is_new(s, arrived, stored_sessions)]
-        for stream in opened:
-            self._heads[stream] = _Head(forked_from=next((u.forked_from for u in streams[stream] if u.forked_from), ""))
-        for stream in streams.keys() & self._heads.keys():
-            self._heads[stream].add(streams[stream])
-        self._find_candidates([s for s in opened if self._heads[s].entries], streams)
+        self._open_heads(opened, streams)
         for stream in [s for s in streams if s in self._heads]:
+            self._heads[stream].add(map(_fresh_utterance, streams[stream]))
             yield from self._compare_head(stream)
         for stream in list(self._heads)[:-_OPEN_HEADS]:
             del self._heads[stream]
 
-    def _is_new(self, stream: Stream, arrived: Sequence[Utterance], stored_sessions: set[str]) -> bool:
+    def _is_new(self, stream: Stream, arrived: Sequence[Event], stored_sessions: Set[str]) -> bool:
         """Return whether a stream begins with what arrived; of each it is asked once."""
         if stream in self._decided:
             return False
         self._decided.add(stream)
         first = self._first(stream) if stream[0] in stored_sessions else None
-        return first is None or any(u.key == first for u in arrived)
+        return first is None or any(event_key(event.event_id) == first for event in arrived)
 
-    def _find_candidates(self, opened: Sequence[Stream], streams: Mapping[Stream, Sequence[Utterance]]) -> None:
-        """Give each opened head the streams that begin with the same words."""
-        firsts = {self._heads[s].entries[0].words[-1] for s in opened}
-        rows = self._openings(sorted(firsts)) if firsts else ()
-        others = [*map(utterance_of, rows), *(u for s in streams.values() for u in s)]
+    def _open_heads(self, opened: Sequence[Stream], streams: Mapping[Stream, Sequence[Event]]) -> None:
+        """Open the heads of new streams that begin with the words of others, and give them those."""
+        firsts: dict[Stream, Utterance] = {}
         for stream in opened:
-            head = self._heads[stream]
-            first = head.entries[0]
-            like = {u.stream for u in others if u.stream != stream and u.words == first.words}
+            if (first := next((u for u in map(_fresh_utterance, streams[stream]) if _is_compared(u)), None)) is not None:
+                firsts[stream] = first
+        if not firsts:
+            return
+        beginnings: dict[tuple[str, str, str, str, int], set[Stream]] = {}
+        for u in (*map(utterance_of, self._openings(sorted({u.words[-1] for u in firsts.values()}))), *firsts.values()):
+            beginnings.setdefault(u.words, set()).add(u.stream)
+        for stream, first in firsts.items():
+            like = beginnings[first.words] - {stream}
             if len(like) > _MOST_LIKE:
-                like = {s for s in like if _names(head.forked_from, s)}
-            for other in sorted(like):
-                beginning = self._read_beginning(other, streams.get(other, ()))
-                if beginning and beginning[0].matches(first):
-                    head.candidates[other] = beginning
+                like = {s for s in like if _names(first.forked_from, s)}
+            candidates = {s: self._read_beginning(s, map(_fresh_utterance, streams.get(s, ()))) for s in sorted(like)}
+            if candidates := {s: found for s, found in candidates.items() if found and found[0].matches(first)}:
+                self._heads[stream] = _Head(candidates=candidates, forked_from=first.forked_from)
 
-    def _read_beginning(self, stream: Stream, arrived: Sequence[Utterance]) -> list[Utterance]:
+    def _read_beginning(self, stream: Stream, arrived: Iterable[Utterance]) -> list[Utterance]:
         """Return what is compared of a stream, stored or arriving now, in order of arrival."""
         entries = {u.key: u for u in (*map(utterance_of, self._stream(stream)), *arrived)}
         return [u for u in entries.values() if _is_compared(u)]
@@ -224,9 +226,6 @@ class CopyFinder(ABC):
     def _compare_head(self, stream: Stream) -> Iterator[Pair]:
         """Yield the pairs of a head with the stream that it has most in common with; close it at the first difference."""
         head = self._heads[stream]
-        if not head.candidates:
-            del self._heads[stream]
-            return
         for other, beginning in head.candidates.items():
             if len(beginning) < len(head.entries) and _common_length(head.entries, beginning) == len(beginning):
                 # It may have gone on meanwhile.

@@ -26,7 +26,8 @@ from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
 from memory_mcp.storage.values import Appended, Batch, Place, Request, Scope, SessionInfo, StoredEvent
 
 EVENT_TYPES = ("BIGINT", "HUGEINT", "BIGINT", "BIGINT", *["VARCHAR"] * 10, "BIGINT", "VARCHAR", "VARCHAR")
-_KNOWN = "SELECT event_id, content, session_id FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))"
+#: An id begins with its time: whatever is stored at these times, so that copies need no query of their own.
+_AT = "SELECT event_id, content, session_id FROM event WHERE (event_id >> 80)::BIGINT IN (SELECT unnest(?::BIGINT[]))"
 #: Parameters: see `_spans`.
 _SPANS = """unnest(?::BIGINT[]) AS own, unnest(?::BIGINT[]) AS from_ts, unnest(?::HUGEINT[]) AS from_id,
              unnest(?::BIGINT[]) AS to_ts, unnest(?::HUGEINT[]) AS to_id"""
@@ -93,7 +94,7 @@ class DuckEvents:
             newest = self._numbers.newest
             stored = _stored(con, [e for e in events if event_key(e.event_id) <= newest])
             fresh, known = Arriving(stored, lambda variants: _stored(con, variants)).sort_out(events)
-            copies = self._insert(con, fresh) if fresh else set[EventId]()
+            copies = self._insert(con, fresh, stored) if fresh else set[EventId]()
             if request:
                 answer = request.answer or " ".join(e.event_id for e in fresh)
                 con.execute("INSERT INTO request VALUES (?, ?, ?)", [request.key, answer, self._clock.now_ms()])
@@ -107,10 +108,10 @@ class DuckEvents:
         """Append each batch in turn, in a transaction of its own (an error leaves earlier ones stored); return all results."""
         return [self.append(batch.events, batch.request) for batch in batches]
 
-    def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> set[EventId]:
+    def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event], stored: Iterable[EventId]) -> set[EventId]:
         """Number and store new events, their pairs and one outbox entry, inside the caller's transaction.
 
-        Return the ids of those that say again what another session holds.
+        `stored` are the ids at their times. Return the ids of those that say again what another session holds.
 
         Mark, recent events and empty grips in memory follow once it is committed.
         """
@@ -118,7 +119,7 @@ class DuckEvents:
         self._numbers.last_event += len(fresh)
         columns = event_columns(fresh, first)
         insert(con, "event", EVENT_TYPES, columns)
-        copies = self._pairs.decide(con, fresh, self._numbers.newest >> 80)
+        copies = self._pairs.decide(con, fresh, {event_key(i) >> 80 for i in stored})
         add_changes(con, self._numbers, [(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
         self._numbers.newest = max(self._numbers.newest, *columns[1])
         seen = self._quoted.writes
@@ -386,8 +387,8 @@ def _spans(segments: Sequence[Segment]) -> list[Any]:
 
 
 def _stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, Stored]:
-    """Return text and session of those of the events whose ids are stored, by id; read inside the caller's transaction."""
+    """Return text and session of what is stored at the times in the events' ids, by id; read inside the caller's transaction."""
     if not events:
         return {}
-    rows = con.execute(_KNOWN, [[event_key(e.event_id) for e in events]]).fetchall()
+    rows = con.execute(_AT, [[event_key(e.event_id) >> 80 for e in events]]).fetchall()
     return {event_id_from(key): (content, session) for key, content, session in rows}

@@ -52,7 +52,7 @@ _TWINS = f"""SELECT {_COLUMNS} FROM event e
 JOIN (SELECT DISTINCT * FROM unnest(%(times)s::bigint[], %(contents)s::bigint[]) t(ts, content)) t
   ON e.ts = t.ts AND e.content = t.content
 WHERE {own("e")} ORDER BY e.seq"""
-_OPENINGS = f"SELECT {_COLUMNS} FROM event e WHERE {own('e')} AND e.content = ANY(%(contents)s::bigint[]) AND {shown()}"
+_OPENINGS = f"SELECT {_COLUMNS} FROM event e WHERE {own('e')} AND e.content = ANY(%(contents)s::bigint[])"
 _FIRST = f"""SELECT e.event_id FROM event e WHERE {own("e")} AND e.session_id = %(session)s AND e.thread = %(thread)s
 ORDER BY e.seq LIMIT 1"""
 _STREAM = (
@@ -95,7 +95,9 @@ class Duplicates:
         `fresh` that say again what another session holds.
         """
         self._copies.writer = writer
-        copies = self._copies.pairs(fresh, {session for session, _ in sources}, writer.head.newest >> _TIME_SHIFT)
+        newest_ms = writer.head.newest >> _TIME_SHIFT
+        times = {event.timestamp for event in fresh if event.timestamp <= newest_ms}
+        copies = self._copies.pairs(fresh, {session for session, _ in sources}, times)
         if found := [*self._pair_hooks(writer, fresh, sources), *copies]:
             keys = uuids_of(sorted({key for pair in found for key in pair}))
             hidden = resolve_pairs(found, dict(writer.rows(_PAIRS, keys=keys)))
