@@ -422,7 +422,7 @@ def test_a_build_that_fails_half_way_leaves_nothing(store: Storage) -> None:
 
 
 def test_readers_on_eight_threads_see_whole_transactions_while_one_writes(store: Storage) -> None:
-    batches = [run_of(10, start=ms("2026-01-12 09:00") + i * 1_000_000, session=f"s{i}") for i in range(6)]
+    batches = [run_of(10, start=ms("2026-01-12 09:00") + i * 1_000_000, words=12 + i, session=f"s{i}") for i in range(6)]
 
     def read(done: threading.Event) -> None:
         while not done.is_set():

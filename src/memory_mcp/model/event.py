@@ -204,6 +204,12 @@ def is_recap(event: Event) -> bool:
     return mark_of(event, RECAP) == "true"
 
 
+def states_time(metadata: Mapping[str, str]) -> bool:
+    """Return whether an event's time is its source's own, by its metadata, and not inferred."""
+    # Importers say "time", the log says `INFERRED`.
+    return not {INFERRED, FILE_TIME, INFERRED.removeprefix(MARK)} & metadata.keys()
+
+
 @lru_cache(maxsize=4096)
 def stream_key(session_id: str, project: str, thread: str) -> int:
     """Return the 60-bit hash of one session's thread within one project, by which its stream is known.

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_mcp.model.event import COPY_OF, FILE_TIME, FORKED_FROM, HOOK, INFERRED, TOOL, Event, EventType, Role, content_hash
+from memory_mcp.model.event import COPY_OF, FORKED_FROM, HOOK, TOOL, Event, EventType, Role, content_hash, states_time
 from memory_mcp.model.ids import EventId, event_key
 from memory_mcp.storage.rows import metadata_of
 
@@ -64,9 +64,8 @@ class Utterance:
 
 
 def _utterance(key: int, ms: int, stream: Stream, words: tuple[str, str, str, str, int], told: Mapping[str, str]) -> Utterance:
-    is_timed = not {INFERRED, FILE_TIME, "time"} & told.keys()
     copy_of = event_key(told[COPY_OF]) if COPY_OF in told else 0
-    return Utterance(key, ms, stream, words, told.get("tool_use_id", ""), is_timed, told.get(FORKED_FROM, ""), copy_of)
+    return Utterance(key, ms, stream, words, told.get("tool_use_id", ""), states_time(told), told.get(FORKED_FROM, ""), copy_of)
 
 
 def utterance_of(row: Sequence[Any]) -> Utterance:
