@@ -299,7 +299,7 @@ class Tombstones:
         return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
 
     def _marks(self, what: EventDraft | Event) -> list[str]:
-        """Return two to four keyed hashes of an event: of its id, its id at its source, its words in its session or at its time."""
+        """Return two to four keyed hashes of an event: of its id, its source's id, its words in its session, and at its time."""
         marks = [self._hash("id", what.event_id)] if isinstance(what, Event) else []
         marks += filter(None, [self._source(what)])
         said = key_of(what.text)

@@ -204,6 +204,11 @@ def is_recap(event: Event) -> bool:
     return mark_of(event, RECAP) == "true"
 
 
+def may_be_copied(event: Event) -> bool:
+    """Return whether an event comes from files of sessions, which clients copy: not from a hook or a tool."""
+    return event.source != TOOL and not event.source.startswith(HOOK)
+
+
 def states_time(metadata: Mapping[str, str]) -> bool:
     """Return whether an event's time is its source's own, by its metadata, and not inferred."""
     # Importers say "time", the log says `INFERRED`.

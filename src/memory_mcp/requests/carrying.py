@@ -69,7 +69,7 @@ def _find_copies(app: App, events: Sequence[Event]) -> set[EventId]:
     return {
         hidden
         for hidden, shown in pairs.items()
-        if (event := by_id.get(hidden)) and (other := shown_events.get(shown)) and _is_copy(event, other)
+        if (event := by_id.get(hidden)) and (shown_event := shown_events.get(shown)) and _is_copy(event, shown_event)
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
-from memory_mcp.model.event import COPY_OF, VARIANT_OF, Event, content_hash
+from memory_mcp.model.event import COPY_OF, VARIANT_OF, Event, content_hash, may_be_copied
 from memory_mcp.model.ids import EventId, digest, event_id_from, key_of
 from memory_mcp.storage.values import Appended
 
@@ -28,19 +28,20 @@ class Arriving:
         instance knows what earlier ones returned.
         """
         named: list[tuple[Event, Stored]] = []
-        others: list[Event] = []
+        renamed: list[Event] = []
         for event in events:
             value = (content_hash(event.text), event.session_id)
-            taken = self._taken.setdefault(event.event_id, value)
-            if taken == value:
+            first_value = self._taken.setdefault(event.event_id, value)
+            is_same_text = first_value[0] == value[0]
+            if first_value == value or (is_same_text and not may_be_copied(event)):
                 named.append((event, value))
             else:
-                kind, mark = ("copy", COPY_OF) if taken[0] == value[0] else ("variant", VARIANT_OF)
-                key = key_of(event.timestamp, digest(kind, event.event_id, str(value[taken[0] == value[0]])))
+                kind, mark, part = ("copy", COPY_OF, value[1]) if is_same_text else ("variant", VARIANT_OF, value[0])
+                key = key_of(event.timestamp, digest(kind, event.event_id, str(part)))
                 metadata = {**event.metadata, mark: event.event_id}
-                others.append(replace(event, event_id=event_id_from(key), metadata=metadata))
-                named.append((others[-1], value))
-        self._stored |= self._look_up(others)
+                renamed.append(replace(event, event_id=event_id_from(key), metadata=metadata))
+                named.append((renamed[-1], value))
+        self._stored |= self._look_up(renamed)
         fresh: list[Event] = []
         known: list[EventId] = []
         for event, value in named:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_mcp.model.event import COPY_OF, FORKED_FROM, HOOK, TOOL, Event, EventType, Role, content_hash, states_time
+from memory_mcp.model.event import COPY_OF, FORKED_FROM, Event, EventType, Role, content_hash, may_be_copied, states_time
 from memory_mcp.model.ids import EventId, event_key
 from memory_mcp.storage.rows import metadata_of
 
@@ -63,20 +63,19 @@ class Utterance:
         return self.words == other.words and is_same_call
 
 
-def _utterance(key: int, ms: int, stream: Stream, words: tuple[str, str, str, str, int], told: Mapping[str, str]) -> Utterance:
-    copy_of = event_key(told[COPY_OF]) if COPY_OF in told else 0
-    return Utterance(key, ms, stream, words, told.get("tool_use_id", ""), states_time(told), told.get(FORKED_FROM, ""), copy_of)
+def _utterance(
+    key: int, ms: int, stream: Stream, words: tuple[str, str, str, str, int], metadata: Mapping[str, str]
+) -> Utterance:
+    copy_of = event_key(metadata[COPY_OF]) if COPY_OF in metadata else 0
+    return Utterance(
+        key, ms, stream, words, metadata.get("tool_use_id", ""), states_time(metadata), metadata.get(FORKED_FROM, ""), copy_of
+    )
 
 
 def utterance_of(row: Sequence[Any]) -> Utterance:
     """Return what is compared of a stored event, from a row of `COLUMNS`."""
     key, ms, session, thread, role, kind, speaker, source, content, metadata = row
     return _utterance(key, ms, (session, thread), (source, speaker, role, kind, content), metadata_of(metadata))
-
-
-def may_be_copied(event: Event) -> bool:
-    """Return whether an event comes from a client's session files, or from others that were imported."""
-    return event.source != TOOL and not event.source.startswith(HOOK)
 
 
 def _fresh_utterance(event: Event) -> Utterance:
@@ -119,7 +118,7 @@ def _names(session: str, stream: Stream) -> bool:
 
 def _common_length(first: Sequence[Utterance], second: Sequence[Utterance]) -> int:
     pairs = zip(first, second, strict=False)
-    return next((n for n, (one, other) in enumerate(pairs) if not one.matches(other)), min(len(first), len(second)))
+    return next((n for n, (earlier, later) in enumerate(pairs) if not earlier.matches(later)), min(len(first), len(second)))
 
 
 class CopyFinder(ABC):
@@ -214,7 +213,7 @@ class CopyFinder(ABC):
             if len(like) > _MOST_LIKE:
                 like = {s for s in like if _names(first.forked_from, s)}
             candidates = {s: self._read_beginning(s, map(_fresh_utterance, streams.get(s, ()))) for s in sorted(like)}
-            if candidates := {s: found for s, found in candidates.items() if found and found[0].matches(first)}:
+            if candidates := {s: entries for s, entries in candidates.items() if entries and entries[0].matches(first)}:
                 self._heads[stream] = _Head(candidates=candidates, forked_from=first.forked_from)
 
     def _read_beginning(self, stream: Stream, arrived: Iterable[Utterance]) -> list[Utterance]:
@@ -225,12 +224,12 @@ class CopyFinder(ABC):
     def _compare_head(self, stream: Stream) -> Iterator[Pair]:
         """Yield the pairs of a head with the stream that it has most in common with; close it at the first difference."""
         head = self._heads[stream]
-        for other, beginning in head.candidates.items():
+        for partner, beginning in head.candidates.items():
             if len(beginning) < len(head.entries) and _common_length(head.entries, beginning) == len(beginning):
                 # It may have gone on meanwhile.
-                head.candidates[other] = self._read_beginning(other, ()) or beginning
-        lengths = {other: _common_length(head.entries, beginning) for other, beginning in head.candidates.items()}
-        best = max(sorted(lengths), key=lambda other: (lengths[other], self._is_declared(head, stream, other)))
+                head.candidates[partner] = self._read_beginning(partner, ()) or beginning
+        lengths = {partner: _common_length(head.entries, beginning) for partner, beginning in head.candidates.items()}
+        best = max(sorted(lengths), key=lambda partner: (lengths[partner], self._is_declared(head, stream, partner)))
         length, beginning = lengths[best], head.candidates[best]
         entries = head.entries[:length]
         if self._is_declared(head, stream, best) or sum(map(_is_said, entries)) >= ENOUGH:
@@ -244,9 +243,9 @@ class CopyFinder(ABC):
             del self._heads[stream]
 
     @staticmethod
-    def _is_declared(head: _Head, stream: Stream, other: Stream) -> bool:
-        """Return whether one of two streams says that it was forked from the other."""
-        return _names(head.forked_from, other) or _names(head.candidates[other][0].forked_from, stream)
+    def _is_declared(head: _Head, stream: Stream, partner: Stream) -> bool:
+        """Return whether one of two streams says that it was forked from the partner."""
+        return _names(head.forked_from, partner) or _names(head.candidates[partner][0].forked_from, stream)
 
 
 def repeated_ids(pairs: Iterable[Pair], fresh: Sequence[Event]) -> set[EventId]:

@@ -92,9 +92,9 @@ class Duplicates:
         copies = self._copies.pairs(
             fresh, {e.session_id for e in fresh if e.session_id in sessions[0] or e.session_id in sessions[1]}, stored_times
         )
-        pairs_found = [*self._pair_hooks(con, fresh, sessions), *copies]
-        if pairs_found:
-            self._hide(con, pairs_found)
+        new_pairs = [*self._pair_hooks(con, fresh, sessions), *copies]
+        if new_pairs:
+            self._hide(con, new_pairs)
         return repeated_ids(copies, fresh)
 
     def _read_sessions(self, con: duckdb.DuckDBPyConnection) -> tuple[set[str], set[str]]:
@@ -104,10 +104,10 @@ class Duplicates:
             self._sessions = {row[0] for row in rows if row[1]}, {row[0] for row in rows if row[2]}
         return self._sessions
 
-    def _hide(self, con: duckdb.DuckDBPyConnection, found: Sequence[Pair]) -> None:
+    def _hide(self, con: duckdb.DuckDBPyConnection, new_pairs: Sequence[Pair]) -> None:
         """Store pairs (hidden key, shown key), joined with stored ones of the same events."""
-        keys = sorted({key for pair in found for key in pair})
-        hidden = resolve_pairs(found, dict(con.execute(_PAIRS, [keys, []]).fetchall()) if self.any else {})
+        keys = sorted({key for pair in new_pairs for key in pair})
+        hidden = resolve_pairs(new_pairs, dict(con.execute(_PAIRS, [keys, []]).fetchall()) if self.any else {})
         if not hidden:
             return
         columns = [list(hidden), list(hidden.values())]

@@ -98,9 +98,9 @@ class Duplicates:
         newest_ms = writer.head.newest >> _TIME_SHIFT
         times = {event.timestamp for event in fresh if event.timestamp <= newest_ms}
         copies = self._copies.pairs(fresh, {session for session, _ in sources}, times)
-        if found := [*self._pair_hooks(writer, fresh, sources), *copies]:
-            keys = uuids_of(sorted({key for pair in found for key in pair}))
-            hidden = resolve_pairs(found, dict(writer.rows(_PAIRS, keys=keys)))
+        if new_pairs := [*self._pair_hooks(writer, fresh, sources), *copies]:
+            keys = uuids_of(sorted({key for pair in new_pairs for key in pair}))
+            hidden = resolve_pairs(new_pairs, dict(writer.rows(_PAIRS, keys=keys)))
             columns = [uuids_of(hidden), uuids_of(hidden.values())]
             if hidden:
                 writer.later(_MOVED, hidden=columns[0], shown=columns[1])
