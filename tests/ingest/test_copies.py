@@ -18,7 +18,8 @@ from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.requests.carrying import page
 from memory_mcp.requests.events import GetEvents, get_events
 from memory_mcp.requests.forget import PERSON, Forget, forget
-from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.material import of_session
+from memory_mcp.requests.scope import Caller, Scoped
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from memory_mcp.toc.check import check
@@ -124,6 +125,8 @@ def test_a_copy_can_be_read_by_its_own_session_and_forgetting_it_forgets_all_of_
         told = {s: [e.text for e in get_events(app, GetEvents(session_id=s), Caller("")).events] for s in (own, copied)}
         assert told == {own: [d.text for d in drafts], copied: [*(d.text for d in drafts), "Only the fork has this."]}
         assert len(app.storage.events.window(Scope())) == COUNT + 1
+        # A session of copies alone is told of by the one that shows them.
+        assert of_session(app, own, Scoped(None), 2000).about.startswith(f"session {copied}")
         # Whichever of the two is named, both go, and no copy comes back.
         event = app.storage.events.window(Scope(), own)[2]
         forget(app, Forget(event=event.event_id, dry_run=False, by=PERSON), Caller(""))
