@@ -134,8 +134,8 @@ class CopyFinder(ABC):
         """Return rows of `COLUMNS` of stored events with one of these pairs of time and content."""
 
     @abstractmethod
-    def _openings(self, contents: Sequence[int]) -> Sequence[Sequence[Any]]:
-        """Return rows of `COLUMNS` of stored events with one of these contents."""
+    def _openings(self, firsts: Sequence[Utterance]) -> Sequence[Sequence[Any]]:
+        """Return rows of `COLUMNS` of stored events with the content of one of these, with which new streams begin."""
 
     @abstractmethod
     def _first(self, stream: Stream) -> int | None:
@@ -206,7 +206,7 @@ class CopyFinder(ABC):
         if not firsts:
             return
         beginnings: dict[tuple[str, str, str, str, int], set[Stream]] = {}
-        for u in (*map(utterance_of, self._openings(sorted({u.words[-1] for u in firsts.values()}))), *firsts.values()):
+        for u in (*map(utterance_of, self._openings(list(firsts.values()))), *firsts.values()):
             beginnings.setdefault(u.words, set()).add(u.stream)
         for stream, first in firsts.items():
             like = beginnings[first.words] - {stream}

@@ -14,7 +14,7 @@ import duckdb
 
 from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
-from memory_mcp.storage.copies import COLUMNS, CopyFinder, Pair, Stream, repeated_ids, resolve_pairs
+from memory_mcp.storage.copies import COLUMNS, CopyFinder, Pair, Stream, Utterance, repeated_ids, resolve_pairs
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escaped, message_of, pairs, stored_message
 
@@ -55,9 +55,10 @@ class _CopyFinder(CopyFinder):
     def _twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
         return self.con.execute(_TWINS, [times, contents]).fetchall()
 
-    def _openings(self, contents: Sequence[int]) -> Sequence[Sequence[Any]]:
+    def _openings(self, firsts: Sequence[Utterance]) -> Sequence[Sequence[Any]]:
+        contents = sorted({u.words[-1] for u in firsts})
         # A list of parameters takes half the time of one that is a list.
-        return self.con.execute(f"{_OPENINGS}({', '.join('?' * len(contents))})", list(contents)).fetchall()
+        return self.con.execute(f"{_OPENINGS}({', '.join('?' * len(contents))})", contents).fetchall()
 
     def _first(self, stream: Stream) -> int | None:
         row = self.con.execute(_FIRST, list(stream)).fetchone()

@@ -277,8 +277,8 @@ class DuckEvents:
         which = ""
         if self._pairs.any:
             # What is shown in the place of a hidden event is no neighbour of it.
-            which = f"AND {SHOWN} AND event_id NOT IN (SELECT canonical FROM duplicate WHERE event_id = ?)"
-            at.append(own)
+            which = f"AND {SHOWN_IN_SESSION} AND event_id NOT IN (SELECT canonical FROM duplicate WHERE event_id = ?)"
+            at += [event.session_id, own]
         earlier = self._con.rows(_BEFORE.format(which=which), [*at, before]) if before else []
         later = self._con.rows(_AFTER.format(which=which), [*at, after]) if after else []
         return [self._event(row) for row in reversed(earlier)], [self._event(row) for row in later]

@@ -12,13 +12,15 @@ from typing import Any
 
 from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
-from memory_mcp.storage.copies import COLUMNS, CopyFinder, Stream, repeated_ids, resolve_pairs
+from memory_mcp.storage.copies import COLUMNS, CopyFinder, Stream, Utterance, repeated_ids, resolve_pairs
 from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escaped, message_of, pairs, stored_message
 from memory_mcp.storage.postgres.conditions import shown
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
 from memory_mcp.storage.postgres.database import Statement
 from memory_mcp.storage.postgres.keys import uuids_of
 
+#: Beginnings of sessions are compared with those so near (milliseconds), or that they name: no index is by content.
+_NEAR_MS = 7 * 86_400_000
 #: Bits of a key behind its time.
 _TIME_SHIFT = 80
 #: Sources of some sessions, one step of the index for each: a session has a few, and maybe thousands of events.
@@ -52,7 +54,8 @@ _TWINS = f"""SELECT {_COLUMNS} FROM event e
 JOIN (SELECT DISTINCT * FROM unnest(%(times)s::bigint[], %(contents)s::bigint[]) t(ts, content)) t
   ON e.ts = t.ts AND e.content = t.content
 WHERE {own("e")} ORDER BY e.seq"""
-_OPENINGS = f"SELECT {_COLUMNS} FROM event e WHERE {own('e')} AND e.content = ANY(%(contents)s::bigint[])"
+_OPENINGS = f"""SELECT {_COLUMNS} FROM event e WHERE {own("e")} AND e.content = ANY(%(contents)s::bigint[])
+  AND (e.ts BETWEEN %(first)s AND %(last)s OR e.session_id = ANY(%(sessions)s::text[]))"""
 _FIRST = f"""SELECT e.event_id FROM event e WHERE {own("e")} AND e.session_id = %(session)s AND e.thread = %(thread)s
 ORDER BY e.seq LIMIT 1"""
 _STREAM = (
@@ -69,8 +72,15 @@ class _CopyFinder(CopyFinder):
     def _twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
         return self.writer.rows(_TWINS, times=times, contents=contents)
 
-    def _openings(self, contents: Sequence[int]) -> Sequence[Sequence[Any]]:
-        return self.writer.rows(_OPENINGS, contents=contents)
+    def _openings(self, firsts: Sequence[Utterance]) -> Sequence[Sequence[Any]]:
+        times = [u.time_ms for u in firsts]
+        return self.writer.rows(
+            _OPENINGS,
+            contents=sorted({u.words[-1] for u in firsts}),
+            first=min(times) - _NEAR_MS,
+            last=max(times) + _NEAR_MS,
+            sessions=sorted({u.forked_from for u in firsts if u.forked_from}),
+        )
 
     def _first(self, stream: Stream) -> int | None:
         row = self.writer.row(_FIRST, session=stream[0], thread=stream[1])

@@ -13,7 +13,7 @@ from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.arriving import Arriving, Stored, appended_of
 from memory_mcp.storage.pairing import SUMMARY
-from memory_mcp.storage.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, weighed
+from memory_mcp.storage.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, shown_in_session, weighed
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
 from memory_mcp.storage.postgres.database import Statement
 from memory_mcp.storage.postgres.duplicates import Duplicates, sources_of
@@ -55,7 +55,8 @@ WHERE {own("e")} AND e.stream = ANY(%(streams)s) AND e.type = 'note' AND strpos(
 ORDER BY e.ts, e.event_id"""
 #: What is shown in the place of a hidden event is no neighbour of it.
 _NEAR = f"""(SELECT {_EVENT} FROM event e
-WHERE {own("e")} AND e.stream = %(stream)s AND (e.ts, e.event_id) {{where}} (%(ts)s, %(key)s::uuid) AND {shown()}
+WHERE {own("e")} AND e.stream = %(stream)s AND (e.ts, e.event_id) {{where}} (%(ts)s, %(key)s::uuid)
+  AND {shown_in_session("%(session)s")}
   AND NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own("d")} AND d.event_id = %(key)s::uuid AND d.canonical = e.event_id)
 ORDER BY e.ts {{order}}, e.event_id {{order}} LIMIT %({{limit}})s)"""
 _AROUND = " UNION ALL ".join(
@@ -236,7 +237,12 @@ class PostgresEvents:
 
         Each list is in order of time; neither `event` nor, if it is hidden, the one shown in its place is among them.
         """
-        at = {"stream": event.stream, "ts": event.timestamp, "key": uuid_of(event_key(event.event_id))}
+        at = {
+            "stream": event.stream,
+            "ts": event.timestamp,
+            "key": uuid_of(event_key(event.event_id)),
+            "session": event.session_id,
+        }
         near = sorted(self._events(_AROUND, before=before, after=after, **at), key=lambda e: e.order)
         return [e for e in near if e.order < event.order], [e for e in near if e.order > event.order]
 
