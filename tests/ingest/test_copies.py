@@ -136,6 +136,23 @@ def test_a_copy_can_be_read_by_its_own_session_and_forgetting_it_forgets_all_of_
         assert len(app.storage.events.window(Scope())) == COUNT
 
 
+@pytest.mark.parametrize("copying", [same_ids, new_ids, new_ids_and_times])
+@pytest.mark.parametrize("is_copy_first", [False, True])
+def test_copies_of_what_a_hook_recorded_too_are_shown_once(
+    copying: Copying, is_copy_first: bool, originals: dict[str, list[EventDraft]]
+) -> None:
+    drafts = originals["claude-code"]
+    with opened() as app:
+        app.append([replace(draft, source_id=f"h{draft.source_id}") for draft in drafts], "hook:claude-code")
+        app.derivation.run()
+        halves: list[Copying] = [copying, lambda draft: draft]
+        for step in halves if is_copy_first else halves[::-1]:
+            app.append([step(draft) for draft in drafts], "claude-code")
+            app.derivation.run()
+        assert [e.text for e in app.storage.events.window(Scope())] == [draft.text for draft in drafts]
+        assert not list(check(app.storage, app.calendar))
+
+
 def test_what_is_said_again_later_is_another_event(originals: dict[str, list[EventDraft]]) -> None:
     with opened() as app:
         for name, drafts in originals.items():

@@ -53,6 +53,11 @@ class Utterance:
     copy_of: int
 
     @property
+    def source(self) -> str:
+        """The kind of source that it comes from."""
+        return self.words[0]
+
+    @property
     def order(self) -> tuple[int, Stream, int]:
         """Sort key: of several copies the first is shown."""
         return (self.time_ms, self.stream, self.key)
@@ -138,12 +143,12 @@ class CopyFinder(ABC):
         """Return rows of `COLUMNS` of stored events with the content of one of these, with which new streams begin."""
 
     @abstractmethod
-    def _first(self, stream: Stream) -> int | None:
-        """Return the key of the first stored event of a stream; None if it has none."""
+    def _first(self, stream: Stream, source: str) -> int | None:
+        """Return the key of the first stored event of a source in a stream; None if it has none."""
 
     @abstractmethod
-    def _stream(self, stream: Stream) -> Sequence[Sequence[Any]]:
-        """Return rows of `COLUMNS` of the stored events of a stream, in order of arrival."""
+    def _stream(self, stream: Stream, source: str) -> Sequence[Sequence[Any]]:
+        """Return rows of `COLUMNS` of the stored events of a source in a stream, in order of arrival."""
 
     def pairs(self, fresh: Sequence[Event], stored_sessions: Set[str], stored_times: Set[int]) -> list[Pair]:
         """Return the pairs that fresh events make with each other and with stored ones: (hidden key, shown key).
@@ -194,7 +199,7 @@ class CopyFinder(ABC):
         if stream in self._decided:
             return False
         self._decided.add(stream)
-        first = self._first(stream) if stream[0] in stored_sessions else None
+        first = self._first(stream, arrived[0].source) if stream[0] in stored_sessions else None
         return first is None or any(event_key(event.event_id) == first for event in arrived)
 
     def _open_heads(self, opened: Sequence[Stream], streams: Mapping[Stream, Sequence[Event]]) -> None:
@@ -212,13 +217,13 @@ class CopyFinder(ABC):
             like = beginnings[first.words] - {stream}
             if len(like) > _MOST_LIKE:
                 like = {s for s in like if _names(first.forked_from, s)}
-            candidates = {s: self._read_beginning(s, map(_fresh_utterance, streams.get(s, ()))) for s in sorted(like)}
+            candidates = {s: self._read_beginning(s, first.source, streams.get(s, ())) for s in sorted(like)}
             if candidates := {s: entries for s, entries in candidates.items() if entries and entries[0].matches(first)}:
                 self._heads[stream] = _Head(candidates=candidates, forked_from=first.forked_from)
 
-    def _read_beginning(self, stream: Stream, arrived: Iterable[Utterance]) -> list[Utterance]:
-        """Return what is compared of a stream, stored or arriving now, in order of arrival."""
-        entries = {u.key: u for u in (*map(utterance_of, self._stream(stream)), *arrived)}
+    def _read_beginning(self, stream: Stream, source: str, arrived: Iterable[Event]) -> list[Utterance]:
+        """Return what is compared of a source in a stream, stored or arriving now, in order of arrival."""
+        entries = {u.key: u for u in (*map(utterance_of, self._stream(stream, source)), *map(_fresh_utterance, arrived))}
         return [u for u in entries.values() if _is_compared(u)]
 
     def _compare_head(self, stream: Stream) -> Iterator[Pair]:
@@ -227,7 +232,7 @@ class CopyFinder(ABC):
         for partner, beginning in head.candidates.items():
             if len(beginning) < len(head.entries) and _common_length(head.entries, beginning) == len(beginning):
                 # It may have gone on meanwhile.
-                head.candidates[partner] = self._read_beginning(partner, ()) or beginning
+                head.candidates[partner] = self._read_beginning(partner, beginning[0].source, ()) or beginning
         lengths = {partner: _common_length(head.entries, beginning) for partner, beginning in head.candidates.items()}
         best = max(sorted(lengths), key=lambda partner: (lengths[partner], self._is_declared(head, stream, partner)))
         length, beginning = lengths[best], head.candidates[best]

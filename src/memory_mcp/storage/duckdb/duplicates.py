@@ -42,8 +42,8 @@ SHOWN_IN_SESSION = f"""(event_id NOT IN (SELECT event_id FROM duplicate) OR (NOT
   SELECT d.event_id FROM duplicate d WHERE d.canonical NOT IN (SELECT event_id FROM event WHERE session_id = ?))))"""
 _TWINS = f"""SELECT {COLUMNS} FROM event WHERE (ts, content) IN (SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[])) ORDER BY seq"""
 _OPENINGS = f"SELECT {COLUMNS} FROM event WHERE content IN "
-_FIRST = "SELECT event_id FROM event WHERE session_id = ? AND thread = ? ORDER BY seq LIMIT 1"
-_STREAM = f"SELECT {COLUMNS} FROM event WHERE session_id = ? AND thread = ? ORDER BY seq"
+_FIRST = "SELECT event_id FROM event WHERE session_id = ? AND thread = ? AND source = ? ORDER BY seq LIMIT 1"
+_STREAM = f"SELECT {COLUMNS} FROM event WHERE session_id = ? AND thread = ? AND source = ? ORDER BY seq"
 
 
 class _CopyFinder(CopyFinder):
@@ -60,12 +60,12 @@ class _CopyFinder(CopyFinder):
         # A list of parameters takes half the time of one that is a list.
         return self.con.execute(f"{_OPENINGS}({', '.join('?' * len(contents))})", contents).fetchall()
 
-    def _first(self, stream: Stream) -> int | None:
-        row = self.con.execute(_FIRST, list(stream)).fetchone()
+    def _first(self, stream: Stream, source: str) -> int | None:
+        row = self.con.execute(_FIRST, [*stream, source]).fetchone()
         return row[0] if row else None
 
-    def _stream(self, stream: Stream) -> Sequence[Sequence[Any]]:
-        return self.con.execute(_STREAM, list(stream)).fetchall()
+    def _stream(self, stream: Stream, source: str) -> Sequence[Sequence[Any]]:
+        return self.con.execute(_STREAM, [*stream, source]).fetchall()
 
 
 class Duplicates:

@@ -225,7 +225,7 @@ class DuckEvents:
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
         """Return by segment key its events in order, numbered up to `last_seq` (None: all); segments without any are left out.
 
-        Where none is shown, the hidden ones whose shown other was stored later.
+        Where none is shown, the hidden ones whose shown other was stored later, else all.
         """
         found: dict[int, list[Event]] = {}
         for segment in segments if len(segments) <= _LIVE else ():
@@ -238,8 +238,11 @@ class DuckEvents:
             return found | self._in_segments(rest, last_seq, "", [])
         ends = [event_key(event_id) for s in rest for _, event_id in (s.start, s.end)]
         found |= self._in_segments(rest, last_seq, _SHOWN_IN, [min(ends), max(ends)])
-        empty = [s for s in rest if s.key not in found]
-        return found | self._in_segments(empty, last_seq, _OUTDONE_IN, []) if empty else found
+        # Copies may also be hidden by what was stored before them.
+        for which in (_OUTDONE_IN, ""):
+            if empty := [s for s in rest if s.key not in found]:
+                found |= self._in_segments(empty, last_seq, which, [])
+        return found
 
     def _live(self, segment: Segment, last_seq: int | None) -> list[Event]:
         """Return the shown events of a segment that is being written, from memory; [] when the file has to be asked.

@@ -56,11 +56,9 @@ JOIN (SELECT DISTINCT * FROM unnest(%(times)s::bigint[], %(contents)s::bigint[])
 WHERE {own("e")} ORDER BY e.seq"""
 _OPENINGS = f"""SELECT {_COLUMNS} FROM event e WHERE {own("e")} AND e.content = ANY(%(contents)s::bigint[])
   AND (e.ts BETWEEN %(first)s AND %(last)s OR e.session_id = ANY(%(sessions)s::text[]))"""
-_FIRST = f"""SELECT e.event_id FROM event e WHERE {own("e")} AND e.session_id = %(session)s AND e.thread = %(thread)s
-ORDER BY e.seq LIMIT 1"""
-_STREAM = (
-    f"SELECT {_COLUMNS} FROM event e WHERE {own('e')} AND e.session_id = %(session)s AND e.thread = %(thread)s ORDER BY e.seq"
-)
+_IN_STREAM = f"{own('e')} AND e.session_id = %(session)s AND e.thread = %(thread)s AND e.source = %(source)s"
+_FIRST = f"SELECT e.event_id FROM event e WHERE {_IN_STREAM} ORDER BY e.seq LIMIT 1"
+_STREAM = f"SELECT {_COLUMNS} FROM event e WHERE {_IN_STREAM} ORDER BY e.seq"
 
 
 class _CopyFinder(CopyFinder):
@@ -82,12 +80,12 @@ class _CopyFinder(CopyFinder):
             sessions=sorted({u.forked_from for u in firsts if u.forked_from}),
         )
 
-    def _first(self, stream: Stream) -> int | None:
-        row = self.writer.row(_FIRST, session=stream[0], thread=stream[1])
+    def _first(self, stream: Stream, source: str) -> int | None:
+        row = self.writer.row(_FIRST, session=stream[0], thread=stream[1], source=source)
         return int(row[0]) if row else None
 
-    def _stream(self, stream: Stream) -> Sequence[Sequence[Any]]:
-        return self.writer.rows(_STREAM, session=stream[0], thread=stream[1])
+    def _stream(self, stream: Stream, source: str) -> Sequence[Sequence[Any]]:
+        return self.writer.rows(_STREAM, session=stream[0], thread=stream[1], source=source)
 
 
 class Duplicates:

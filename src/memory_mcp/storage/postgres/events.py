@@ -213,12 +213,14 @@ class PostgresEvents:
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
         """Return by segment key its shown events, in order, numbered up to `last_seq`, if that is given.
 
-        A segment of which none is shown has the hidden ones whose shown other was stored later; one without any is left
-        out.
+        A segment of which none is shown has the hidden ones whose shown other was stored later, else all; one without any
+        is left out.
         """
         found = self._in_segments(segments, last_seq, shown())
-        empty = [s for s in segments if s.key not in found]
-        return found | self._in_segments(empty, last_seq, _OUTDONE)
+        # Copies may also be hidden by what was stored before them.
+        for which in (_OUTDONE, "true"):
+            found |= self._in_segments([s for s in segments if s.key not in found], last_seq, which)
+        return found
 
     def _in_segments(self, segments: Sequence[Segment], last_seq: int | None, which: str) -> dict[int, list[Event]]:
         """Return the events of segments by key, in order of time, under the further condition `which`."""
