@@ -161,9 +161,13 @@ def test_a_message_is_the_same_by_its_words_within_two_minutes_in_a_session_and_
         (result, replace(result, role=Role.ASSISTANT), 2),
         (note, replace(note, text="This session continues another. Summary: We fixed the queue."), 1),
     ]
-    for n, (one, other, _) in enumerate(pairs):
-        app.write([replace(one, source_id=f"h{n}", session_id=f"{n}/{one.session_id}")], HOOKS)
-        app.write([replace(other, source_id=f"t{n}", session_id=f"{n}/{other.session_id}")], TRANSCRIPT)
+    for n, pair in enumerate(pairs):
+        # At times of their own: what sessions hold alike at one moment is a copy.
+        one, other = (
+            replace(d, session_id=f"{n}/{d.session_id}", timestamp=(d.timestamp or 0) + n * 600 * MINUTE) for d in pair[:2]
+        )
+        app.write([replace(one, source_id=f"h{n}")], HOOKS)
+        app.write([replace(other, source_id=f"t{n}")], TRANSCRIPT)
     sound(app)
     read = Counter(int(e.session_id.partition("/")[0]) for e in shown(app))
     assert [read[n] for n in range(len(pairs))] == [count for *_, count in pairs]
@@ -195,8 +199,8 @@ def test_equal_prompts_shortly_after_another_are_messages_of_their_own_also_wher
     say("hooks first", TRANSCRIPT, 3, 900)
     say("hooks last", TRANSCRIPT, 3)
     say("hooks last", HOOKS, 3, 900)
-    say("one", HOOKS, 1)
-    say("one", TRANSCRIPT, 3, 900)
+    say("one", HOOKS, 1, 600 * MINUTE)
+    say("one", TRANSCRIPT, 3, 600 * MINUTE + 900)
     sound(app)
     read = Counter((e.session_id, e.source) for e in shown(app))
     assert read == {("hooks first", HOOKS): 3, ("hooks last", TRANSCRIPT): 3, ("one", HOOKS): 1, ("one", TRANSCRIPT): 2}

@@ -198,6 +198,26 @@ def test_a_summary_beside_messages_has_the_time_of_its_session(tmp_path: Path) -
     app.close()
 
 
+@pytest.mark.parametrize("tellings", [("remove",), ("attach",), ("remove", "attach"), ("attach", "remove")])
+def test_an_equal_prompt_that_is_queued_again_is_said_again(tmp_path: Path, tellings: tuple[str, ...]) -> None:
+    """Whichever records tell of a prompt that was slipped into a running turn: each time it is one event."""
+
+    def slipped_in(minute: int) -> list[str]:
+        at = f"2026-03-02T09:{minute:02d}"
+        operation = {"type": "queue-operation", "sessionId": "s1"}
+        kinds = {
+            "remove": operation | {"operation": "remove", "timestamp": f"{at}:05.000Z"},
+            "attach": {"type": "attachment", "uuid": f"a{minute}", "timestamp": f"{at}:06.000Z", "sessionId": "s1"}
+            | {"attachment": {"type": "queued_command", "prompt": "go on"}},
+        }
+        queued = operation | {"operation": "enqueue", "timestamp": f"{at}:00.000Z", "content": "go on"}
+        return [json.dumps(told) for told in (queued, *(kinds[kind] for kind in tellings))]
+
+    file = write(tmp_path / "a.jsonl", said(content="Begin.", uuid="u1"), *slipped_in(10), *slipped_in(29))
+    assert [d.text for d in drafts_of(file)] == ["Begin.", "go on", "go on"]
+    assert len({(d.timestamp, d.source_id) for d in drafts_of(file)}) == 3
+
+
 def test_a_session_that_our_own_summarizer_had_gives_nothing_from_any_offset(tmp_path: Path) -> None:
     prompt = Prompt("Say it better.", fence("We decided to use the outbox table.")).whole
     file = write(

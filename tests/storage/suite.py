@@ -100,7 +100,7 @@ def test_appending_twice_or_an_event_twice_stores_once_and_nothing_changes_nothi
     assert (second.new, second.known) == ((), tuple(e.event_id for e in events))
     assert store.events.window(Scope()) == events
     assert store.events.last_seq() == 5
-    one, two = run_of(2, session="s2")
+    one, two = run_of(2, start="2026-01-13 09:00", session="s2")
     appended = store.events.append([one, two, one])
     assert (appended.new, appended.known) == ((one.event_id, two.event_id), (one.event_id,))
     before = store.outbox.after(0, 10)
@@ -422,7 +422,7 @@ def test_a_build_that_fails_half_way_leaves_nothing(store: Storage) -> None:
 
 
 def test_readers_on_eight_threads_see_whole_transactions_while_one_writes(store: Storage) -> None:
-    batches = [run_of(10, start=ms("2026-01-12 09:00") + i * 1_000_000, session=f"s{i}") for i in range(6)]
+    batches = [run_of(10, start=ms("2026-01-12 09:00") + i * 1_000_000, words=12 + i, session=f"s{i}") for i in range(6)]
 
     def read(done: threading.Event) -> None:
         while not done.is_set():

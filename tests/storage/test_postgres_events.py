@@ -66,8 +66,9 @@ def batches(name: str) -> list[list[Event]]:
     made = []
     for number in range(_BATCHES):
         start = 1_760_000_000_000 + number * 3_600_000
-        shared = run_of(_SIZE // 2, start=start, session=f"shared {number}")
-        made.append([*shared, *run_of(_SIZE // 2, start=start, session=f"{name} {number}")])
+        # Each session has words of its own: what begins alike is a copy.
+        shared = run_of(_SIZE // 2, start=start, words=number, session=f"shared {number}")
+        made.append([*shared, *run_of(_SIZE // 2, start=start, words=number + len(name) * _BATCHES, session=f"{name} {number}")])
     return made
 
 
@@ -83,7 +84,7 @@ def test_two_processes_number_what_they_append_without_gaps_and_in_the_order_of_
 ) -> None:
     spawning = multiprocessing.get_context("spawn")
     told: multiprocessing.Queue[int] = spawning.Queue()
-    writers = [spawning.Process(target=write, args=(url, memory, name, told)) for name in ("one", "two")]
+    writers = [spawning.Process(target=write, args=(url, memory, name, told)) for name in ("one", "other")]
     for writer in writers:
         writer.start()
     follower, seen = opened(), list[str]()
@@ -98,7 +99,7 @@ def test_two_processes_number_what_they_append_without_gaps_and_in_the_order_of_
     assert [writer.exitcode for writer in writers] == [0, 0]
     stored = opened().events.after(0, 10_000)
     ids = [s.event.event_id for s in stored]
-    wanted = {e.event_id for name in ("one", "two") for batch in batches(name) for e in batch}
+    wanted = {e.event_id for name in ("one", "other") for batch in batches(name) for e in batch}
     assert gaps == []
     assert ids[: len(seen)] == seen
     assert [s.seq for s in stored] == list(range(1, len(wanted) + 1))

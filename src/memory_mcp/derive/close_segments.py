@@ -139,7 +139,9 @@ class CloseSegments:
         """
         pairs = self._storage.events.duplicates(e.event_id for e in events)
         by_id = {e.event_id: e for e in events}
-        outdone = [hidden for hidden, shown in pairs.items() if shown in by_id]
+        # What a new event joins may hide others with it.
+        groups = self._storage.events.duplicates(set(pairs.values()) - by_id.keys()) if pairs else {}
+        outdone = [hidden for hidden, shown in (pairs | groups).items() if shown in by_id or hidden not in by_id]
         lost = [by_id[i] for i in outdone if i in by_id]
         lost += self._storage.events.get_many(i for i in outdone if i not in by_id).values()
         streams: dict[int, list[Event]] = {event.stream: [] for event in lost}

@@ -26,7 +26,7 @@ from memory_mcp.scope import project_of_session
 UNKNOWN = "unknown kind of record"
 DUPLICATE = "told by another record"
 #: How far behind the resumed offset records are looked at again (bytes), and how many of the head.
-_LOOK_BACK = 256 * 1024
+LOOK_BACK = 256 * 1024
 _HEAD_RECORDS = 50
 _REMEMBERED = 20_000
 #: Records this close (milliseconds) keep the order of the file, even against their times.
@@ -173,7 +173,7 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
         folder = folder or folder_in(record.value)
         reading.origin = reading.origin or origin_in(record.value)
     reading.cwd = reading.cwd or folder
-    for record in iter_tail(file, offset, _LOOK_BACK) if offset else ():
+    for record in iter_tail(file, offset, LOOK_BACK) if offset else ():
         if record.offset > offset:
             break
         for told in reading.read_items(record.value).told if not record.error else ():

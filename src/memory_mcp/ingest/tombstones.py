@@ -27,7 +27,7 @@ from memory_mcp.ingest.readings import LAYERS, coded, reading, unwrapped
 from memory_mcp.ingest.respelling import JOINS_WORDS, Spelled, key_of, replace_spans, runs, spelled
 from memory_mcp.ingest.restating import Restatements, Sketch, WindowHasher
 from memory_mcp.ingest.tombstone_file import KEY_BYTES, TombstoneFile, find_line_values
-from memory_mcp.model.event import Event, EventDraft
+from memory_mcp.model.event import Event, EventDraft, states_time
 from memory_mcp.model.sentinel import FORGOTTEN
 
 if TYPE_CHECKING:
@@ -299,15 +299,16 @@ class Tombstones:
         return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
 
     def _marks(self, what: EventDraft | Event) -> list[str]:
-        """Return one to three keyed hashes that identify an event: of its id, its id at its source, its words in its session."""
+        """Return two to four keyed hashes of an event: of its id, its source's id, its words in its session, and at its time."""
         marks = [self._hash("id", what.event_id)] if isinstance(what, Event) else []
-        if what.source_id:
-            marks.append(self._source(what))
+        marks += filter(None, [self._source(what)])
         said = key_of(what.text)
         if len(said) >= _SAYS_SOMETHING:
             marks.append(self._hash("said", what.session_id, said))
         elif not what.source_id:
             marks.append(self._hash("said", what.session_id, said, what.role, str(what.timestamp)))
+        if what.timestamp is not None and states_time(what.metadata):
+            marks.append(self._hash("copied", said, what.role, str(what.timestamp)))
         return marks
 
     def _source(self, what: EventDraft | Event) -> str:

@@ -65,6 +65,10 @@ INFERRED, SOURCE_TIME = f"{MARK}time", f"{MARK}source_time_ms"
 #: Metadata key ("true") of an event whose id alone says which it is: its words are read whole or in part, or without the client's
 #: text around them, as files and versions allow, and the first reading stays. On disk.
 WORDS_VARY = f"{MARK}words_vary"
+#: Metadata key of an event that tells again, in another session, what an event of the same id tells: that id. On disk.
+COPY_OF = f"{MARK}copy_of"
+#: Metadata key of the first event of a session that begins with copies of another one: that session. On disk.
+FORKED_FROM = f"{MARK}forked_from"
 #: Metadata key of an event whose id was taken by another text: that id. On disk.
 VARIANT_OF = f"{MARK}variant_of"
 #: Metadata key of an event that came from a team: the member who published it, set by the server. Without our prefix, because
@@ -201,6 +205,17 @@ def note_kind(event: Event) -> str:
 def is_recap(event: Event) -> bool:
     """Return whether an event is a summary of the conversation by the client's own model (see `RECAP`)."""
     return mark_of(event, RECAP) == "true"
+
+
+def may_be_copied(event: Event) -> bool:
+    """Return whether an event comes from files of sessions, which clients copy: not from a hook or a tool."""
+    return event.source != TOOL and not event.source.startswith(HOOK)
+
+
+def states_time(metadata: Mapping[str, str]) -> bool:
+    """Return whether an event's time is its source's own, by its metadata, and not inferred."""
+    # Importers say "time", the log says `INFERRED`.
+    return not {INFERRED, FILE_TIME, INFERRED.removeprefix(MARK)} & metadata.keys()
 
 
 @lru_cache(maxsize=4096)

@@ -4,12 +4,14 @@ No tool and no command asks these by name: the commands that carry a memory do, 
 files.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.ingest.frames import pack
-from memory_mcp.model.event import Event, carried
+from memory_mcp.model.event import COPY_OF, HOOK, Event, carried
+from memory_mcp.model.ids import EventId
 from memory_mcp.requests.scope import known_project
 from memory_mcp.requests.times import times_of
 
@@ -36,12 +38,18 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     rows: list[Event] = []
     chars = 0
     found = [stored for stored in app.storage.events.after(after, _EVENTS) if stored.seq <= to]
+    copies = _find_copies(app, [stored.event for stored in found])
     # Numbers of what was forgotten are missing: a page may be empty and not the last.
     reached = min(after + _EVENTS, to)
     for stored in found:
         event = stored.event
         inside = window is None or window.contains(event.timestamp)
-        if inside and (project is None or event.project == project) and agent in ("", event.agent):
+        if (
+            inside
+            and event.event_id not in copies
+            and (project is None or event.project == project)
+            and agent in ("", event.agent)
+        ):
             rows.append(event)
             chars += len(event.text)
         if chars > _CHARS:
@@ -50,7 +58,32 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     days = [app.calendar.day_of(event.timestamp) for event in rows]
     times = [f"{app.calendar.local(event.timestamp):%H:%M}" for event in rows]
     told = {"days": days, "times": times, "projects": [event.project for event in rows]}
-    return {"rows": pack([carried(event) for event in rows]), "next": reached, "to": to, **told}
+    return {"rows": pack([carried(_without_copy_mark(event)) for event in rows]), "next": reached, "to": to, **told}
+
+
+def _find_copies(app: App, events: Sequence[Event]) -> set[EventId]:
+    """Return the ids of those of the events that only repeat what another session or thread of the same source shows."""
+    pairs = app.storage.events.duplicates(event.event_id for event in events)
+    by_id = {event.event_id: event for event in events}
+    shown_events = app.storage.events.get_many(pairs.values()) if pairs else {}
+    return {
+        hidden
+        for hidden, shown in pairs.items()
+        if (event := by_id.get(hidden)) and (shown_event := shown_events.get(shown)) and _is_copy(event, shown_event)
+    }
+
+
+def _is_copy(event: Event, shown: Event) -> bool:
+    """Return whether an event is hidden as a copy, and not as what a hook or a transcript tells of the same message."""
+    return event.session_id != shown.session_id or event.source.startswith(HOOK) == shown.source.startswith(HOOK)
+
+
+def _without_copy_mark(event: Event) -> Event:
+    """Return an event that is shown under the id that its source gives it: another memory may hold it alone."""
+    if COPY_OF not in event.metadata:
+        return event
+    metadata = {key: value for key, value in event.metadata.items() if key != COPY_OF}
+    return replace(event, event_id=EventId(event.metadata[COPY_OF]), metadata=metadata)
 
 
 def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -188,6 +188,8 @@ def _wanted(app: App, request: Forget, caller: Caller) -> tuple[Wanted, str]:
     if request.event:
         ids = [event.event_id for event in _named_events(app, request.event, caller)]
         pairs = app.storage.events.duplicates(ids)
+        # Other copies of what is shown in its place.
+        pairs |= app.storage.events.duplicates(pairs.values())
         return Wanted(events=list(app.storage.events.get_many({*ids, *pairs, *pairs.values()}).values())), "event"
     if request.topic:
         topic_id = parse_topic_id(request.topic)

@@ -1,47 +1,59 @@
 """Which of the events that are to be stored are new; shared by the engines."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
-from memory_mcp.model.event import VARIANT_OF, WORDS_VARY, Event, content_hash
+from memory_mcp.model.event import COPY_OF, VARIANT_OF, WORDS_VARY, Event, content_hash, may_be_copied
 from memory_mcp.model.ids import EventId, digest, event_id_from, key_of
+from memory_mcp.storage.values import Appended
+
+#: Hash of an event's text, and its session.
+Stored = tuple[int, str]
 
 
 class Arriving:
     """Sorts events that are to be stored in one transaction into new ones and ones that are stored already."""
 
-    def __init__(self, stored: Mapping[EventId, int], look_up: Callable[[Sequence[Event]], dict[EventId, int]]) -> None:
-        """`stored`: content hashes of those events that are stored, by id; `look_up` returns the same of other events."""
+    def __init__(self, stored: Mapping[EventId, Stored], look_up: Callable[[Sequence[Event]], dict[EventId, Stored]]) -> None:
+        """`stored`: text and session of those events that are stored, by id; `look_up` returns the same of other events."""
         self._stored, self._look_up = dict(stored), look_up
-        #: Content hash by id, of what is stored and of what arrived.
+        #: Text and session by id, of what is stored and of what arrived.
         self._taken = dict(stored)
 
     def sort_out(self, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
         """Return the new events, and the ids of those that are stored or arrived before, both in the order of arrival.
 
-        An event whose id is taken by another text becomes a variant, unless it is marked with `WORDS_VARY`: its id is made of
-        that id and of its text, and its metadata name the id as `VARIANT_OF`. A later call of the same instance knows what
-        earlier ones returned.
+        An event whose id is taken by another text, or by the same text in another session, gets an id that is made of that
+        id and of its text or session, and its metadata name the id as `VARIANT_OF` or `COPY_OF`. Texts of one id are the same
+        where an event is marked with `WORDS_VARY`. A later call of the same instance knows what earlier ones returned.
         """
-        named: list[tuple[Event, int]] = []
-        variants: list[Event] = []
+        named: list[tuple[Event, Stored]] = []
+        renamed: list[Event] = []
         for event in events:
-            content = content_hash(event.text)
-            taken = self._taken.setdefault(event.event_id, content)
-            if taken == content or WORDS_VARY in event.metadata:
-                named.append((event, taken))
+            value = (content_hash(event.text), event.session_id)
+            first_value = self._taken.setdefault(event.event_id, value)
+            is_same_text = first_value[0] == value[0] or WORDS_VARY in event.metadata
+            if is_same_text and (first_value[1] == value[1] or not may_be_copied(event)):
+                named.append((event, value))
             else:
-                key = key_of(event.timestamp, digest("variant", event.event_id, str(content)))
-                metadata = {**event.metadata, VARIANT_OF: event.event_id}
-                variants.append(replace(event, event_id=event_id_from(key), metadata=metadata))
-                named.append((variants[-1], content))
-        self._stored |= self._look_up(variants)
+                kind, mark, part = ("copy", COPY_OF, value[1]) if is_same_text else ("variant", VARIANT_OF, value[0])
+                key = key_of(event.timestamp, digest(kind, event.event_id, str(part)))
+                metadata = {**event.metadata, mark: event.event_id}
+                renamed.append(replace(event, event_id=event_id_from(key), metadata=metadata))
+                named.append((renamed[-1], value))
+        self._stored |= self._look_up(renamed)
         fresh: list[Event] = []
         known: list[EventId] = []
-        for event, content in named:
+        for event, value in named:
             if event.event_id in self._stored:
                 known.append(event.event_id)
             else:
-                self._stored[event.event_id] = content
+                self._stored[event.event_id] = value
                 fresh.append(event)
         return fresh, known
+
+
+def appended_of(fresh: Sequence[Event], known: Sequence[EventId], copies: Set[EventId]) -> Appended:
+    """Return the outcome of an append; events that say again what another session holds count as known."""
+    new = tuple(e.event_id for e in fresh if e.event_id not in copies)
+    return Appended(new, (*known, *(e.event_id for e in fresh if e.event_id in copies)))

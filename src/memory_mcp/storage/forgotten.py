@@ -56,6 +56,7 @@ class GoneEvent:
     ts: int
     stream: int
     project: str
+    session_id: str
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ class Findings:
         key = event_key(event.event_id)
         self.streams.add(event.stream)
         self.changed.pop(key, None)
-        self.gone[key] = GoneEvent(event.event_id, event.timestamp, event.stream, event.project)
+        self.gone[key] = GoneEvent(event.event_id, event.timestamp, event.stream, event.project, event.session_id)
 
 
 class Erasing(ABC):
@@ -200,14 +201,18 @@ class Erasing(ABC):
     def _follow_pairs(self) -> None:
         """Have a message that a hook and a transcript recorded go as a whole: where one event of a pair goes, both do.
 
-        Then count the events that go, those that change, and the pairs of which an event goes. Nothing is removed
-        here.
+        A copy in another session stays, and is shown from now on; one that was forgotten itself goes by itself. Then count
+        the events that go, those that change, and the pairs of which an event goes. Nothing is removed here.
         """
         pairs = self._rows("SELECT event_id, canonical FROM duplicate WHERE {own}")
         gone = self._findings.gone
-        others = [b if a in gone else a for a, b in pairs if (a in gone) != (b in gone)]
-        for row in self._rows(f"SELECT {EVENT} FROM event WHERE {{own}} AND event_id {{ids}}", ids=others):
-            self._findings.drop(event_of(row))
+        others = {b if a in gone else a: gone[a if a in gone else b].session_id for a, b in pairs if (a in gone) != (b in gone)}
+        for row in self._rows(f"SELECT {EVENT} FROM event WHERE {{own}} AND event_id {{ids}}", ids=list(others)):
+            event = event_of(row)
+            if event.session_id == others[event_key(event.event_id)]:
+                self._findings.drop(event)
+            else:
+                self._findings.streams.add(event.stream)
         self._count("events", len(gone))
         self._count("events with a value", len(self._findings.changed))
         self._count("duplicates", sum(a in gone or b in gone for a, b in pairs))

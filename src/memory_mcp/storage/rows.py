@@ -39,6 +39,11 @@ def pack(metadata: Mapping[str, str]) -> str:
     return json.dumps(dict(metadata), ensure_ascii=False, separators=(",", ":"), sort_keys=True) if metadata else ""
 
 
+def metadata_of(packed: str) -> dict[str, str]:
+    """Return metadata from their stored form; raises ValueError for what is no JSON."""
+    return json.loads(packed) if packed else {}
+
+
 def event_of(row: Sequence[Any]) -> Event:
     """Return an event from a row of `EVENT` columns, under the project it was recorded with.
 
@@ -58,7 +63,7 @@ def event_of(row: Sequence[Any]) -> Event:
         source=row[10],
         source_id=row[11],
         text=row[12],
-        metadata=json.loads(row[13]) if row[13] else {},
+        metadata=metadata_of(row[13]),
     )
 
 

@@ -102,12 +102,12 @@ def _events_in_segments(storage: Storage, cuts: Sequence[Segment]) -> Iterator[F
 
 
 def _pairs(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Finding]:
-    """Yield findings on `pairs`, shown events by hidden ones, where the shown one is missing, hidden, or of another session."""
+    """Yield findings on `pairs`, shown events by hidden ones, where the shown one is missing, hidden, or said by another."""
     events = storage.events.get_many([*pairs, *pairs.values()]) if pairs else {}
     chained = storage.events.duplicates(pairs.values()) if pairs else {}
     for hidden, shown in pairs.items():
         one, other = events.get(hidden), events.get(shown)
-        if one is None or other is None or shown in chained or one.session_id != other.session_id:
+        if one is None or other is None or shown in chained or one.role is not other.role:
             yield Finding("duplicates", hidden, f"is not shown, and {shown} cannot stand for it")
 
 

@@ -53,8 +53,8 @@ class State:
         self.queued: deque[str] = deque(maxlen=100)
         #: Who wrote those that the person did not, as the record of the queue says.
         self.authors: OrderedDict[str, str] = OrderedDict()
-        #: Prompts slipped into a running turn.
-        self.delivered: deque[str] = deque(maxlen=100)
+        #: Kind of record and prompt of those slipped into a running turn that another kind of record may tell again.
+        self.delivered: deque[tuple[str, str]] = deque(maxlen=100)
         self._roots: OrderedDict[str, str] = OrderedDict()
         self._file = file
         self._resumed = False
@@ -92,13 +92,14 @@ class State:
         """Update the state from one record: first directory, queued and slipped-in prompts, subagents' threads, tools' names."""
         self.first_cwd = self.first_cwd or as_text(record.get("cwd"))
         self._learn_origin(record)
-        if slipped := self.slipped_in(record):
-            self.delivered.append(slipped)
+        self._deliver(record)
         if record.get("type") == "queue-operation":
             operation, content = record.get("operation"), as_text(record.get("content"))
             if operation == "enqueue" and content:
                 self.queued.append(content)
                 _remember(self.authors, content if (author := find_author(record)) else "", author)
+                # Typed again, it will be delivered again.
+                self.delivered = deque((d for d in self.delivered if d[1] != content), self.delivered.maxlen)
             elif operation in ("dequeue", "remove") and self.queued:
                 self.queued.popleft()
             elif operation == "popAll":
@@ -123,14 +124,26 @@ class State:
         "" for none and for one that `observe` has noted. Newer clients tell it twice, as a removal from the queue and
         as an attachment: the first counts.
         """
-        text = ""
+        text = self._delivered_by(record)
+        return "" if self._earlier_telling(record, text) else text
+
+    def _deliver(self, record: dict[str, object]) -> None:
+        """Note a prompt that was slipped in, until another kind of record has told it too."""
+        text = self._delivered_by(record)
+        if earlier := self._earlier_telling(record, text):
+            self.delivered.remove(earlier)
+        elif text:
+            self.delivered.append((as_text(record.get("type")), text))
+
+    def _earlier_telling(self, record: dict[str, object], text: str) -> tuple[str, str] | None:
+        return next((d for d in self.delivered if d[1] == text and d[0] != record.get("type")), None)
+
+    def _delivered_by(self, record: dict[str, object]) -> str:
+        """Return the prompt that a record says was slipped in, "" for none."""
         if record.get("type") == "queue-operation" and record.get("operation") == "remove" and self.queued:
-            text = self.queued[0]
-        elif record.get("type") == "attachment":
-            inner = as_mapping(record.get("attachment"))
-            if inner.get("type") == "queued_command":
-                text = words_of(inner.get("prompt"))
-        return "" if text in self.delivered else text
+            return self.queued[0]
+        inner = as_mapping(record.get("attachment")) if record.get("type") == "attachment" else {}
+        return words_of(inner.get("prompt")) if inner.get("type") == "queued_command" else ""
 
     def thread_of(self, record: dict[str, object]) -> str:
         """Return the subagent a record belongs to: its id, else the id of the record its chain began with; "" outside.

@@ -22,10 +22,10 @@ from memory_mcp.ingest.claude_code.blocks import (
 )
 from memory_mcp.ingest.claude_code.wrappers import INJECTED
 from memory_mcp.ingest.codex.texts import directory_of, recap, spoken, tool_call, tool_result
-from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
+from memory_mcp.ingest.growing import DUPLICATE, LOOK_BACK, UNKNOWN, Given, Reading, Told
 from memory_mcp.ingest.parts import Part, content_id, dropped, note, note_unknown, said
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.model.event import RECAP, EventType, Role
+from memory_mcp.model.event import FORKED_FROM, RECAP, EventDraft, EventType, Role
 
 AGENT = "codex"
 ITEMS = frozenset(
@@ -47,33 +47,46 @@ _SCREEN = frozenset(
     " web_search_begin web_search_end view_image_tool_call plan_update image_generation_end dynamic_tool_call_request"
     " dynamic_tool_call_response".split()
 )
-#: A fork begins with the records of its ancestor, written within this many milliseconds.
+#: Clients that do not name the session behind a fork's copies wrote these within so many milliseconds.
 _COPYING = 1000
 
 
-class _Fork:
-    """Recognises records copied from the session that this one was forked from: those after another session's head.
+class _Ancestry:
+    """Follows whose records those are that a fork begins with: an ancestor's, from its head to the first that names the fork.
 
-    They end at the first record that names the session itself, or that was written later (older clients name none).
+    Older clients name none: there the first record that was written later ends them.
     """
 
     def __init__(self) -> None:
         """Begin before the first record, with no session known."""
-        self._own = ""
+        self.own = self.ancestor = ""
+        #: Whether a record named the fork itself.
+        self.is_named = False
         self._since: int | None = None
 
-    def holds(self, kind: str, told: Mapping[str, object], time: int | None) -> bool:
-        """Return whether a record was copied from the session that this one was forked from, and take in what it says of that.
+    def follow(self, kind: str, content: Mapping[str, object], time: int | None, is_named: bool) -> bool:
+        """Take in a record, in the order of the file; return whether an ancestor's records end with it.
 
-        Records must come in the order of the file.
+        `is_named`: one names the fork, so that time does not matter.
         """
         if kind == "session_meta":
-            own = as_text(told.get("id")) or as_text(told.get("session_id"))
-            self._own = self._own or own
-            self._since = time if own != self._own else self._since
-        elif self._since is not None and (told.get("thread_id") == self._own or time is None or time >= self._since + _COPYING):
-            self._since = None
-        return self._since is not None and kind != "session_meta"
+            session = as_text(content.get("id")) or as_text(content.get("session_id"))
+            if not self.own:
+                self.own, self.ancestor = session, as_text(content.get("forked_from_id"))
+            elif session != self.own:
+                self.ancestor, self._since = self.ancestor or session, time or 0
+            return False
+        names_own = bool(self.own) and content.get("thread_id") == self.own
+        is_late = not is_named and (time is None or time >= (self._since or 0) + _COPYING)
+        if self._since is None or not (names_own or is_late):
+            return False
+        self._since, self.is_named = None, names_own
+        return True
+
+    @property
+    def is_copying(self) -> bool:
+        """Whether the last record was an ancestor's."""
+        return self._since is not None
 
 
 class CodexReading(Reading):
@@ -84,16 +97,18 @@ class CodexReading(Reading):
         super().__init__(AGENT, session_id, include_thinking)
         self._met = self._subagent = self._prompted = False
         #: Of the head that is learned from, and of what is read.
-        self._head, self._fork = _Fork(), _Fork()
+        self._head, self._ancestry = _Ancestry(), _Ancestry()
+        self._is_declared = False
 
     def learn(self, record: dict[str, object]) -> None:
-        """Learn the file's own session from its first head, then directory, model and first prompt.
+        """Learn the file's own session from its first head, then directory, model and first prompt; further heads are ancestors'.
 
-        A subagent's session is its root's, with its own id as thread; copied records of a fork are passed over.
+        A subagent's session is its root's, with its own id as thread.
         """
         kind, told = _opened(record)
-        if self._head.holds(kind, told, parse_time(record.get("timestamp"))):
-            return
+        if self._head.follow(kind, told, parse_time(record.get("timestamp")), False):
+            # What was learned was its ancestor's.
+            self.prompt = ""
         if not self._met and kind == "session_meta":
             self._met = True
             own = as_text(told.get("id")) or as_text(told.get("session_id"))
@@ -120,12 +135,11 @@ class CodexReading(Reading):
     def give(self, record: dict[str, object]) -> Given:
         """Return what one record gives: messages, thoughts, calls and results, summaries and some events.
 
-        Copied records of a fork and events that repeat an item give nothing, with the reason; messages of the system or
-        developer are left out. Directory and model of a turn, and the names of called tools, are kept for what follows.
+        Events that repeat an item give nothing, with the reason; messages of the system or developer are left out. Directory and
+        model of a turn, and the names of called tools, are kept for what follows.
         """
         kind, told = _opened(record)
-        if self._fork.holds(kind, told, parse_time(record.get("timestamp"))):
-            return Given(reason=DUPLICATE)
+        self._ancestry.follow(kind, told, parse_time(record.get("timestamp")), self._head.is_named)
         if kind in ITEMS:
             time = parse_time(record.get("timestamp"))
             if kind == "message" and told.get("role") not in ("user", "assistant"):
@@ -147,6 +161,18 @@ class CodexReading(Reading):
             self.cwd = as_text(told.get("cwd")) or self.cwd
             self.model = as_text(told.get("model")) or self.model
         return Given(reason=kind if kind in _BOOKKEEPING else UNKNOWN)
+
+    def drafts(self, told: Told) -> list[EventDraft]:
+        """Return the drafts of one item; the first one that counts in a fork names the session that it begins with."""
+        drafts = super().drafts(told)
+        position = next((n for n, draft in enumerate(drafts) if draft.type is not EventType.NOTE), None)
+        if position is not None and not self._is_declared:
+            self._is_declared = True
+            # Behind what is read again of a long file, the first one is long past.
+            if self._ancestry.ancestor and self.offset <= LOOK_BACK:
+                first = drafts[position]
+                drafts[position] = replace(first, metadata={**first.metadata, FORKED_FROM: self._ancestry.ancestor})
+        return drafts
 
     def _event(self, record: Mapping[str, object], told: Mapping[str, object]) -> Given:
         """Return an event for the screen that no item repeats (an aborted turn, an error, a title) as a note, else the reason."""
@@ -207,7 +233,7 @@ class CodexReading(Reading):
             unknown_notes = [part for block, text in zip(blocks, texts, strict=True) if not text for part in note_unknown(block)]
             return [said(Role.ASSISTANT, "\n".join(filter(None, texts))), *unknown_notes]
         parts = self._user(item)
-        if not self._subagent:
+        if not self._subagent or self._ancestry.is_copying:
             return parts
         # What another agent wrote never gets the user's role.
         first = not self._prompted and any(part.text == self.prompt for part in parts)

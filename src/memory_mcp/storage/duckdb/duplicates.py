@@ -1,16 +1,20 @@
-"""Pairs of a store: events of a hook and of a transcript that are the same message (see `storage.pairing`).
+"""Pairs of a store: events of a hook and of a transcript that are the same message, and copies in other sessions.
+
+See `storage.pairing` and `storage.copies`.
 
 Invariants
 1. Both events stay, and a pair is never removed but by forgetting.
-2. A store that no hook writes to pays nothing.
+2. What is shown in the place of others is not hidden itself.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from typing import Any
 
 import duckdb
 
 from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
+from memory_mcp.storage.copies import COLUMNS, CopyFinder, Pair, Stream, Utterance, repeated_ids, resolve_pairs
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escaped, message_of, pairs, stored_message
 
@@ -28,9 +32,40 @@ WHERE session_id IN (SELECT unnest(?::VARCHAR[])) AND starts_with(source, ?) = ?
 _PAIRS = """
 SELECT event_id, canonical FROM duplicate
 WHERE event_id IN (SELECT unnest(?::HUGEINT[])) OR canonical IN (SELECT unnest(?::HUGEINT[]))"""
+_MOVED = """UPDATE duplicate SET canonical = m.shown
+FROM (SELECT unnest(?::HUGEINT[]) AS hidden, unnest(?::HUGEINT[]) AS shown) m WHERE canonical = m.hidden"""
 
 #: A condition for events that are shown.
 SHOWN = "event_id NOT IN (SELECT event_id FROM duplicate)"
+#: The same where one session is named, twice: copies of what another session shows belong to it.
+SHOWN_IN_SESSION = f"""(event_id NOT IN (SELECT event_id FROM duplicate) OR (NOT starts_with(source, '{HOOK}') AND event_id IN (
+  SELECT d.event_id FROM duplicate d WHERE d.canonical NOT IN (SELECT event_id FROM event WHERE session_id = ?))))"""
+_TWINS = f"""SELECT {COLUMNS} FROM event WHERE (ts, content) IN (SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[])) ORDER BY seq"""
+_OPENINGS = f"SELECT {COLUMNS} FROM event WHERE content IN "
+_FIRST = "SELECT event_id FROM event WHERE session_id = ? AND thread = ? AND source = ? ORDER BY seq LIMIT 1"
+_STREAM = f"SELECT {COLUMNS} FROM event WHERE session_id = ? AND thread = ? AND source = ? ORDER BY seq"
+
+
+class _CopyFinder(CopyFinder):
+    """Looks for copies inside the transaction of an append."""
+
+    #: The connection of that transaction.
+    con: duckdb.DuckDBPyConnection
+
+    def _twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
+        return self.con.execute(_TWINS, [times, contents]).fetchall()
+
+    def _openings(self, firsts: Sequence[Utterance]) -> Sequence[Sequence[Any]]:
+        contents = sorted({u.words[-1] for u in firsts})
+        # A list of parameters takes half the time of one that is a list.
+        return self.con.execute(f"{_OPENINGS}({', '.join('?' * len(contents))})", contents).fetchall()
+
+    def _first(self, stream: Stream, source: str) -> int | None:
+        row = self.con.execute(_FIRST, [*stream, source]).fetchone()
+        return row[0] if row else None
+
+    def _stream(self, stream: Stream, source: str) -> Sequence[Sequence[Any]]:
+        return self.con.execute(_STREAM, [*stream, source]).fetchall()
 
 
 class Duplicates:
@@ -45,33 +80,64 @@ class Duplicates:
         #: Sessions that a hook recorded, and those that another source did; read with the first append. A session too many,
         #: after a rollback, is harmless.
         self._sessions: tuple[set[str], set[str]] | None = None
+        self._copies = _CopyFinder()
 
-    def decide(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
+    def decide(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event], stored_times: Set[int]) -> set[EventId]:
         """Store the pairs that `fresh`, stored in this transaction, makes within itself and with older events.
+
+        Return the ids of those of `fresh` that say again what another session holds; `stored_times` are those of `fresh` at
+        which others are stored.
+        """
+        self._copies.con = con
+        sessions = self._read_sessions(con)
+        copies = self._copies.pairs(
+            fresh, {e.session_id for e in fresh if e.session_id in sessions[0] or e.session_id in sessions[1]}, stored_times
+        )
+        new_pairs = [*self._pair_hooks(con, fresh, sessions), *copies]
+        if new_pairs:
+            self._hide(con, new_pairs)
+        return repeated_ids(copies, fresh)
+
+    def _read_sessions(self, con: duckdb.DuckDBPyConnection) -> tuple[set[str], set[str]]:
+        """Return the sessions that a hook recorded, and those that another source did; read once."""
+        if self._sessions is None:
+            rows = con.execute(_SESSIONS, [HOOK, HOOK]).fetchall()
+            self._sessions = {row[0] for row in rows if row[1]}, {row[0] for row in rows if row[2]}
+        return self._sessions
+
+    def _hide(self, con: duckdb.DuckDBPyConnection, new_pairs: Sequence[Pair]) -> None:
+        """Store pairs (hidden key, shown key), joined with stored ones of the same events."""
+        keys = sorted({key for pair in new_pairs for key in pair})
+        hidden = resolve_pairs(new_pairs, dict(con.execute(_PAIRS, [keys, []]).fetchall()) if self.any else {})
+        if not hidden:
+            return
+        columns = [list(hidden), list(hidden.values())]
+        if self.any:
+            con.execute(_MOVED, columns)
+        con.execute("INSERT INTO duplicate SELECT unnest(?::HUGEINT[]), unnest(?::HUGEINT[])", columns)
+        # Readers look for pairs from now on: too early is harmless, too late would show one message twice.
+        self.any = True
+
+    def _pair_hooks(
+        self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event], sessions: tuple[set[str], set[str]]
+    ) -> list[Pair]:
+        """Return the pairs of events of a hook and of another source that `fresh` makes, as keys (hidden, shown).
 
         Only events of sessions that a hook has recorded are compared, with older ones only where the session has
         events of both kinds. Older events that are in a pair already, or are not near in time and share no id, are
         not compared.
         """
-        if self._sessions is None:
-            rows = con.execute(_SESSIONS, [HOOK, HOOK]).fetchall()
-            self._sessions = {row[0] for row in rows if row[1]}, {row[0] for row in rows if row[2]}
-        hooked, others = self._sessions
+        hooked, others = sessions
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
         met, mixed = ({e.session_id for e in fresh} & told for told in (hooked, others))
         hooked.update(e.session_id for e in fresh if e.source.startswith(HOOK))
         others.update(e.session_id for e in fresh if not e.source.startswith(HOOK))
         messages = [message_of(e) for e in fresh if e.session_id in hooked]
         if not messages:
-            return
+            return []
         older = _older(con, [m for m in messages if m.hook and m.session in mixed], False)
         older += _older(con, [m for m in messages if not m.hook and m.session in met], True)
-        found = list(pairs([*older, *messages]))
-        if found:
-            # Readers look for pairs from now on: too early is harmless, too late would show one message twice.
-            self.any = True
-            columns = [[hidden.key for hidden, _ in found], [shown.key for _, shown in found]]
-            con.execute("INSERT INTO duplicate SELECT unnest(?::HUGEINT[]), unnest(?::HUGEINT[])", columns)
+        return [(hidden.key, shown.key) for hidden, shown in pairs([*older, *messages])]
 
     def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
         """Return the pairs in which one of `ids` takes part: hidden event's id to shown event's. Reads nothing without a pair."""

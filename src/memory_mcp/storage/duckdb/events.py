@@ -12,10 +12,10 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.arriving import Arriving
+from memory_mcp.storage.arriving import Arriving, Stored, appended_of
 from memory_mcp.storage.duckdb.conditions import all_of, conditions_of, either_case, held
 from memory_mcp.storage.duckdb.connection import Connection, Row, insert
-from memory_mcp.storage.duckdb.duplicates import SHOWN, Duplicates
+from memory_mcp.storage.duckdb.duplicates import SHOWN, SHOWN_IN_SESSION, Duplicates
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, forget_old_requests
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentEvents, RecentGrips
@@ -26,7 +26,8 @@ from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
 from memory_mcp.storage.values import Appended, Batch, Place, Request, Scope, SessionInfo, StoredEvent
 
 EVENT_TYPES = ("BIGINT", "HUGEINT", "BIGINT", "BIGINT", *["VARCHAR"] * 10, "BIGINT", "VARCHAR", "VARCHAR")
-_KNOWN = "SELECT event_id, content FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))"
+#: An id begins with its time: whatever is stored at these times, so that copies need no query of their own.
+_AT = "SELECT event_id, content, session_id FROM event WHERE (event_id >> 80)::BIGINT IN (SELECT unnest(?::BIGINT[]))"
 #: Parameters: see `_spans`.
 _SPANS = """unnest(?::BIGINT[]) AS own, unnest(?::BIGINT[]) AS from_ts, unnest(?::HUGEINT[]) AS from_id,
              unnest(?::BIGINT[]) AS to_ts, unnest(?::HUGEINT[]) AS to_id"""
@@ -93,8 +94,7 @@ class DuckEvents:
             newest = self._numbers.newest
             stored = _stored(con, [e for e in events if event_key(e.event_id) <= newest])
             fresh, known = Arriving(stored, lambda variants: _stored(con, variants)).sort_out(events)
-            if fresh:
-                self._insert(con, fresh)
+            copies = self._insert(con, fresh, stored) if fresh else set[EventId]()
             if request:
                 answer = request.answer or " ".join(e.event_id for e in fresh)
                 con.execute("INSERT INTO request VALUES (?, ?, ?)", [request.key, answer, self._clock.now_ms()])
@@ -102,14 +102,16 @@ class DuckEvents:
         failpoint("events.committed")
         if fresh:
             self._mark.write()
-        return Appended(tuple(e.event_id for e in fresh), tuple(known))
+        return appended_of(fresh, known, copies)
 
     def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
         """Append each batch in turn, in a transaction of its own (an error leaves earlier ones stored); return all results."""
         return [self.append(batch.events, batch.request) for batch in batches]
 
-    def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
+    def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event], stored: Iterable[EventId]) -> set[EventId]:
         """Number and store new events, their pairs and one outbox entry, inside the caller's transaction.
+
+        `stored` are the ids at their times. Return the ids of those that say again what another session holds.
 
         Mark, recent events and empty grips in memory follow once it is committed.
         """
@@ -117,7 +119,7 @@ class DuckEvents:
         self._numbers.last_event += len(fresh)
         columns = event_columns(fresh, first)
         insert(con, "event", EVENT_TYPES, columns)
-        self._pairs.decide(con, fresh)
+        copies = self._pairs.decide(con, fresh, {event_key(i) >> 80 for i in stored})
         add_changes(con, self._numbers, [(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
         self._numbers.newest = max(self._numbers.newest, *columns[1])
         seen = self._quoted.writes
@@ -129,6 +131,7 @@ class DuckEvents:
             self._quoted.keep(dict.fromkeys((e.event_id for e in fresh), ()), seen)
 
         self._numbers.once_committed(settle)
+        return copies
 
     def _replay(self, con: duckdb.DuckDBPyConnection, request: Request | None) -> str | None:
         """Return the answer that the request was given within the last hour; None where there is none, or no request.
@@ -222,7 +225,7 @@ class DuckEvents:
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
         """Return by segment key its events in order, numbered up to `last_seq` (None: all); segments without any are left out.
 
-        Where none is shown, the hidden ones whose shown other was stored later.
+        Where none is shown, the hidden ones whose shown other was stored later, else all.
         """
         found: dict[int, list[Event]] = {}
         for segment in segments if len(segments) <= _LIVE else ():
@@ -235,8 +238,11 @@ class DuckEvents:
             return found | self._in_segments(rest, last_seq, "", [])
         ends = [event_key(event_id) for s in rest for _, event_id in (s.start, s.end)]
         found |= self._in_segments(rest, last_seq, _SHOWN_IN, [min(ends), max(ends)])
-        empty = [s for s in rest if s.key not in found]
-        return found | self._in_segments(empty, last_seq, _OUTDONE_IN, []) if empty else found
+        # Copies may also be hidden by what was stored before them.
+        for which in (_OUTDONE_IN, ""):
+            if empty := [s for s in rest if s.key not in found]:
+                found |= self._in_segments(empty, last_seq, which, [])
+        return found
 
     def _live(self, segment: Segment, last_seq: int | None) -> list[Event]:
         """Return the shown events of a segment that is being written, from memory; [] when the file has to be asked.
@@ -274,8 +280,8 @@ class DuckEvents:
         which = ""
         if self._pairs.any:
             # What is shown in the place of a hidden event is no neighbour of it.
-            which = f"AND {SHOWN} AND event_id NOT IN (SELECT canonical FROM duplicate WHERE event_id = ?)"
-            at.append(own)
+            which = f"AND {SHOWN_IN_SESSION} AND event_id NOT IN (SELECT canonical FROM duplicate WHERE event_id = ?)"
+            at += [event.session_id, own]
         earlier = self._con.rows(_BEFORE.format(which=which), [*at, before]) if before else []
         later = self._con.rows(_AFTER.format(which=which), [*at, after]) if after else []
         return [self._event(row) for row in reversed(earlier)], [self._event(row) for row in later]
@@ -360,7 +366,9 @@ class DuckEvents:
     def _conditions(self, scope: Scope, session_id: str | None) -> tuple[list[str], list[Any]]:
         """Return conditions and parameters for the shown events of a scope and a session (None: of any)."""
         where, parameters = conditions_of(scope, session_id, self._projects.names)
-        return ([SHOWN, *where] if self._pairs.any else where), parameters
+        if not self._pairs.any:
+            return where, parameters
+        return ([SHOWN, *where], parameters) if session_id is None else ([SHOWN_IN_SESSION, *where], [session_id, *parameters])
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
         """Yield every event in order of arrival, `batch` at a time, each batch a read of its own."""
@@ -381,9 +389,9 @@ def _spans(segments: Sequence[Segment]) -> list[Any]:
     ]
 
 
-def _stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, int]:
-    """Return the content hashes of those of the events whose ids are stored, by id; read inside the caller's transaction."""
+def _stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, Stored]:
+    """Return text and session of what is stored at the times in the events' ids, by id; read inside the caller's transaction."""
     if not events:
         return {}
-    rows = con.execute(_KNOWN, [[event_key(e.event_id) for e in events]]).fetchall()
-    return {event_id_from(key): content for key, content in rows}
+    rows = con.execute(_AT, [[event_key(e.event_id) >> 80 for e in events]]).fetchall()
+    return {event_id_from(key): (content, session) for key, content, session in rows}

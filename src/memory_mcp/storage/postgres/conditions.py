@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from memory_mcp.model.event import HOOK
 from memory_mcp.model.project import Names
 from memory_mcp.storage.postgres.connection import own
 from memory_mcp.storage.values import Scope
@@ -18,6 +19,13 @@ WHOLE = "concat_ws(' ', e.speaker, e.text, e.metadata)"
 def shown(alias: str = "e") -> str:
     """Return the condition that event `alias` is shown: no other event is the same message and takes its place."""
     return f"NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own('d')} AND d.event_id = {alias}.event_id)"
+
+
+def shown_in_session(session: str) -> str:
+    """Return the condition that event `e` of a session, the parameter `session`, is shown, or copies what another one shows."""
+    inside = f"EXISTS (SELECT 1 FROM event c WHERE {own('c')} AND c.event_id = d.canonical AND c.session_id = {session})"
+    return f"""NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own("d")} AND d.event_id = e.event_id
+      AND (starts_with(e.source, '{HOOK}') OR {inside}))"""
 
 
 @dataclass(slots=True)
@@ -48,7 +56,8 @@ def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
 
     Not that it belongs to this memory (`own`). The window's end is not included; the speaker's case does not matter.
     """
-    found = Conditions([shown()])
+    found = Conditions()
+    found.texts.append(shown() if session_id is None else shown_in_session(found.parameter(session_id)))
     if scope.project is not None:
         # The names it was recorded with, without the sessions that were split off it and with those that were split off into it.
         condition = f"e.project = ANY({found.parameter(list(names.recorded_as(scope.project)))}::text[])"

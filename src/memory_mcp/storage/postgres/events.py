@@ -1,6 +1,7 @@
 """EventStore on PostgreSQL. Nothing of it is kept in memory: other processes write too."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memory_mcp.clock import Clock
@@ -10,9 +11,9 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.arriving import Arriving
+from memory_mcp.storage.arriving import Arriving, Stored, appended_of
 from memory_mcp.storage.pairing import SUMMARY
-from memory_mcp.storage.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, weighed
+from memory_mcp.storage.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, shown_in_session, weighed
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
 from memory_mcp.storage.postgres.database import Statement
 from memory_mcp.storage.postgres.duplicates import Duplicates, sources_of
@@ -27,7 +28,7 @@ _COLUMNS = """seq, event_id, ts, stream, session_id, agent, project, thread, spe
   content, text, metadata"""
 EVENT_TYPES = ("bigint", "uuid", "bigint", "bigint", *["text"] * 10, "bigint", "text", "text")
 _EVENT = ", ".join(f"e.{column}" for column in EVENT.split(", "))
-_KNOWN = f"SELECT event_id, content FROM event WHERE {own()} AND event_id = ANY(%(keys)s::uuid[])"
+_KNOWN = f"SELECT event_id, content, session_id FROM event WHERE {own()} AND event_id = ANY(%(keys)s::uuid[])"
 _REPLAY = f"SELECT key, answer FROM request WHERE {own()} AND key = ANY(%(keys)s::text[]) AND at_ms >= %(since)s"
 _ANSWERED = """INSERT INTO request (tenant, space, key, answer, at_ms)
   SELECT %(tenant)s, %(space)s, key, answer, %(at_ms)s
@@ -54,7 +55,8 @@ WHERE {own("e")} AND e.stream = ANY(%(streams)s) AND e.type = 'note' AND strpos(
 ORDER BY e.ts, e.event_id"""
 #: What is shown in the place of a hidden event is no neighbour of it.
 _NEAR = f"""(SELECT {_EVENT} FROM event e
-WHERE {own("e")} AND e.stream = %(stream)s AND (e.ts, e.event_id) {{where}} (%(ts)s, %(key)s::uuid) AND {shown()}
+WHERE {own("e")} AND e.stream = %(stream)s AND (e.ts, e.event_id) {{where}} (%(ts)s, %(key)s::uuid)
+  AND {shown_in_session("%(session)s")}
   AND NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own("d")} AND d.event_id = %(key)s::uuid AND d.canonical = e.event_id)
 ORDER BY e.ts {{order}}, e.event_id {{order}} LIMIT %({{limit}})s)"""
 _AROUND = " UNION ALL ".join(
@@ -89,7 +91,7 @@ class PostgresEvents:
         with self._con.writing(*self._questions(batches, now)) as writer:
             sources, replayed, *known = writer.answers
             answers = {str(key): str(answer) for key, answer in replayed}
-            given, fresh, outcomes = dict[str, str](), list[Event](), list[Appended]()
+            given, fresh, sorted_out = dict[str, str](), list[Event](), list[tuple[list[Event], list[EventId], str | None]]()
             if known:
                 stored = _contents(known[0])
             else:
@@ -100,15 +102,14 @@ class PostgresEvents:
             for batch in batches:
                 key = batch.request.key if batch.request else ""
                 if batch.request and (answer := answers.get(key, given.get(key))) is not None:
-                    outcomes.append(Appended((), (), answer))
+                    sorted_out.append(([], [], answer))
                     continue
                 new, old = arriving.sort_out(batch.events)
                 fresh += new
-                outcomes.append(Appended(tuple(e.event_id for e in new), tuple(old)))
+                sorted_out.append((new, old, None))
                 if batch.request:
-                    given[key] = batch.request.answer or " ".join(outcomes[-1].new)
-            if fresh:
-                self._insert(writer, fresh, sources)
+                    given[key] = batch.request.answer or " ".join(e.event_id for e in new)
+            copies = self._insert(writer, fresh, sources) if fresh else set[EventId]()
             if given:
                 if abs(now - self._forgot_ms) > _FORGET_MS:
                     forget_old_requests(writer, now)
@@ -116,7 +117,7 @@ class PostgresEvents:
                 writer.later(_ANSWERED, keys=list(given), answers=list(given.values()), at_ms=now)
             failpoint("events.before_commit")
         failpoint("events.committed")
-        return outcomes
+        return [replace(appended_of(new, old, copies), replay=answer) for new, old, answer in sorted_out]
 
     def _questions(self, batches: Sequence[Batch], now: int) -> list[Statement]:
         """Return what is asked with the head locked: sources of sessions, earlier answers, and for up to 64 events stored ids."""
@@ -127,9 +128,12 @@ class PostgresEvents:
             asked.append(Statement(_KNOWN, {"keys": uuids_of(event_key(e.event_id) for e in events)}))
         return asked
 
-    def _insert(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> None:
-        """Store pairs, number and store new events, and write one outbox entry, in the caller's transaction."""
-        self._pairs.decide(writer, fresh, sources)
+    def _insert(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> set[EventId]:
+        """Store pairs, number and store new events, and write one outbox entry, in the caller's transaction.
+
+        Return the ids of those that say again what another session holds.
+        """
+        copies = self._pairs.decide(writer, fresh, sources)
         first = writer.head.last_event + 1
         writer.head.last_event += len(fresh)
         columns = event_columns(fresh, first)
@@ -138,6 +142,7 @@ class PostgresEvents:
         writer.insert("event", _COLUMNS, EVENT_TYPES, columns)
         writer.change([(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
         writer.once_committed(lambda: self._projects.take(fresh))
+        return copies
 
     def _event(self, row: Row) -> Event:
         """Return the event of a row of `EVENT` columns, with the name that its project has now."""
@@ -208,12 +213,14 @@ class PostgresEvents:
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
         """Return by segment key its shown events, in order, numbered up to `last_seq`, if that is given.
 
-        A segment of which none is shown has the hidden ones whose shown other was stored later; one without any is left
-        out.
+        A segment of which none is shown has the hidden ones whose shown other was stored later, else all; one without any
+        is left out.
         """
         found = self._in_segments(segments, last_seq, shown())
-        empty = [s for s in segments if s.key not in found]
-        return found | self._in_segments(empty, last_seq, _OUTDONE)
+        # Copies may also be hidden by what was stored before them.
+        for which in (_OUTDONE, "true"):
+            found |= self._in_segments([s for s in segments if s.key not in found], last_seq, which)
+        return found
 
     def _in_segments(self, segments: Sequence[Segment], last_seq: int | None, which: str) -> dict[int, list[Event]]:
         """Return the events of segments by key, in order of time, under the further condition `which`."""
@@ -232,7 +239,12 @@ class PostgresEvents:
 
         Each list is in order of time; neither `event` nor, if it is hidden, the one shown in its place is among them.
         """
-        at = {"stream": event.stream, "ts": event.timestamp, "key": uuid_of(event_key(event.event_id))}
+        at = {
+            "stream": event.stream,
+            "ts": event.timestamp,
+            "key": uuid_of(event_key(event.event_id)),
+            "session": event.session_id,
+        }
         near = sorted(self._events(_AROUND, before=before, after=after, **at), key=lambda e: e.order)
         return [e for e in near if e.order < event.order], [e for e in near if e.order > event.order]
 
@@ -335,16 +347,16 @@ class PostgresEvents:
             seq = found[-1].seq
 
 
-def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, int]:
-    """Return the content hashes of those of the events whose ids are stored, by id; read in the writer's transaction."""
+def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, Stored]:
+    """Return text and session of those of the events whose ids are stored, by id; read in the writer's transaction."""
     if not events:
         return {}
     return _contents(writer.rows(_KNOWN, keys=uuids_of(event_key(e.event_id) for e in events)))
 
 
-def _contents(rows: Sequence[Row]) -> dict[EventId, int]:
-    """Return the content hashes of rows (key, hash) by event id."""
-    return {event_id_from(key): content for key, content in rows}
+def _contents(rows: Sequence[Row]) -> dict[EventId, Stored]:
+    """Return text and session of rows (key, hash, session) by event id."""
+    return {event_id_from(key): (content, session) for key, content, session in rows}
 
 
 def _spans(segments: Sequence[Segment]) -> dict[str, list[Any]]:
