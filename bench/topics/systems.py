@@ -168,7 +168,7 @@ def _leiden(material: Material) -> Places:
     igraph.set_random_number_generator(random.Random(0))
     graph = igraph.Graph(n=len(links), edges=edges)
     strengths = [links[a][b] for a, b in edges]
-    degrees = [sum(own.values()) * scale for own, scale in zip(links, resolution.scales(links), strict=True)]
+    degrees = resolution.scale(links).degrees
     found = graph.community_leiden("CPM", weights=strengths, node_weights=degrees, resolution=1.0, n_iterations=-1)
     return grouping._numbered(np.array(found.membership, dtype=np.int32))
 

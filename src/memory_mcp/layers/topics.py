@@ -19,7 +19,7 @@ from memory_mcp.metrics import span
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.model.topic import TopicLabel
-from memory_mcp.question.phrases import particular
+from memory_mcp.question.subjects import topic_subject
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.tree import Tree
 
@@ -138,7 +138,7 @@ class TopicsLayer:
             return LayerAnswer((), window=query.window)
         with span("topics_search"), metrics.timed("topics_search_latency_seconds"):
             view = replace(self.view(query.project), agent=query.agent, window=query.window)
-            topics = graph.best(view, query.text, _THEMES, particular(query.text))
+            topics = graph.best(view, query.text, _THEMES, topic_subject(query.text))
             links = [graph.links(t.topic_id, view, _EXAMPLES, text=query.text)[0] for t in topics]
             there = sorted({link.node_id for own in links for link in own})
             nodes = self.nodes(there[: budget.visit_named(there)])

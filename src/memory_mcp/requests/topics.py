@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.layers.base import NO_TOPIC
-from memory_mcp.question.phrases import particular
+from memory_mcp.question.subjects import topic_subject
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.limits import RESULTS, TOKENS, Range, words
 from memory_mcp.requests.plain import fits_in, fullest
@@ -92,7 +92,7 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
     tokens = TOKENS.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
     graph, view = app.topics().graph(), app.topics().view(scoped.project)
-    topics, total = graph.fitting(view, query, limit, particular(query))
+    topics, total = graph.fitting(view, query, limit, topic_subject(query))
     segments, (nodes, others, _) = Segments(app, scoped, query), _STEPS[0]
     found = []
     for topic in topics:

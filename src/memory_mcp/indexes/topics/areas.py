@@ -36,7 +36,7 @@ def areas_of(rows: Rows, count: int) -> Array:
             if alike[topic, other] > 0:
                 links[topic][other] = links[other][topic] = float(alike[topic, other])
     resolution = Resolution(np.zeros(count, dtype=np.int64), np.array([_FINENESS * max(1.0, count / _TOPICS)]))
-    found = communities(links, resolution.scales(links), range(count))
+    found = communities(resolution.scale(links), range(count))
     sizes = np.bincount(found, weights=np.bincount(rows.topic[rows.topic >= 0], minlength=count))
     rank = np.empty(len(sizes), dtype=np.int32)
     rank[np.lexsort((np.arange(len(sizes)), -sizes))] = np.arange(len(sizes))

@@ -13,13 +13,12 @@ Invariants
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.communities import Links, Resolution, communities, parts
-from memory_mcp.indexes.topics.profiles import TERMS, Profiles, Telling, common_of, less
+from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.rows import Rows
 
 #: Least segments of a topic.
@@ -30,12 +29,15 @@ _NEIGHBOURS = 12
 _FOLLOWS = 1.0
 #: Resolution of modularity in third roots of the number of segments, which gives about six times as many topics; most topics
 #: in third roots (150 of 4,000 segments), for which the resolution is lowered.
-_FINENESS, _MOST, _TRIES = 1.2, 9.5, 8
+_FINENESS, _MOST = 1.2, 9.5
+#: Communities that are computed to lower it, the excess that is let pass, and the power of the excess that it is divided by:
+#: the number of topics follows the resolution by powers of .4 to .65.
+_TRIES, _EXCESS, _STEEPNESS = 4, 1.03, 1.6
 #: Links of a segment, counted from both sides: a finer resolution than segments / links leaves every segment alone.
 _LINKS = 1.5 * _NEIGHBOURS
 #: Number of starts, and exponent of their agreement. With one start 68 to 82 of 100 topics are found again, by half of their
 #: segments, with a tenth more segments; with ten 77 to 82, and NMI is no worse.
-_RUNS, _SHARPNESS = 10, 3
+_RUNS, _FIRST_RUNS, _SHARPNESS = 10, 3, 3
 #: Least segments and largest share of all that a part may have to get links of its own, as a larger one decides those of the
 #: memory; least share of its segments that must have some then.
 _FEW, _SMALL, _LINKED = 2 * _NEIGHBOURS, 0.25, 0.9
@@ -118,34 +120,40 @@ def _resolution(part: Array, projects: Array) -> Resolution:
 
 
 def _bounded(links: Links, resolution: Resolution) -> tuple[Array, Resolution]:
-    """Return the community of each segment, numbered by size, and the resolution used, lowered at most 7 times.
+    """Return the community of each segment, numbered by size, and the resolution used, lowered at most thrice.
 
     It is lowered where there are more topics than `_MOST` third roots of the segments of a unit, which has a share of each
     topic. -1 is for communities of fewer than `LEAST_SEGMENTS`.
     """
     most = _MOST * np.bincount(resolution.unit) ** (1 / 3)
     for _ in range(_TRIES):
-        topics = _numbered(communities(links, resolution.scales(links), range(len(links))))
+        topics = _numbered(communities(resolution.scale(links), range(len(links))))
         inside = topics >= 0
         share = 1 / np.bincount(topics[inside])[topics[inside]]
         excess = np.bincount(resolution.unit[inside], weights=share, minlength=len(most)) / most
-        if (excess <= 1).all():
+        if (excess <= _EXCESS).all():
             break
-        resolution = resolution.lowered(np.maximum(excess, 1))
+        resolution = resolution.lowered(np.where(excess > _EXCESS, excess**_STEEPNESS, 1.0))
     return topics, resolution
 
 
 def _agreed(links: Links, resolution: Resolution) -> Links:
-    """Return links weighed by the agreement of communities from ten starts; links that none agrees on are dropped."""
+    """Return links weighed by the agreement of communities from ten starts; links that none agrees on are dropped.
+
+    The first starts are from single segments, the others from those that the first all keep together.
+    """
+    graph = resolution.scale(links)
     # RandomState gives the same numbers in every version of numpy.
-    orders = [np.random.RandomState(run).permutation(len(links)).tolist() for run in range(_RUNS)]
-    scales = resolution.scales(links)
-    runs = np.stack([communities(links, scales, order) for order in orders], axis=1)
+    first = [communities(graph, np.random.RandomState(run).permutation(len(graph)).tolist()) for run in range(_FIRST_RUNS)]
+    _, core = np.unique(np.stack(first, axis=1), axis=0, return_inverse=True)
+    cores = graph.fold(core.reshape(-1))
+    orders = [np.random.RandomState(run).permutation(len(cores)).tolist() for run in range(_FIRST_RUNS, _RUNS)]
+    runs = np.stack([*first, *(communities(cores, order)[core.reshape(-1)] for order in orders)], axis=1)
     weighed: Links = []
-    for n, own in enumerate(links):
-        others = list(own)
-        agreed = (runs[others] == runs[n]).mean(axis=1) ** _SHARPNESS if others else ()
-        weighed.append({o: own[o] * share for o, share in zip(others, np.asarray(agreed).tolist(), strict=True) if share})
+    for segment, strengths in enumerate(links):
+        neighbours = list(strengths)
+        shares = (runs[neighbours] == runs[segment]).mean(axis=1) ** _SHARPNESS if neighbours else np.zeros(0)
+        weighed.append({n: strengths[n] * share for n, share in zip(neighbours, shares.tolist(), strict=True) if share})
     return weighed
 
 
@@ -168,34 +176,21 @@ def _links(rows: Rows) -> Links:
     for start, alike in _similarities(rows):
         near = np.argpartition(-alike, most - 1, axis=1)[:, :most]
         strengths = np.take_along_axis(alike, near, axis=1)
-        for n, (others, how) in enumerate(zip(near.tolist(), strengths.tolist(), strict=True), start):
-            for other, strength in zip(others, how, strict=True):
+        for segment, (others, shares) in enumerate(zip(near.tolist(), strengths.tolist(), strict=True), start):
+            for other, strength in zip(others, shares, strict=True):
                 if strength > 0:
-                    links[n][other] = links[other][n] = strength
+                    links[segment][other] = links[other][segment] = strength
     return links
 
 
 def _similarities(rows: Rows) -> Iterator[tuple[int, Array]]:
     """Yield the index of the first of a block of rows, and the similarity of each to all, 0..1, `(block, rows)` float32.
 
-    0 to itself. Terms weigh .8, vectors the rest; without vectors terms alone count.
+    0 to itself. It is the fit of each to a topic of each segment alone.
     """
-    row, place, share = Telling.of(rows).shares(rows)
-    share = share.astype(np.float32)
-    order = np.argsort(place, kind="stable")
-    ends = np.searchsorted(place[order], np.arange(int(place.max(initial=-1)) + 2)).tolist()
-    held = [(row[order[a:b]], share[order[a:b]]) for a, b in pairwise(ends)]
-    begins = np.searchsorted(row, np.arange(len(rows) + 1)).tolist()
-    apart = less(rows.vectors, common_of(rows)) if rows.vectors.shape[1] else None
+    profiles = Profiles.of(rows.with_topics(np.arange(len(rows)), rows.relevance), len(rows))
     for start in range(0, len(rows), _BLOCK):
-        stop = min(start + _BLOCK, len(rows))
-        alike = np.zeros((stop - start, len(rows)), dtype=np.float32)
-        for n in range(start, stop):
-            for entry in range(begins[n], begins[n + 1]):
-                who, how = held[place[entry]]
-                alike[n - start][who] += share[entry] * how
-        if apart is not None:
-            alike *= TERMS
-            alike += (1 - TERMS) * np.maximum(apart[start:stop] @ apart.T, 0)
-        alike[np.arange(stop - start), np.arange(start, stop)] = 0
+        block = np.arange(start, min(start + _BLOCK, len(rows)))
+        alike = profiles.fits(rows.taken(block))
+        alike[block - start, block] = 0
         yield start, alike

@@ -31,7 +31,7 @@ _FITS, _COVERS, _NEAR = 0.2, 0.25, 0.5
 #: Least share that a topic holds of a text of which segments hold so much: it may name several topics.
 _OF_MANY, _KNOWN = 0.12, 0.9
 #: Least weight of the words that name what a question is about: "wingman" does, "our work so far" does not.
-_SUBJECT = 1.1
+_SUBJECT = 1.0
 
 #: Returns the unit vector of a text, `(dimensions,)` float32; None without an embedder.
 Embed = Callable[[str], Array | None]
