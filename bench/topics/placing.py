@@ -30,13 +30,13 @@ def placing(reference: Reference) -> str:
         kept = np.array([n for n in range(count) if n % _PARTS != part])
         place = {int(n): i for i, n in enumerate(kept)}
         before = [place.get(material.before[n], -1) for n in kept]
-        found = groups(rows.taken(kept), before)
-        profiles = _profiles(rows.taken(kept), found)
+        found = groups(rows.select(kept), before)
+        profiles = _profiles(rows.select(kept), found)
         stands = {t: _most(whole[kept[found == t]].tolist()) for t in range(int(found.max()) + 1)}
         spans = {t: _most([reference.documents[n].reference for n in kept[found == t]]) for t in stands}
         for n in range(part, count, _PARTS):
             began = time.process_time()
-            best = int(profiles.nearest(rows.taken(np.array([n])))[0][0])
+            best = int(profiles.nearest(rows.select(np.array([n])))[0][0])
             spent += time.process_time() - began
             none += best < 0
             agreed += (stands[best] if best >= 0 else -1) == whole[n]

@@ -44,7 +44,7 @@ class Material:
         from memory_mcp.indexes.topics.rows import Rows
 
         vectors = self.vectors if by_meaning else np.zeros((len(self.named), 0), dtype=np.float32)
-        return Rows.bare(self.named, vectors)
+        return Rows.of_terms(self.named, vectors)
 
 
 @dataclass(frozen=True, slots=True)

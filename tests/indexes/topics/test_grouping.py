@@ -31,7 +31,7 @@ def _store(themes: tuple[str, ...] = THEMES, each: int = 20) -> tuple[np.ndarray
 
 def _rows(vectors: np.ndarray | None, named: Sequence[Collection[str]]) -> Rows:
     own = np.zeros((len(named), 0), dtype=np.float32) if vectors is None else vectors
-    return Rows.bare([{hashed(key) for key in keys} for keys in named], own)
+    return Rows.of_terms([{hashed(key) for key in keys} for keys in named], own)
 
 
 def groups(vectors: np.ndarray | None, named: Sequence[Collection[str]], before: Sequence[int] | None = None) -> np.ndarray:

@@ -126,16 +126,16 @@ def parts(links: Links) -> Array:
     between = graph.fold(community).links
     volume = np.bincount(community, weights=[sum(strengths.values()) for strengths in links]).tolist()
     part = list(range(len(volume)))
-    leaving = [sum(strengths.values()) / size if size else 0.0 for strengths, size in zip(between, volume, strict=True)]
-    while max(leaving) > _LEAVES:
-        loose = leaving.index(max(leaving))
+    outside = [sum(strengths.values()) / size if size else 0.0 for strengths, size in zip(between, volume, strict=True)]
+    while max(outside) > _LEAVES:
+        loose = outside.index(max(outside))
         target = max(between[loose], key=lambda other: (between[loose][other], -other))
         for other, strength in between[loose].items():
             del between[other][loose]
             if other != target:
                 between[target][other] = between[other][target] = between[target].get(other, 0.0) + strength
-        between[loose], leaving[loose] = {}, 0.0
+        between[loose], outside[loose] = {}, 0.0
         volume[target] += volume[loose]
-        leaving[target] = sum(between[target].values()) / volume[target]
+        outside[target] = sum(between[target].values()) / volume[target]
         part = [target if root == loose else root for root in part]
     return np.unique(np.array(part)[community], return_inverse=True)[1]

@@ -45,35 +45,35 @@ _FEW, _SMALL, _LINKED = 2 * _NEIGHBOURS, 0.25, 0.9
 _BLOCK = 256
 
 
-def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
+def groups(rows: Rows, predecessors: Sequence[int] | None = None) -> Array:
     """Return the topic of each segment, `(segments,)` int32: 0 is the largest, -1 none.
 
     Segments without terms have none, and with fewer than `LEAST_SEGMENTS` others no segment has one. `rows` without dimensions
-    are grouped by terms alone; their topics are ignored. `before` is the index of the segment before each in its session, -1
-    for none.
+    are grouped by terms alone; their topics are ignored. `predecessors` are the indices of the segment
+    before each in its session, -1 for none.
     """
     topics = np.full(len(rows), -1, dtype=np.int32)
     worded = np.flatnonzero(np.diff(rows.ptr))
     if len(worded) >= LEAST_SEGMENTS:
-        topics[worded] = _topics(rows.taken(worded), None if before is None else _previous(worded.tolist(), before))
+        topics[worded] = _topics(rows.select(worded), None if predecessors is None else _previous(worded.tolist(), predecessors))
     return topics
 
 
-def _previous(worded: Sequence[int], before: Sequence[int]) -> list[int]:
+def _previous(worded: Sequence[int], predecessors: Sequence[int]) -> list[int]:
     """Return the index among some segments of the one of them before each in its session; -1 for none."""
     index = {segment: n for n, segment in enumerate(worded)}
     previous = []
     for segment in worded:
-        earlier = before[segment]
+        earlier = predecessors[segment]
         while earlier >= 0 and earlier not in index:
-            earlier = before[earlier]
+            earlier = predecessors[earlier]
         previous.append(index.get(earlier, -1))
     return previous
 
 
-def _topics(rows: Rows, before: Sequence[int] | None) -> Array:
+def _topics(rows: Rows, predecessors: Sequence[int] | None) -> Array:
     """Return the topic of each segment as `groups` does; each has terms, and there are enough."""
-    links, previous = _links(rows), before or [-1] * len(rows)
+    links, previous = _links(rows), predecessors or [-1] * len(rows)
     with_sessions = [dict(strengths) for strengths in links]
     link_neighbours(with_sessions, previous)
     part = parts(with_sessions)
@@ -84,18 +84,18 @@ def _topics(rows: Rows, before: Sequence[int] | None) -> Array:
     single = np.flatnonzero(topics < 0)
     if len(single) and len(single) < len(rows):
         profiles = Profiles.of(rows.with_topics(topics, rows.relevance), int(topics.max()) + 1)
-        topics[single], _ = profiles.nearest(rows.taken(single))
+        topics[single], _ = profiles.nearest(rows.select(single))
         topics = _numbered(topics)
     return topics
 
 
-def link_neighbours(links: Links, before: Sequence[int]) -> None:
-    """Add median strength, in place, to the link of each segment to the one `before` it in its session (index, -1: none)."""
-    strengths = [strength for own in links for strength in own.values()]
-    more = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
-    for n, other in enumerate(before):
-        if other >= 0:
-            links[n][other] = links[other][n] = links[n].get(other, 0.0) + more
+def link_neighbours(links: Links, predecessors: Sequence[int]) -> None:
+    """Add median strength, in place, to the link of each segment to its predecessor in the session (index, -1: none)."""
+    strengths = [strength for weights in links for strength in weights.values()]
+    added = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
+    for segment, predecessor in enumerate(predecessors):
+        if predecessor >= 0:
+            links[segment][predecessor] = links[predecessor][segment] = links[segment].get(predecessor, 0.0) + added
 
 
 def _link_parts(links: Links, part: Array, rows: Rows) -> None:
@@ -107,10 +107,10 @@ def _link_parts(links: Links, part: Array, rows: Rows) -> None:
     for number, size in enumerate(np.bincount(part).tolist()):
         if _FEW <= size <= _SMALL * len(rows):
             members = np.flatnonzero(part == number)
-            index, inside = members.tolist(), _links(rows.taken(members))
+            index, inside = members.tolist(), _links(rows.select(members))
             for n, strengths in zip(index, inside, strict=True) if sum(map(bool, inside)) >= _LINKED * size else ():
-                leaving = {other: strength for other, strength in links[n].items() if part[other] != number}
-                links[n] = leaving | {index[m]: strength for m, strength in strengths.items()}
+                outside = {other: strength for other, strength in links[n].items() if part[other] != number}
+                links[n] = outside | {index[m]: strength for m, strength in strengths.items()}
 
 
 def _resolution(part: Array, projects: Array) -> Resolution:
@@ -125,12 +125,12 @@ def _bounded(links: Links, resolution: Resolution) -> tuple[Array, Resolution]:
     It is lowered where there are more topics than `_MOST` third roots of the segments of a unit, which has a share of each
     topic. -1 is for communities of fewer than `LEAST_SEGMENTS`.
     """
-    most = _MOST * np.bincount(resolution.unit) ** (1 / 3)
+    limits = _MOST * np.bincount(resolution.unit) ** (1 / 3)
     for _ in range(_TRIES):
         topics = _numbered(communities(resolution.scale(links), range(len(links))))
         inside = topics >= 0
         share = 1 / np.bincount(topics[inside])[topics[inside]]
-        excess = np.bincount(resolution.unit[inside], weights=share, minlength=len(most)) / most
+        excess = np.bincount(resolution.unit[inside], weights=share, minlength=len(limits)) / limits
         if (excess <= _EXCESS).all():
             break
         resolution = resolution.lowered(np.where(excess > _EXCESS, excess**_STEEPNESS, 1.0))
@@ -157,13 +157,13 @@ def _agreed(links: Links, resolution: Resolution) -> Links:
     return weighed
 
 
-def _numbered(found: Array) -> Array:
+def _numbered(communities_of: Array) -> Array:
     """Return topics renumbered by size, ties by first segment; -1 for those with fewer than `LEAST_SEGMENTS`."""
-    numbers, first, sizes = np.unique(found, return_index=True, return_counts=True)
+    numbers, first, sizes = np.unique(communities_of, return_index=True, return_counts=True)
     order = [n for n in np.lexsort((first, -sizes)).tolist() if numbers[n] >= 0 and sizes[n] >= LEAST_SEGMENTS]
-    new = np.full(int(found.max()) + 2, -1, dtype=np.int32)
-    new[numbers[order]] = np.arange(len(order))
-    return new[found]
+    renumbered = np.full(int(communities_of.max()) + 2, -1, dtype=np.int32)
+    renumbered[numbers[order]] = np.arange(len(order))
+    return renumbered[communities_of]
 
 
 def _links(rows: Rows) -> Links:
@@ -172,14 +172,14 @@ def _links(rows: Rows) -> Links:
     A link is in both directions, by index of the other segment, and its strength is the similarity, always above 0.
     """
     links: Links = [{} for _ in range(len(rows))]
-    most = min(_NEIGHBOURS, len(rows) - 1)
-    for start, alike in _similarities(rows):
-        near = np.argpartition(-alike, most - 1, axis=1)[:, :most]
-        strengths = np.take_along_axis(alike, near, axis=1)
-        for segment, (others, shares) in enumerate(zip(near.tolist(), strengths.tolist(), strict=True), start):
-            for other, strength in zip(others, shares, strict=True):
+    count = min(_NEIGHBOURS, len(rows) - 1)
+    for start, similarity in _similarities(rows):
+        nearest_ids = np.argpartition(-similarity, count - 1, axis=1)[:, :count]
+        strengths = np.take_along_axis(similarity, nearest_ids, axis=1)
+        for segment, (neighbours, shares) in enumerate(zip(nearest_ids.tolist(), strengths.tolist(), strict=True), start):
+            for neighbour, strength in zip(neighbours, shares, strict=True):
                 if strength > 0:
-                    links[segment][other] = links[other][segment] = strength
+                    links[segment][neighbour] = links[neighbour][segment] = strength
     return links
 
 
@@ -191,6 +191,6 @@ def _similarities(rows: Rows) -> Iterator[tuple[int, Array]]:
     profiles = Profiles.of(rows.with_topics(np.arange(len(rows)), rows.relevance), len(rows))
     for start in range(0, len(rows), _BLOCK):
         block = np.arange(start, min(start + _BLOCK, len(rows)))
-        alike = profiles.fits(rows.taken(block))
-        alike[block - start, block] = 0
-        yield start, alike
+        similarity = profiles.fits(rows.select(block))
+        similarity[block - start, block] = 0
+        yield start, similarity

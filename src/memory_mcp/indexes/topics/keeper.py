@@ -33,7 +33,7 @@ from memory_mcp.indexes.topics.base import TopicsStatus
 from memory_mcp.indexes.topics.documents import Document, document_of
 from memory_mcp.indexes.topics.frames import Finish, Hello, Made
 from memory_mcp.indexes.topics.graph import BEHIND, TopicGraph
-from memory_mcp.indexes.topics.placing import placed
+from memory_mcp.indexes.topics.placing import place_segments
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.stored import FORMAT, read
 from memory_mcp.indexes.turns import GROUPINGS
@@ -257,7 +257,7 @@ class TopicKeeper:
                     vectors = np.zeros((len(documents), 0 if embedder is None else embedder.dimensions), dtype=np.float32)
                 else:
                     vectors = embedder.embed([d.gist for d in documents])
-                self._graph = placed(self._graph, documents, vectors, changed)
+                self._graph = place_segments(self._graph, documents, vectors, changed)
         self._changed.update(changed)
         self._position = position
 
@@ -367,7 +367,7 @@ class TopicKeeper:
                 self._look()
                 graph = self._graph
                 changed = {segment_key_of(node) or 0 for node in self._changed}
-                if graph is not None and changed.isdisjoint(segments) and not graph.tells(segments, holds):
+                if graph is not None and changed.isdisjoint(segments) and not graph.is_affected(segments, holds):
                     return False
                 shutil.rmtree(self.home.directory, ignore_errors=True)
                 self._health, self._reason, self._graph, self._manifest, self._stamps = Health.BUILDING, "", None, None, None
