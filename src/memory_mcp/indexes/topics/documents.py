@@ -48,9 +48,9 @@ def hashed(key: str) -> int:
     return crc32(key.encode("utf-8", "surrogatepass"))
 
 
-def terms_of(text: str) -> dict[int, float]:
-    """Return the terms of a text as 32-bit hashes, with their weights; words without a key or of weight .15 or less left out."""
-    return {hashed(w.key): w.weight for w in words(text) if w.key and w.weight > _QUIET}
+def terms_of(text: str, least: float = _QUIET) -> dict[int, float]:
+    """Return the terms of a text as 32-bit hashes, with their weights; words without a key or of up to `least` left out."""
+    return {hashed(w.key): w.weight for w in words(text) if w.key and w.weight > least}
 
 
 def spaced_terms_of(text: str) -> dict[int, float]:

@@ -147,8 +147,9 @@ class TopicGraph:
         """
         shares = level.select(view)
         importance = level.importance(shares, view)
-        fit = level.fit(shares, text, lambda index: name_terms(self._name(level, index, view.project)[0]))
-        accepted = level.fitting(shares, text, subject, fit) & (shares.mentions > 0) & ~level.left_out(view)
+        name_shares = level.name_shares(shares, subject, lambda index: name_terms(self._name(level, index, view.project)[0]))
+        accepted, fit = level.fitting(shares, text, subject, name_shares)
+        accepted &= (shares.mentions > 0) & ~level.left_out(view)
         if level is self.areas:  # an area of a single topic is listed as the topic
             visible = self.topics.select(view).mentions > 0
             areas = np.array(self.area_of, dtype=np.int64)[visible]

@@ -14,6 +14,7 @@ from memory_mcp.indexes.topics.documents import spaced_terms_of, terms_of
 from memory_mcp.indexes.topics.rows import QueryTerms, Rows
 from memory_mcp.indexes.topics.shares import Shares
 from memory_mcp.indexes.topics.tables import Tables
+from memory_mcp.text import cjk_runs
 
 DAY_MS = 86_400_000
 #: Age up to which mentions are recent, and their boost.
@@ -28,6 +29,8 @@ _BY_NAME, _CALLED_BY = 0.25, 4
 #: holds included, or else similarity of its best segments. Of 20 questions about nothing in the memory a quarter (500 segments)
 #: to .7 (12,000) fit a topic without this, .05 to .35 with it; of questions about it .95 to 1.0 and .9 to 1.0.
 _FITS, _COVERS, _NEAR = 0.2, 0.25, 0.5
+#: Share of the words from which a topic whose name holds them fits as well.
+_NAMED = 0.99
 #: Least share that a topic holds of a text of which segments hold so much: it may name several topics.
 _OF_MANY, _KNOWN = 0.12, 0.9
 #: Least weight of the words that name what a question is about: "wingman" does, "our work so far" does not.
@@ -131,32 +134,40 @@ class Level:
             return np.bincount(shares.rows.topic, weights=shares.rows.relevance, minlength=shares.topics)
         return shares.importance(view.now_ms, self.settings.half_life_days * DAY_MS, _LATE_MS, _BOOST)
 
-    def fit(self, shares: Shares, text: str, terms_of_name: Callable[[int], frozenset[int]]) -> Array:
-        """Return the fit of each topic to a text, `(topics,)`, 0..1; `terms_of_name` returns the term hashes of a topic's name.
+    def name_shares(self, shares: Shares, subject: str, terms_of_name: Callable[[int], frozenset[int]]) -> Array:
+        """Return the share of a subject's words, by weight, that the name of each topic holds, `(topics,)`, 0..1.
+
+        Words of little weight count if there are no others. `terms_of_name` returns the term hashes of a topic's name.
+        """
+        subject_terms = terms_of(subject) or terms_of(subject, least=0.0)
+        total = sum(subject_terms.values())
+        name_shares = np.zeros(shares.topics)
+        for topic in np.flatnonzero(shares.mentions).tolist() if total else ():
+            terms = terms_of_name(topic)
+            name_shares[topic] = sum(weight for term, weight in subject_terms.items() if term in terms) / total
+        return name_shares
+
+    def fit(self, shares: Shares, text: str, name_shares: Array) -> Array:
+        """Return the fit of each topic to a text, `(topics,)`, 0..1; `name_shares` as of the method.
 
         By words and vectors of its three best segments, by the share of its segments that hold the words, and
         by its name. A topic with fewer segments is not favoured.
         """
-        query_terms = terms_of(text)
         matches, best, _ = self._read(shares, text)
         total = _of_best(shares, best)
         total += _BY_SHARE * matches.by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
-        total_weight = sum(query_terms.values())
-        name_fit = [0.0] * shares.topics
-        for topic in np.flatnonzero(shares.mentions).tolist() if total_weight else ():
-            name_terms_of = terms_of_name(topic)
-            name_fit[topic] = sum(weight for term, weight in query_terms.items() if term in name_terms_of) / total_weight
-        clipped: Array = np.clip(total + _BY_NAME * np.array(name_fit), 0.0, 1.0)
+        clipped: Array = np.clip(total + _BY_NAME * name_shares, 0.0, 1.0)
         return clipped
 
-    def fitting(self, shares: Shares, text: str, subject: str, fit: Array) -> Array:
-        """Return which topics fit a text, `(topics,)` bool; `subject` are its words that count, `fit` is that of each topic."""
+    def fitting(self, shares: Shares, text: str, subject: str, name_shares: Array) -> tuple[Array, Array]:
+        """Return which topics fit a text, `(topics,)` bool, and the fit of each; `subject` are the words that count."""
+        fit = self.fit(shares, text, name_shares)
         matches = QueryTerms.of(shares.rows, terms_of(subject), spaced_terms_of(subject))
         covered = matches.by_topic(shares.rows.topic, shares.mentions, _ENOUGH) * matches.known_share
         nearest = _of_best(shares, self._read(shares, text)[2])
         least = _OF_MANY if matches.known_share >= _KNOWN else _COVERS
-        accepted: Array = (fit >= _FITS) & ((covered >= least) | (nearest >= _NEAR))
-        return accepted
+        accepted: Array = (fit >= _FITS) & ((covered >= least) | (nearest >= _NEAR) | (name_shares >= _NAMED))
+        return accepted, fit
 
     def fits(self, shares: Shares, text: str) -> Array:
         """Return the fit of each segment to a text, `(rows,)`, 0..1, by words and vectors; by words alone without vectors."""
@@ -208,12 +219,15 @@ def _of_best(shares: Shares, values: Array) -> Array:
 
 
 def names_subject(text: str) -> bool:
-    """Return whether the words of a text that name something weigh enough for it to be about that alone."""
-    return sum(spaced_terms_of(text).values()) >= _SUBJECT
+    """Return whether the words of a text that name something weigh enough for it to be about that alone.
+
+    In scripts without blanks two characters side by side do.
+    """
+    return sum(spaced_terms_of(text).values()) >= _SUBJECT or any(len(run) > 1 for run in cjk_runs(text))
 
 
 # Cached because every query needs them, and placing segments keeps names.
 @lru_cache(maxsize=4096)
 def name_terms(name: Name) -> frozenset[int]:
     """Return the term hashes of a name: of its label and first four keywords."""
-    return frozenset(terms_of(" ".join((name.label, *name.keywords[:_CALLED_BY]))))
+    return frozenset(terms_of(" ".join((name.label, *name.keywords[:_CALLED_BY])), least=0.0))

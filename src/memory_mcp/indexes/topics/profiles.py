@@ -70,17 +70,17 @@ class Profiles:
     def of(cls, rows: Rows, count: int) -> "Profiles":
         """Return the profiles of `count` topics from their segments; segments without a topic count for rarity alone."""
         telling = Telling.of(rows)
-        row, place, share = telling.shares(rows)
-        placed = rows.topic[row] >= 0
-        pairs = place[placed].astype(np.int64) * max(count, 1) + rows.topic[row[placed]]
-        found, where = np.unique(pairs, return_inverse=True)
-        total = np.bincount(where, weights=share[placed], minlength=len(found))
-        term, topic = found // max(count, 1), found % max(count, 1)
+        row, term, share = telling.shares(rows)
+        assigned = rows.topic[row] >= 0
+        pairs = term[assigned].astype(np.int64) * max(count, 1) + rows.topic[row[assigned]]
+        cells, cell = np.unique(pairs, return_inverse=True)
+        total = np.bincount(cell, weights=share[assigned], minlength=len(cells))
+        term, topic = cells // max(count, 1), cells % max(count, 1)
         length = np.sqrt(np.bincount(topic, weights=total**2, minlength=max(count, 1)))
         # Terms that no topic has do not matter.
-        named, term = np.unique(term, return_inverse=True)
-        telling = Telling(telling.terms[named], telling.weights[named])
-        ptr = np.searchsorted(term, np.arange(len(named) + 1))
+        used_terms, term = np.unique(term, return_inverse=True)
+        telling = Telling(telling.terms[used_terms], telling.weights[used_terms])
+        ptr = np.searchsorted(term, np.arange(len(used_terms) + 1))
         shares = (total / length[topic]).astype(np.float32)
         common = common_of(rows)
         return cls(count, telling, ptr, topic.astype(np.int32), shares, middles(rows, count, common), common)

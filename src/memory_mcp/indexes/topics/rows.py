@@ -103,14 +103,18 @@ class QueryTerms:
         Of words in no row only those in `spaced` count, as missing.
         """
         row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
-        found = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in wanted.items()]
-        worth = ((places, weight * float(np.log1p(len(rows) / len(places)))) for places, weight in found if len(places))
+        weighted_rows = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in wanted.items()]
+        matches = (
+            (rows_of_term, weight * float(np.log1p(len(rows) / len(rows_of_term))))
+            for rows_of_term, weight in weighted_rows
+            if len(rows_of_term)
+        )
         absent = sum(
             (spaced or {}).get(hashed, 0.0)
-            for (hashed, _), (places, _) in zip(wanted.items(), found, strict=True)
-            if not len(places)
+            for (hashed, _), (rows_of_term, _) in zip(wanted.items(), weighted_rows, strict=True)
+            if not len(rows_of_term)
         )
-        return cls(tuple(worth), len(rows), absent * float(np.log1p(len(rows))))
+        return cls(tuple(matches), len(rows), absent * float(np.log1p(len(rows))))
 
     @property
     def known_share(self) -> float:
