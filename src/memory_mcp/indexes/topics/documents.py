@@ -49,8 +49,20 @@ def hashed(key: str) -> int:
 
 
 def terms_of(text: str, least: float = _QUIET) -> dict[int, float]:
-    """Return the terms of a text as 32-bit hashes, with their weights; words without a key or of up to `least` left out."""
-    return {hashed(w.key): w.weight for w in words(text) if w.key and w.weight > least}
+    """Return the terms of a text as 32-bit hashes, with their weights; words without a key or of up to `least` left out.
+
+    Scripts without blanks have a term for every two characters, which share the weight of their run.
+    """
+    weights: dict[int, float] = {}
+    for word in words(text):
+        if word.key and word.weight > least:
+            terms = [hashed(pair) for run in cjk_runs(word.key) for pair in _pairs(run)] or [hashed(word.key)]
+            weights |= dict.fromkeys(terms, word.weight / len(terms))
+    return weights
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[start : start + 2] for start in range(max(len(run) - 1, 1))]
 
 
 def spaced_terms_of(text: str) -> dict[int, float]:
