@@ -171,6 +171,13 @@ def test_a_segment_names_what_tells_and_not_what_everybody_says() -> None:
     assert not named.keys() & {hashed("the"), hashed("and")}
 
 
+def test_two_characters_at_a_time_tell_where_there_are_no_blanks() -> None:
+    """A run of characters is seldom said twice: the same two characters are."""
+    said, asked = terms_of("周末去超市购物清单"), terms_of("购物")
+    assert asked.keys() <= said.keys()
+    assert not terms_of("养蜂").keys() & said.keys()
+
+
 def _noisy(seed: int) -> list[frozenset[str]]:
     """Segments of twelve themes, each naming three terms of its own theme and three of any."""
     rng = np.random.default_rng(seed)

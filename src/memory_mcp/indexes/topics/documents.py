@@ -8,7 +8,7 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.summarize.titles import SEPARATOR
-from memory_mcp.summarize.vocabulary import words
+from memory_mcp.summarize.vocabulary import has_cjk, learn, words
 from memory_mcp.text import cjk_runs
 
 #: Weight up to which words do not count.
@@ -51,27 +51,20 @@ def hashed(key: str) -> int:
 def terms_of(text: str, least: float = _QUIET) -> dict[int, float]:
     """Return the terms of a text as 32-bit hashes, with their weights; words without a key or of up to `least` left out.
 
-    Scripts without blanks have a term for every two characters, which share the weight of their run.
+    Scripts without blanks have a term for every two characters.
     """
-    weights: dict[int, float] = {}
-    for word in words(text):
-        if word.key and word.weight > least:
-            terms = [hashed(pair) for run in cjk_runs(word.key) for pair in _pairs(run)] or [hashed(word.key)]
-            weights |= dict.fromkeys(terms, word.weight / len(terms))
-    return weights
-
-
-def _pairs(run: str) -> list[str]:
-    return [run[start : start + 2] for start in range(max(len(run) - 1, 1))]
+    terms = [word for word in words(text) if not has_cjk(word.shown)]
+    terms += [learn(run[start : start + 2]) for run in cjk_runs(text) for start in range(len(run) - 1)]
+    return {hashed(term.key): term.weight for term in terms if term.key and term.weight > least}
 
 
 def spaced_terms_of(text: str) -> dict[int, float]:
-    """Return the terms of a text as `terms_of` does, without those in scripts that put no spaces between words.
+    """Return the terms of a text as `terms_of` does, without those in scripts that put no blanks between words.
 
-    What is cut out of a run of such a script may be missing from a memory that holds the word in it.
+    Two characters side by side may belong to two words, and be missing from a memory that holds both.
     """
-    counted = (w for w in words(text) if w.key and w.weight > _QUIET)
-    return {hashed(w.key): w.weight for w in counted if not cjk_runs(w.key)}
+    counted = (word for word in words(text) if word.key and word.weight > _QUIET)
+    return {hashed(word.key): word.weight for word in counted if not has_cjk(word.key)}
 
 
 def document_of(node: TocNode, segment: Segment) -> Document:
