@@ -47,7 +47,7 @@ from memory_mcp.storage.base import Storage
 log = logging.getLogger(__name__)
 
 #: Version of the grouping: a change groups every memory anew.
-VERSION = 2
+VERSION = 3
 #: Least number and share of new and changed segments for a new grouping, which `BEHIND` of them are in any case.
 _CHANGED, _SHARE = 10, 0.02
 #: Most changes placed during a request; more are left to the next grouping.
