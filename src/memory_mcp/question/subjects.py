@@ -9,7 +9,6 @@ from itertools import groupby
 
 from memory_mcp.question.phrases import find, is_general, particular, read_by
 from memory_mcp.question.words import Word, words
-from memory_mcp.summarize.vocabulary import has_cjk
 from memory_mcp.text import cjk_runs, tokens_with_terms
 
 #: The groups of phrases that only ask: why, how many, 为什么; what came up, how did ... evolve.
@@ -44,7 +43,7 @@ def topic_subject(text: str) -> str:
     typed = words(text)
     reading = read_by(typed)
     # Between ideographs there are no blanks, which `particular` goes by.
-    asking = [word for word in typed if word.key in reading.general and has_cjk(word.key)]
+    asking = [word for word in typed if word.key in reading.general and cjk_runs(word.key)]
     for found in find(typed, reading):
         if found.phrase.group == _EXPLORES:
             literal = frozenset[str]().union(*(step for step in found.phrase.steps if step is not None))

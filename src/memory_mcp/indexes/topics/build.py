@@ -56,7 +56,7 @@ def build_graph(
     area_rows = by_area(rows, areas)
     topics = match_topics(_members(rows, count), former_topics, at_ms)
     larger_topics = match_topics(_members(area_rows, int(areas.max(initial=-1)) + 1), topics.known, at_ms, areas=True)
-    names = _names(documents, rows, area_rows, (topics.ids, larger_topics.ids), {n.topic_id: n for n in former_names})
+    names = _names(documents, (rows, area_rows), (topics.ids, larger_topics.ids), {n.topic_id: n for n in former_names})
     return Made(Stored(rows, tables, names, tuple(areas.tolist())), larger_topics.known)
 
 
@@ -67,15 +67,14 @@ def _members(rows: Rows, count: int) -> list[list[int]]:
 
 def _names(
     documents: Sequence[Document],
-    rows: Rows,
-    area_rows: Rows,
+    rows: tuple[Rows, Rows],
     ids: tuple[Sequence[TopicId], Sequence[TopicId]],
     former_names: Mapping[TopicId, Names],
 ) -> tuple[Names, ...]:
     """Name topics and areas for viewers of all projects, and for each project from its own segments; topics first.
 
-    `area_rows` are the rows with areas as topics, `ids` the ids of topics and of areas, `former_names` the former
-    names. The only project of a memory has the names of viewers of all.
+    `rows` are those with topics and those with areas as topics, `ids` the ids of topics and of areas. The only project of a
+    memory has the names of viewers of all.
     """
     texts = Texts([Doc(d.title, d.bullets, d.keywords) for d in documents])
     projects: dict[str, list[int]] = {}
@@ -88,26 +87,17 @@ def _names(
 
         All labels are distinct; `project` None is the scope of all.
         """
-        former_labels = [
-            {n: name.label for n, names in names_by_topic.items() if (name := names.by_scope.get(project))}
-            for names_by_topic in former
-        ]
-        area_names = _level(texts, area_rows.topic[scope_rows], scope_rows, (), former_labels[1])
-        topic_names = _level(
-            texts, rows.topic[scope_rows], scope_rows, [name.label for name in area_names.values()], former_labels[0]
-        )
-        return [topic_names, area_names]
+        labels = [{n: name.label for n, names in level.items() if (name := names.by_scope.get(project))} for level in former]
+        topics, areas = (level.topic[scope_rows] for level in rows)
+        area_names = _level(texts, areas, scope_rows, (), labels[1])
+        return [_level(texts, topics, scope_rows, [name.label for name in area_names.values()], labels[0]), area_names]
 
     everywhere = scope(np.arange(len(documents)), None)
     by_project: dict[str, list[dict[int, Name]]] = {}
     for project, scope_rows in sorted(projects.items()):
         by_project[project] = scope(np.array(scope_rows), project) if len(projects) > 1 else everywhere
     return tuple(
-        Names(
-            topic,
-            everywhere[level][n],
-            {p: names_by_topic[level][n] for p, names_by_topic in by_project.items() if n in names_by_topic[level]},
-        )
+        Names(topic, everywhere[level][n], {p: levels[level][n] for p, levels in by_project.items() if n in levels[level]})
         for level in (0, 1)
         for n, topic in enumerate(ids[level])
     )
