@@ -42,7 +42,7 @@ _RUNS, _FIRST_RUNS, _SHARPNESS = 10, 3, 3
 #: memory; least share of its segments that must have some then.
 _FEW, _SMALL, _LINKED = 2 * _NEIGHBOURS, 0.25, 0.9
 #: Rows of similarities computed at a time.
-_BLOCK = 256
+_BLOCK = 64
 
 
 def groups(rows: Rows, predecessors: Sequence[int] | None = None) -> Array:
