@@ -4,7 +4,7 @@ import numpy as np
 
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.communities import Resolution, communities
-from memory_mcp.indexes.topics.profiles import TERMS, Profiles
+from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.rows import Rows
 
 #: Topics that each topic is linked to, besides those that are linked to it.
@@ -22,13 +22,7 @@ def areas_of(rows: Rows, count: int) -> Array:
     """
     if not count:
         return np.zeros(0, dtype=np.int32)
-    profiles = Profiles.of(rows, count)
-    # How similar topics are, 0..1, by the measure of segments; 0 to themselves.
-    shares = np.zeros((count, len(profiles.telling.terms)), dtype=np.float32)
-    shares[profiles.topics, np.repeat(np.arange(len(profiles.telling.terms)), np.diff(profiles.ptr))] = profiles.shares
-    similarity = shares @ shares.T
-    if rows.vectors.shape[1]:
-        similarity = TERMS * similarity + (1 - TERMS) * np.clip(profiles.middles @ profiles.middles.T, 0, 1)
+    similarity = Profiles.of(rows, count).similarities()
     np.fill_diagonal(similarity, 0)
     links: list[dict[int, float]] = [{} for _ in range(count)]
     for topic, neighbours in enumerate(np.argsort(-similarity, axis=1, kind="stable")[:, :_NEIGHBOURS].tolist()):

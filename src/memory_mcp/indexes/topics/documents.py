@@ -8,11 +8,10 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.summarize.titles import SEPARATOR
-from memory_mcp.summarize.vocabulary import has_cjk, learn, words
-from memory_mcp.text import cjk_runs
+from memory_mcp.summarize.vocabulary import cjk_pairs, has_cjk, words
 
-#: Weight up to which words do not count.
-_QUIET = 0.15
+#: Weight up to which words do not count, and weight of two characters of a script without blanks.
+_QUIET, _PAIR = 0.15, 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,9 @@ def terms_of(text: str, least: float = _QUIET) -> dict[int, float]:
 
     Scripts without blanks have a term for every two characters.
     """
-    terms = [word for word in words(text) if not has_cjk(word.shown)]
-    terms += [learn(run[start : start + 2]) for run in cjk_runs(text) for start in range(len(run) - 1)]
-    return {hashed(term.key): term.weight for term in terms if term.key and term.weight > least}
+    counted = (word for word in words(text) if word.key and word.weight > least)
+    weights = {hashed(word.key): word.weight for word in counted if not has_cjk(word.key)}
+    return weights | dict.fromkeys(map(hashed, cjk_pairs(text)), _PAIR)
 
 
 def spaced_terms_of(text: str) -> dict[int, float]:

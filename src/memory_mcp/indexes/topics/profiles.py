@@ -18,8 +18,8 @@ TERMS = 0.8
 _COMMON, _COMMON_OF_FEW = 0.25, 3
 #: Least fit of a segment to its topic.
 LEAST = 0.12
-#: Segments whose fits are computed at a time.
-_BLOCK = 1024
+#: Segments whose fits are computed at a time, and terms of topics that are compared at a time.
+_BLOCK, _TERMS = 1024, 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +87,30 @@ class Profiles:
 
     def fits(self, rows: Rows) -> Array:
         """Return the fit of each segment to each topic, `(rows, topics)` float32, 0..1; by terms alone without vectors."""
-        row, term, share = self.telling.shares(rows)
+        term_fit = self._term_fits(len(rows), *self.telling.shares(rows))
+        return self._combine(term_fit, less(rows.vectors, self.common)) if rows.vectors.shape[1] else term_fit
+
+    def similarities(self) -> Array:
+        """Return how similar the topics are, `(topics, topics)` float32, 0..1, by the measure of segments."""
+        term = np.repeat(np.arange(len(self.telling.terms)), np.diff(self.ptr))
+        term_fit = np.zeros((self.count, self.count), dtype=np.float32)
+        for start in range(0, len(term), _TERMS):
+            block = slice(start, start + _TERMS)
+            term_fit += self._term_fits(self.count, self.topics[block], term[block], self.shares[block])
+        return self._combine(term_fit, self.middles) if self.middles.shape[1] else term_fit
+
+    def _term_fits(self, count: int, row: Array, term: Array, share: Array) -> Array:
+        """Return the fit of `count` rows to each topic by terms; the arguments are those that `Telling.shares` returns."""
         reach = np.diff(self.ptr)[term]
         begin = np.concatenate([[0], np.cumsum(reach)])
         cell_terms = np.repeat(self.ptr[:-1][term] - begin[:-1], reach) + np.arange(begin[-1])
-        cells = np.repeat(row, reach) * self.count + self.topics[cell_terms]
-        term_fit = np.bincount(cells, weights=np.repeat(share, reach) * self.shares[cell_terms], minlength=len(rows) * self.count)
-        term_fit = term_fit.reshape(len(rows), self.count).astype(np.float32)
-        if not rows.vectors.shape[1]:
-            return term_fit
-        vector_fit = np.maximum(less(rows.vectors, self.common) @ self.middles.T, 0)
-        combined: Array = TERMS * term_fit + (1 - TERMS) * vector_fit
+        cells = np.repeat(row.astype(np.int64), reach) * self.count + self.topics[cell_terms]
+        term_fit = np.bincount(cells, weights=np.repeat(share, reach) * self.shares[cell_terms], minlength=count * self.count)
+        return term_fit.reshape(count, self.count).astype(np.float32)
+
+    def _combine(self, term_fit: Array, vectors: Array) -> Array:
+        """Return the fit of rows by terms, `(rows, topics)`, and by their vectors less the common one, in one."""
+        combined: Array = TERMS * term_fit + (1 - TERMS) * np.maximum(vectors @ self.middles.T, 0)
         return combined
 
     def relevance(self, rows: Rows) -> Array:
