@@ -164,7 +164,8 @@ class Level:
         fit = self.fit(shares, text, name_shares)
         matches = QueryTerms.of(shares.rows, terms_of(subject), spaced_terms_of(subject))
         covered = matches.by_topic(shares.rows.topic, shares.mentions, _ENOUGH) * matches.known_share
-        nearest = _of_best(shares, self._read(shares, text)[2])
+        # The other words of a question are near to whatever is written in its language.
+        nearest = _of_best(shares, self._read(shares, subject)[2])
         least = _OF_MANY if matches.known_share >= _KNOWN else _COVERS
         accepted: Array = (fit >= _FITS) & ((covered >= least) | (nearest >= _NEAR) | (name_shares >= _NAMED))
         return accepted, fit
