@@ -22,6 +22,7 @@ from memory_mcp.layers.topics import telling
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.policy.plan import How
 from memory_mcp.question.intent import Intent
+from memory_mcp.question.subjects import topic_subject
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, SearchResponse, search
@@ -46,21 +47,21 @@ class Scores:
 def explored(data: Path, folder: Path, half: str) -> str:
     """A table for each corpus."""
     rows = [json.loads(line) for line in _LABELS.read_text(encoding="utf-8").splitlines()]
-    asked = [row for row in rows if half in ("all", row["half"])]
+    questions = [row for row in rows if half in ("all", row["half"])]
     messages = corpora_in(data, _CORPORA).stores
     stores = Stores(folder, messages)
     scores: dict[str, Scores] = defaultdict(Scores)
     for name in sorted(messages):
-        own = [row for row in asked if name in (row["corpus"], row["source"])]
+        of_store = [row for row in questions if name in (row["corpus"], row["source"])]
         with stores.opened(name, 2, {"topics.enabled": True}) as app:
             if not app.topics().status().usable:
                 app.topics().rebuild()
-            for row in own:
+            for row in of_store:
                 _by_topics(app, row, scores[row["source"]])
         with stores.opened(name, 2, {}) as app:
-            for row in own:
+            for row in of_store:
                 scores[row["source"]].shares["answer without"].append(_share(row, _said(_answer(app, row), themes=False)))
-    return "\n".join(_table(source, half, found) for source, found in scores.items())
+    return "\n".join(_table(source, half, of_source) for source, of_source in scores.items())
 
 
 def _by_topics(app: App, row: Mapping[str, Any], into: Scores) -> None:
@@ -82,12 +83,12 @@ def _first(app: App, row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     as_of = int(moment.timestamp() * 1000)
     plan = app.plan(Query(row["query"]), How(intent=Intent.EXPLORE, as_of=as_of, calendar=Calendar("UTC")))
     view = replace(layer.view(None), now_ms=as_of, window=plan.window)
-    topics = graph.best(view, plan.text, _FIRST)
-    shown = []
+    topics = graph.best(view, plan.text, _FIRST, topic_subject(plan.text))
+    statements = []
     for topic in topics:
         nodes = layer.nodes([link.node_id for link in graph.links(topic.topic_id, view, 2, text=plan.text)[0]])
-        shown += [bullet.text for node in nodes.values() if (bullet := telling(node, topic, plan.text))]
-    return [text for topic in topics for text in (topic.label, *topic.keywords, *topic.parts)], shown
+        statements += [bullet.text for node in nodes.values() if (bullet := telling(node, topic, plan.text))]
+    return [text for topic in topics for text in (topic.label, *topic.keywords, *topic.parts)], statements
 
 
 def _answer(app: App, row: Mapping[str, Any]) -> SearchResponse:
@@ -104,23 +105,22 @@ def _answer(app: App, row: Mapping[str, Any]) -> SearchResponse:
 
 
 def _said(answer: SearchResponse, themes: bool = True) -> list[str]:
-    told = [text for t in answer.themes for text in (t.theme, t.about, t.quote)] if themes else []
-    return [*told, *(text for r in answer.results for text in (r.title, r.quote))]
+    parts = [text for t in answer.themes for text in (t.theme, t.about, t.quote)] if themes else []
+    return [*parts, *(text for r in answer.results for text in (r.title, r.quote))]
 
 
 def _share(row: Mapping[str, Any], texts: Iterable[str]) -> float:
     """The share of a question's themes that texts name."""
-    whole = "\n".join(texts).lower()
-    return fmean(any(word in whole for word in theme["any"]) for theme in row["themes"])
+    text = "\n".join(texts).lower()
+    return fmean(any(word in text for word in theme["any"]) for theme in row["themes"])
 
 
-def _table(source: str, half: str, found: Scores) -> str:
-    count = len(found.tokens)
-    lines = [
-        f"{source}, {half}: {count} questions, {found.missed} not taken for exploring; {fmean(found.tokens):.0f} tokens an answer"
-    ]
-    lines += [f"  {name:32} {fmean(found.shares[name]):.3f}" for name in _ROWS]
-    better, worse = _paired(found.shares["answer with topics"], found.shares["answer without"])
+def _table(source: str, half: str, scores: Scores) -> str:
+    count = len(scores.tokens)
+    head = f"{source}, {half}: {count} questions, {scores.missed} not taken for exploring"
+    lines = [f"{head}; {fmean(scores.tokens):.0f} tokens an answer"]
+    lines += [f"  {name:32} {fmean(scores.shares[name]):.3f}" for name in _ROWS]
+    better, worse = _paired(scores.shares["answer with topics"], scores.shares["answer without"])
     return "\n".join([*lines, f"  answers with topics are better for {better}, worse for {worse}"])
 
 

@@ -15,42 +15,44 @@ _SLOW = ("HDBSCAN",)
 _OTHERS, _FRESH = 0.3, 0.1
 
 
-def recombined(found: Sequence[Reference], count: int) -> Material:
+def recombined(references: Sequence[Reference], count: int) -> Material:
     """Segments made of two real ones each: 70 % of the words, terms and meaning of the one, 30 % of the other.
 
     A tenth of what comes from the other is new to the store: vocabularies grow. Half of the segments follow the one before.
     """
     rng = random.Random(7)
-    documents = [(d, r.vectors[n]) for r in found for n, d in enumerate(r.documents)]
-    texts, named, vectors = [], [], np.zeros((count, documents[0][1].shape[0]), dtype=np.float32)
+    documents = [(d, r.vectors[n]) for r in references for n, d in enumerate(r.documents)]
+    texts, terms, vectors = [], [], np.zeros((count, documents[0][1].shape[0]), dtype=np.float32)
     for n in range(count):
-        (one, near), (other, far) = rng.choice(documents), rng.choice(documents)
-        keys = sorted(one.named)
-        kept = [key for key in keys if rng.random() > _OTHERS]
-        kept += [hashed(f"{key} {n}") if rng.random() < _FRESH else key for key in sorted(other.named) if rng.random() < _OTHERS]
-        named.append(frozenset(kept))
-        texts.append(f"{one.gist[: len(one.gist) * 7 // 10]} {other.gist[len(other.gist) * 7 // 10 :]}")
-        mixed = (1 - _OTHERS) * near + _OTHERS * far
+        (document, vector), (other, other_vector) = rng.choice(documents), rng.choice(documents)
+        keys = sorted(document.named)
+        keys_kept = [key for key in keys if rng.random() > _OTHERS]
+        keys_kept += [
+            hashed(f"{key} {n}") if rng.random() < _FRESH else key for key in sorted(other.named) if rng.random() < _OTHERS
+        ]
+        terms.append(frozenset(keys_kept))
+        texts.append(f"{document.gist[: len(document.gist) * 7 // 10]} {other.gist[len(other.gist) * 7 // 10 :]}")
+        mixed = (1 - _OTHERS) * vector + _OTHERS * other_vector
         vectors[n] = mixed / max(float(np.linalg.norm(mixed)), 1e-9)
-    return Material(texts, named, vectors, [n - 1 if n and rng.random() < 0.5 else -1 for n in range(count)])
+    return Material(texts, terms, vectors, [n - 1 if n and rng.random() < 0.5 else -1 for n in range(count)])
 
 
-def many(found: Sequence[Reference], count: int, wanted: Sequence[str]) -> str:
+def many(references: Sequence[Reference], count: int, systems: Sequence[str]) -> str:
     """A line for each system."""
-    material = recombined(found, count)
+    material = recombined(references, count)
     terms = sum(map(len, material.named)) / count
-    lines = [f"{count} segments recombined of {sum(len(r.documents) for r in found)} real ones, {terms:.0f} terms each"]
+    lines = [f"{count} segments recombined of {sum(len(r.documents) for r in references)} real ones, {terms:.0f} terms each"]
     ours = 0
-    for name in [n for n in SYSTEMS if n in wanted and n not in _SLOW]:
+    for name in [n for n in SYSTEMS if n in systems and n not in _SLOW]:
         try:
-            done = grouped(name, told_how_many(name, material, ours, 300))
+            result = grouped(name, told_how_many(name, material, ours, 300))
         except Absent as absent:
             lines.append(f"  left out: {absent}")
             continue
-        ours = ours or int(done.groups.max()) + 1
-        none, most = float((done.groups < 0).mean()), int(np.bincount(done.groups[done.groups >= 0]).max()) / count
+        ours = ours or int(result.groups.max()) + 1
+        ungrouped, largest = float((result.groups < 0).mean()), int(np.bincount(result.groups[result.groups >= 0]).max()) / count
         lines.append(
-            f"  {name:42} {done.groups.max() + 1:5} groups, none {none:.2f}, largest {most:.2f}: "
-            f"{done.cpu_seconds:.1f} s, grouping alone {done.own_seconds:.1f} s, {done.peak_mb:.0f} MB"
+            f"  {name:42} {result.groups.max() + 1:5} groups, none {ungrouped:.2f}, largest {largest:.2f}: "
+            f"{result.cpu_seconds:.1f} s, grouping alone {result.own_seconds:.1f} s, {result.peak_mb:.0f} MB"
         )
     return "\n".join(lines)

@@ -29,9 +29,9 @@ def families(data: Path, folder: Path, judged: Sequence[Reference]) -> dict[str,
     """Return the corpora with references and, by family, those without, their stores kept in a folder."""
     stores = {family: corpora_in(data, names).stores for family, names in _FAMILIES.items()}
     return {reference.name: [reference] for reference in judged} | {
-        family: [unjudged(name, messages, folder) for name, messages in sorted(own.items())]
-        for family, own in stores.items()
-        if own
+        family: [unjudged(name, messages, folder) for name, messages in sorted(messages_by_store.items())]
+        for family, messages_by_store in stores.items()
+        if messages_by_store
     }
 
 
@@ -42,16 +42,16 @@ def mixed(corpora: Mapping[str, Sequence[Reference]], counts: Sequence[int]) -> 
 
 def _cut(corpora: Mapping[str, Sequence[Reference]], count: int) -> dict[str, list[Reference]]:
     """Return the corpora cut in time to so many segments together: all have as many as the largest bound allows."""
-    sizes = sorted(len(r.documents) for several in corpora.values() for r in several)
-    left, bound = count, max(sizes, default=0)
+    sizes = sorted(len(r.documents) for references in corpora.values() for r in references)
+    remaining, bound = count, max(sizes, default=0)
     for n, size in enumerate(sizes):
-        bound = left // (len(sizes) - n)
+        bound = remaining // (len(sizes) - n)
         if size > bound:
             break
-        left -= size
+        remaining -= size
     else:
         bound = max(sizes, default=0)
-    return {family: [_first(r, bound) for r in several] for family, several in corpora.items()}
+    return {family: [_first(r, bound) for r in references] for family, references in corpora.items()}
 
 
 def _first(reference: Reference, count: int) -> Reference:
@@ -60,44 +60,44 @@ def _first(reference: Reference, count: int) -> Reference:
 
 
 def _table(corpora: Mapping[str, Sequence[Reference]]) -> str:
-    parts = [(family, r) for family, several in corpora.items() for r in several]
+    parts = [(family, r) for family, references in corpora.items() for r in references]
     order = np.random.RandomState(0).permutation(sum(len(r.documents) for _, r in parts))
     labels = [f"{r.name}/{d.reference or d.session}" for _, r in parts for d in r.documents]
     family_of = np.array([family for family, r in parts for _ in r.documents])
-    whole = grouped("ours", _shuffled([r.material() for _, r in parts], order))
+    in_all = grouped("ours", _shuffled([r.material() for _, r in parts], order))
     topics = np.empty(len(order), dtype=np.int32)
-    topics[order] = whole.groups
-    lines = [f"{len(order)} segments: {_cost(whole)}", f"  {'':16}{'segments':>9}{'topics':>15}{'purity':>15}{'NMI':>15}"]
-    for family, several in corpora.items():
-        inside = np.flatnonzero(family_of == family)
-        own = np.random.RandomState(0).permutation(len(inside))
-        done = grouped("ours", _shuffled([r.material() for r in several], own))
-        alone = np.empty(len(inside), dtype=np.int32)
-        alone[own] = done.groups
-        lines.append(_line(family, alone, topics[inside], [labels[n] for n in inside]))
+    topics[order] = in_all.groups
+    lines = [f"{len(order)} segments: {_cost(in_all)}", f"  {'':16}{'segments':>9}{'topics':>15}{'purity':>15}{'NMI':>15}"]
+    for family, references in corpora.items():
+        in_family = np.flatnonzero(family_of == family)
+        own_order = np.random.RandomState(0).permutation(len(in_family))
+        by_itself = grouped("ours", _shuffled([r.material() for r in references], own_order))
+        alone = np.empty(len(in_family), dtype=np.int32)
+        alone[own_order] = by_itself.groups
+        lines.append(_line(family, alone, topics[in_family], [labels[n] for n in in_family]))
     return "\n".join(lines)
 
 
 def _shuffled(materials: Sequence[Material], order: NDArray[np.int64]) -> Material:
     """Return several materials as one, its documents in another order: keys of segments say nothing of their corpus."""
-    texts, named = [text for m in materials for text in m.texts], [terms for m in materials for terms in m.named]
-    before: list[int] = []
+    texts, terms = [text for m in materials for text in m.texts], [terms for m in materials for terms in m.named]
+    predecessors: list[int] = []
     for material in materials:
-        begin = len(before)
-        before += [n + begin if n >= 0 else -1 for n in material.before]
-    at = {int(n): place for place, n in enumerate(order)}
+        begin = len(predecessors)
+        predecessors += [n + begin if n >= 0 else -1 for n in material.before]
+    index_of = {int(n): index for index, n in enumerate(order)}
     return Material(
         [texts[n] for n in order],
-        [named[n] for n in order],
+        [terms[n] for n in order],
         np.concatenate([m.vectors for m in materials])[order],
-        [at.get(before[n], -1) for n in order],
+        [index_of.get(predecessors[n], -1) for n in order],
     )
 
 
-def _line(family: str, alone: NDArray[np.int32], inside: NDArray[np.int32], labels: Sequence[str]) -> str:
-    one, other = measures(alone, labels), measures(inside, labels)
-    (purity, nmi), (purity_mixed, nmi_mixed) = one.one, other.one
-    counts = f"{one.groups:>7} {other.groups:>7}"
+def _line(family: str, alone: NDArray[np.int32], mixed_topics: NDArray[np.int32], labels: Sequence[str]) -> str:
+    apart, together = measures(alone, labels), measures(mixed_topics, labels)
+    (purity, nmi), (purity_mixed, nmi_mixed) = apart.one, together.one
+    counts = f"{apart.groups:>7} {together.groups:>7}"
     return f"  {family:16}{len(labels):9}{counts}{purity:8.3f}{purity_mixed:7.3f}{nmi:8.3f}{nmi_mixed:7.3f}"
 
 

@@ -22,39 +22,39 @@ def placing(reference: Reference) -> str:
     """
     material = reference.material()
     rows, count = material.rows(), len(material.named)
-    whole = groups(rows, material.before)
-    same = int((_profiles(rows, whole).nearest(rows)[0] == whole).sum())
-    agreed = none = right = known = 0
+    all_topics = groups(rows, material.before)
+    unmoved = int((_profiles(rows, all_topics).nearest(rows)[0] == all_topics).sum())
+    agreed = unplaced = in_span = with_span = 0
     spent = 0.0
-    for part in range(_PARTS):
-        kept = np.array([n for n in range(count) if n % _PARTS != part])
-        place = {int(n): i for i, n in enumerate(kept)}
-        before = [place.get(material.before[n], -1) for n in kept]
-        found = groups(rows.taken(kept), before)
-        profiles = _profiles(rows.taken(kept), found)
-        stands = {t: _most(whole[kept[found == t]].tolist()) for t in range(int(found.max()) + 1)}
-        spans = {t: _most([reference.documents[n].reference for n in kept[found == t]]) for t in stands}
-        for n in range(part, count, _PARTS):
+    for fold in range(_PARTS):
+        remaining = np.array([n for n in range(count) if n % _PARTS != fold])
+        index_of = {int(n): i for i, n in enumerate(remaining)}
+        predecessors = [index_of.get(material.before[n], -1) for n in remaining]
+        topics = groups(rows.select(remaining), predecessors)
+        profiles = _profiles(rows.select(remaining), topics)
+        topic_of = {t: _most(all_topics[remaining[topics == t]].tolist()) for t in range(int(topics.max()) + 1)}
+        spans = {t: _most([reference.documents[n].reference for n in remaining[topics == t]]) for t in topic_of}
+        for n in range(fold, count, _PARTS):
             began = time.process_time()
-            best = int(profiles.nearest(rows.taken(np.array([n])))[0][0])
+            best = int(profiles.nearest(rows.select(np.array([n])))[0][0])
             spent += time.process_time() - began
-            none += best < 0
-            agreed += (stands[best] if best >= 0 else -1) == whole[n]
-            if told := reference.documents[n].reference:
-                known += 1
-                right += best >= 0 and spans[best] == told
+            unplaced += best < 0
+            agreed += (topic_of[best] if best >= 0 else -1) == all_topics[n]
+            if span := reference.documents[n].reference:
+                with_span += 1
+                in_span += best >= 0 and spans[best] == span
     return (
-        f"{reference.name}: of {count} segments {same / count:.1%} fit best where grouping put them; left out and placed, "
-        f"{agreed / count:.1%} come where grouping everything puts them, {none / count:.1%} nowhere; "
-        f"{right / max(known, 1):.1%} of {known} come to a topic most of which has their reference; "
+        f"{reference.name}: of {count} segments {unmoved / count:.1%} fit best where grouping put them; left out and placed, "
+        f"{agreed / count:.1%} come where grouping everything puts them, {unplaced / count:.1%} nowhere; "
+        f"{in_span / max(with_span, 1):.1%} of {with_span} come to a topic most of which has their reference; "
         f"{1000 * spent / count:.2f} ms each"
     )
 
 
-def _profiles(rows: Rows, found: Array) -> Profiles:
-    return Profiles.of(rows.with_topics(found, rows.relevance), int(found.max(initial=-1)) + 1)
+def _profiles(rows: Rows, topics: Array) -> Profiles:
+    return Profiles.of(rows.with_topics(topics, rows.relevance), int(topics.max(initial=-1)) + 1)
 
 
-def _most(found: list) -> object:  # type: ignore[type-arg]
+def _most(values: list) -> object:  # type: ignore[type-arg]
     """What most are."""
-    return max(sorted(set(found)), key=found.count)
+    return max(sorted(set(values)), key=values.count)

@@ -44,7 +44,7 @@ class Material:
         from memory_mcp.indexes.topics.rows import Rows
 
         vectors = self.vectors if by_meaning else np.zeros((len(self.named), 0), dtype=np.float32)
-        return Rows.bare(self.named, vectors)
+        return Rows.of_terms(self.named, vectors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +67,20 @@ class Absent(Exception):
 def grouped(system: str, material: Material) -> Grouped:
     """Run one system in a process of its own, on one thread; Absent."""
     single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "bench.topics.systems", system],
         input=pickle.dumps(material),
         capture_output=True,
         env=os.environ | single,
         check=False,
     )
-    if done.returncode:
-        text = done.stderr.decode(errors="replace")
+    if process.returncode:
+        text = process.stderr.decode(errors="replace")
         if "ModuleNotFoundError" in text:
             raise Absent(f"{system} needs: pip install {SYSTEMS[system].needs}")
         raise Absent(f"{system} failed: {text.strip().splitlines()[-1]}")
-    made: Grouped = pickle.loads(done.stdout)
-    return made
+    result: Grouped = pickle.loads(process.stdout)
+    return result
 
 
 def _ours(material: Material) -> Places:
@@ -131,8 +131,8 @@ def _usearch(material: Material) -> Places:
 
     index = Index(ndim=material.vectors.shape[1], metric="cos", dtype="f32")
     index.add(np.arange(len(material.texts)), material.vectors, threads=1)
-    found = index.cluster(vectors=material.vectors, threads=1)
-    keys = np.asarray(found.matches.keys).reshape(-1)
+    clusters = index.cluster(vectors=material.vectors, threads=1)
+    keys = np.asarray(clusters.matches.keys).reshape(-1)
     return _places(np.unique(keys, return_inverse=True)[1])
 
 
@@ -143,14 +143,14 @@ def _propagated(material: Material) -> Places:
     links = grouping._links(material.rows())
     member = list(range(len(links)))
     for _ in range(30):
-        moved = 0
-        for n, own in enumerate(links):
+        move_count = 0
+        for n, strengths in enumerate(links):
             weights: dict[int, float] = {}
-            for other, strength in own.items():
+            for other, strength in strengths.items():
                 weights[member[other]] = weights.get(member[other], 0.0) + strength
             if weights and (best := max(sorted(weights), key=weights.__getitem__)) != member[n]:
-                member[n], moved = best, moved + 1
-        if not moved:
+                member[n], move_count = best, move_count + 1
+        if not move_count:
             break
     return grouping._numbered(np.array(member, dtype=np.int32))
 
@@ -164,13 +164,13 @@ def _leiden(material: Material) -> Places:
     from memory_mcp.indexes.topics import grouping
 
     links, _, resolution = _once(material)
-    edges = [(n, other) for n, own in enumerate(links) for other in own if other > n]
+    edges = [(n, other) for n, strengths_of in enumerate(links) for other in strengths_of if other > n]
     igraph.set_random_number_generator(random.Random(0))
     graph = igraph.Graph(n=len(links), edges=edges)
     strengths = [links[a][b] for a, b in edges]
-    degrees = [sum(own.values()) * scale for own, scale in zip(links, resolution.scales(links), strict=True)]
-    found = graph.community_leiden("CPM", weights=strengths, node_weights=degrees, resolution=1.0, n_iterations=-1)
-    return grouping._numbered(np.array(found.membership, dtype=np.int32))
+    degrees = resolution.scale(links).degrees
+    partition = graph.community_leiden("CPM", weights=strengths, node_weights=degrees, resolution=1.0, n_iterations=-1)
+    return grouping._numbered(np.array(partition.membership, dtype=np.int32))
 
 
 def _louvain(material: Material) -> Places:
@@ -233,15 +233,15 @@ def main(system: str) -> None:
     """Answer in a process that does nothing else."""
     material: Material = pickle.load(sys.stdin.buffer)
     out, sys.stdout = sys.stdout, sys.stderr
-    before = time.process_time()
+    start = time.process_time()
     groups = SYSTEMS[system].group(material)
-    own = time.process_time() - before
+    seconds = time.process_time() - start
     peak = _peak_mb()
     # Defined anew under its importable name: this module runs as `__main__`.
     from bench.topics.systems import Grouped as Told
 
-    made = Told(system, groups, time.process_time(), own, peak)
-    out.buffer.write(pickle.dumps(made))
+    result = Told(system, groups, time.process_time(), seconds, peak)
+    out.buffer.write(pickle.dumps(result))
     out.flush()
 
 

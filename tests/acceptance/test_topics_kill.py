@@ -53,7 +53,7 @@ def lead_on(app: App, ids: list[str]) -> None:
     """Every topic that was ever told is there, or leads to one that is."""
     layer = app.topics()
     graph, known = layer.graph(), {topic.topic_id: topic for topic in app.storage.topics.all()}
-    shown = graph.topics.places.keys() | graph.areas.places.keys()
+    shown = graph.topics.indices.keys() | graph.areas.indices.keys()
     for one in ids:
         assert one in known, "an id that was told is never forgotten"
         if resolved(parse_topic_id(one), known) is not None or one in shown:

@@ -199,13 +199,32 @@ def test_what_a_role_or_a_speaker_said_is_told_by_no_theme(door: Door) -> None:
 
 
 def test_a_question_about_nothing_that_the_memory_holds_is_told_no_theme_and_that_none_fits(door: Door) -> None:
-    for query in ("What topics came up about photosynthesis in orchids?", "recurring themes around the blast furnace chemistry"):
-        found = door.ok("intelligent_search", query=query)
-        assert "themes" not in found
-        assert NO_TOPIC in found["explanation"]["notices"]
+    for query in (
+        "What topics came up about photosynthesis in orchids?",
+        "recurring themes around the blast furnace chemistry",
+        "What have we done about beekeeping?",
+        "Welche Themen gab es rund um den Segelflug?",
+        "关于养蜂我们讨论了什么主题？",
+        "養蜂について何を話しましたか",
+    ):
+        answer = door.ok("intelligent_search", query=query, intent="explore")
+        assert "themes" not in answer, query
+        assert NO_TOPIC in answer["explanation"]["notices"]
         topics = door.ok("topics_by_query", query=query)
         assert topics["topics"] == []
         assert topics["notices"][0].startswith(NO_TOPIC)
+
+
+def test_what_a_question_asks_about_is_judged_without_the_words_that_ask(door: Door) -> None:
+    for query in (
+        "How did the passkey enrolment evolve?",
+        "Welche Themen gab es zum Passkey?",
+        "关于 passkey 我们讨论了什么主题？",
+    ):
+        topics = door.ok("topics_by_query", query=query)["topics"]
+        assert topics, query
+        assert all("passkey" in " ".join([*topic["keywords"], *(n["text"] for n in topic["nodes"])]) for topic in topics[:1])
+    assert door.ok("intelligent_search", query="Sum up everything we built in a few bullet points.", intent="explore")["themes"]
 
 
 def test_pages_behind_the_first_repeat_no_theme(door: Door) -> None:

@@ -30,7 +30,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize(("answer", "label"), GOOD.items())
-def test_a_label_made_of_the_topics_words_is_believed_and_bared(answer: str, label: str) -> None:
+def test_a_label_build_graph_the_topics_words_is_believed_and_bared(answer: str, label: str) -> None:
     assert told(answer) == label
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from memory_mcp.question.subjects import subject_words
+from memory_mcp.question.subjects import subject_words, topic_subject
+from memory_mcp.text import terms
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,21 @@ from memory_mcp.question.subjects import subject_words
 )
 def test_words_that_ask_or_name_nothing_are_left_out(question: str, subjects: tuple[str, ...]) -> None:
     assert subject_words(question) == subjects
+
+
+@pytest.mark.parametrize(
+    ("question", "subject"),
+    [
+        ("How did code attribution evolve?", "code attribution"),
+        ("What are the recurring problems with `entire enable`?", "`entire enable`"),
+        ("Which topics keep coming back around volleyball?", "back volleyball"),
+        ("Wie hat sich die Zahlungsabwicklung entwickelt?", "Zahlungsabwicklung"),
+        ("关于养蜂我们做了什么？", "养蜂"),
+        ("关于 Gemini 我们做了什么", "Gemini"),
+        ("養蜂について何を話しましたか", "養蜂"),
+        ("What have I been working on?", ""),
+        ("最近这阵子我都在忙什么？", ""),
+    ],
+)
+def test_the_subject_of_topics_is_what_is_left_of_a_question_that_asks_for_them(question: str, subject: str) -> None:
+    assert terms(topic_subject(question)) == terms(subject)

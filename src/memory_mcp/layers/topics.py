@@ -19,7 +19,7 @@ from memory_mcp.metrics import span
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.model.topic import TopicLabel
-from memory_mcp.question.phrases import particular
+from memory_mcp.question.subjects import topic_subject
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.tree import Tree
 
@@ -63,26 +63,26 @@ class TopicsLayer:
 
     def status(self) -> LayerStatus:
         """Return the status of the layer: why there are no topics, or the graph's health and number of topics."""
-        found = self._find()
-        if isinstance(found, Switch):
-            return found.status(self.name)
-        status = found.status()
+        keeper = self._find()
+        if isinstance(keeper, Switch):
+            return keeper.status(self.name)
+        status = keeper.status()
         return LayerStatus(self.name, enabled=True, healthy=status.healthy, count=status.topic_count, reason=status.message)
 
     def detail(self) -> TopicsStatus:
         """Return the status of the topic graph; when it is off, one with the reason as message."""
-        found = self._find()
-        if isinstance(found, Switch):
-            return TopicsStatus(found.enabled, healthy=False, message=found.reason)
-        return found.status()
+        keeper = self._find()
+        if isinstance(keeper, Switch):
+            return TopicsStatus(keeper.enabled, healthy=False, message=keeper.reason)
+        return keeper.status()
 
     @property
     def keeper(self) -> "TopicKeeper":
         """The maintainer of the graph. Raises LayerUnavailable when the layer is off."""
-        found = self._find()
-        if isinstance(found, Switch):
-            raise found.error(NOT_ENABLED, self._others())
-        return found
+        keeper = self._find()
+        if isinstance(keeper, Switch):
+            raise keeper.error(NOT_ENABLED, self._others())
+        return keeper
 
     def graph(self) -> "TopicGraph":
         """Return the current graph.
@@ -105,19 +105,19 @@ class TopicsLayer:
 
         `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, LayerUnavailable, IndexNotReady for no graph.
         """
-        found = self.graph().topic(topic_id, self.view(project))
-        self.keeper.label([TopicLabel(found.topic_id, project, label, by, self._clock.now_ms())])
-        return self.graph().topic(found.topic_id, self.view(project))
+        topic = self.graph().topic(topic_id, self.view(project))
+        self.keeper.label([TopicLabel(topic.topic_id, project, label, by, self._clock.now_ms())])
+        return self.graph().topic(topic.topic_id, self.view(project))
 
     def pin(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:
         """Pin or unpin a topic; a pinned one is listed first and however old it is. Return the topic as it is then.
 
         `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, LayerUnavailable, IndexNotReady for no graph.
         """
-        found = self.graph().topic(topic_id, self.view(project))
-        self._storage.toc.set_pin(found.topic_id, on, by)
+        topic = self.graph().topic(topic_id, self.view(project))
+        self._storage.toc.set_pin(topic.topic_id, on, by)
         self.keeper.reread()
-        return self.graph().topic(found.topic_id, self.view(project))
+        return self.graph().topic(topic.topic_id, self.view(project))
 
     def rebuild(self) -> "Rebuilt":
         """Rebuild the topic graph and wait for it; return its number of segments (as `documents`) and the time it took.
@@ -138,18 +138,18 @@ class TopicsLayer:
             return LayerAnswer((), window=query.window)
         with span("topics_search"), metrics.timed("topics_search_latency_seconds"):
             view = replace(self.view(query.project), agent=query.agent, window=query.window)
-            topics = graph.best(view, query.text, _THEMES, particular(query.text))
+            topics = graph.best(view, query.text, _THEMES, topic_subject(query.text))
             links = [graph.links(t.topic_id, view, _EXAMPLES, text=query.text)[0] for t in topics]
-            there = sorted({link.node_id for own in links for link in own})
-            nodes = self.nodes(there[: budget.visit_named(there)])
+            node_ids = sorted({link.node_id for topic_links in links for link in topic_links})
+            nodes = self.nodes(node_ids[: budget.visit_named(node_ids)])
             themes = [_theme(topic, link, nodes, query.text) for topic, link in zip(topics, links, strict=True)]
-        nothing = (NO_TOPIC,) if query.text and not topics and graph.top(view, 1)[1] else ()
-        return LayerAnswer((), window=query.window, themes=tuple(themes), notices=nothing)
+        notices = (NO_TOPIC,) if query.text and not topics and graph.top(view, 1)[1] else ()
+        return LayerAnswer((), window=query.window, themes=tuple(themes), notices=notices)
 
     def nodes(self, ids: Sequence[NodeId]) -> dict[NodeId, TocNode]:
         """Return segments by id, with their bullets, from the index's copies or the store; unknown ones are left out."""
-        found = self._shown.nodes(ids)
-        return found | self._tree.nodes([i for i in ids if i not in found])
+        copies = self._shown.nodes(ids)
+        return copies | self._tree.nodes([i for i in ids if i not in copies])
 
 
 def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], text: str) -> Theme:
@@ -157,8 +157,8 @@ def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], te
 
     `nodes` are the segments read; without a statement its quote is "".
     """
-    shown = (nodes[link.node_id] for link in links if link.node_id in nodes)
-    bullet = next((found for node in shown if (found := telling(node, topic, text)) is not None), None)
+    segments = (nodes[link.node_id] for link in links if link.node_id in nodes)
+    bullet = next((statement for node in segments if (statement := telling(node, topic, text)) is not None), None)
     return Theme(
         topic_id=topic.topic_id,
         label=topic.label,
@@ -180,10 +180,10 @@ def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
     """Return the bullets with a grip, those first that share most terms with text (twice) and topic, by weight."""
     from memory_mcp.indexes.topics.documents import terms_of
 
-    wanted = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
+    weights = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
 
     def worth(bullet: TocBullet) -> float:
         """Return the summed weight of the wanted terms that a bullet holds, each once."""
-        return sum(wanted.get(term, 0.0) for term in terms_of(bullet.text))
+        return sum(weights.get(term, 0.0) for term in terms_of(bullet.text))
 
     return sorted((b for b in node.bullets if b.grip_ids), key=worth, reverse=True)

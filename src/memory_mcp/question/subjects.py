@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
-from memory_mcp.question.phrases import find, is_general, read_by
+from memory_mcp.question.phrases import find, is_general, particular, read_by
 from memory_mcp.question.words import Word, words
 from memory_mcp.text import cjk_runs, tokens_with_terms
 
-#: The group of phrases that only ask: why, how many, 为什么.
-_ASKS = "answer"
+#: The groups of phrases that only ask: why, how many, 为什么; what came up, how did ... evolve.
+_ASKS, _EXPLORES = "answer", "explore"
 #: Numbers of up to two digits, and of four that may be a year.
 _DATE = re.compile(r"\d{1,2}|(?:19|20)\d\d")
 #: Letters of the shortest word that names something.
@@ -33,6 +33,22 @@ def subject_words(text: str) -> tuple[str, ...]:
             else:
                 found += [word for word, _ in tokens_with_terms(piece) if _names_something(word)]
     return tuple(dict.fromkeys(found))
+
+
+def topic_subject(text: str) -> str:
+    """Return a text without words that ask for themes or name nothing; "" if no other is left.
+
+    Of a phrase that asks for themes the words in its gap remain: *how did* code attribution *evolve*.
+    """
+    typed = words(text)
+    reading = read_by(typed)
+    # Between ideographs there are no blanks, which `particular` goes by.
+    asking = [word for word in typed if word.key in reading.general and cjk_runs(word.key)]
+    for found in find(typed, reading):
+        if found.phrase.group == _EXPLORES:
+            literal = frozenset[str]().union(*(step for step in found.phrase.steps if step is not None))
+            asking += [typed[place] for place in found.at if typed[place].key in literal]
+    return particular(_blanked(text, asking))
 
 
 def _names_something(word: str) -> bool:

@@ -31,29 +31,29 @@ class Theme:
     topic: str
 
 
-def fit_themes(found: Sequence[Found], calendar: Calendar, fits: Callable[[tuple[Theme, ...]], bool]) -> tuple[Theme, ...]:
+def fit_themes(candidates: Sequence[Found], calendar: Calendar, fits: Callable[[tuple[Theme, ...]], bool]) -> tuple[Theme, ...]:
     """Return as many themes as fit, the first of them with a legible statement each, and as much of these as fits then.
 
     A third of the themes gives up its statements before another theme is left out; () where not even one
     fits.
     """
-    whole = []
-    for one in found:
-        first, last = calendar.iso(one.first_ms)[:10], calendar.iso(one.last_ms)[:10]
-        said = keys_of(one.label)
+    all_themes = []
+    for candidate in candidates:
+        first, last = calendar.iso(candidate.first_ms)[:10], calendar.iso(candidate.last_ms)[:10]
+        label_keys = keys_of(candidate.label)
         theme = Theme(
-            theme=one.label,
-            about=", ".join(islice((term for term in one.about if not keys_of(term) <= said), _ABOUT)),
+            theme=candidate.label,
+            about=", ".join(islice((term for term in candidate.about if not keys_of(term) <= label_keys), _ABOUT)),
             when=first if first == last else f"{first}/{last}",
-            segments=one.segments,
-            quote=one.quote,
-            grip=one.grip_id,
-            topic=one.topic_id,
+            segments=candidate.segments,
+            quote=candidate.quote,
+            grip=candidate.grip_id,
+            topic=candidate.topic_id,
         )
-        whole.append(theme)
-    for count in range(len(whole), 0, -1):
-        for shown in dict.fromkeys((count, -(-2 * count // 3))):
-            themes = (*whole[:shown], *(replace(t, quote="", grip="") for t in whole[shown:count]))
+        all_themes.append(theme)
+    for count in range(len(all_themes), 0, -1):
+        for quoted_count in dict.fromkeys((count, -(-2 * count // 3))):
+            themes = (*all_themes[:quoted_count], *(replace(t, quote="", grip="") for t in all_themes[quoted_count:count]))
             fitted = fullest(functools.partial(_cut, themes), fits, _LEAST, _QUOTE)
             if fitted is not None:
                 return fitted

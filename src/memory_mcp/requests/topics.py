@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.layers.base import NO_TOPIC
-from memory_mcp.question.phrases import particular
+from memory_mcp.question.subjects import topic_subject
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.limits import RESULTS, TOKENS, Range, words
 from memory_mcp.requests.plain import fits_in, fullest
@@ -78,8 +78,8 @@ class _Found:
 
     def shown(self, nodes: int, related: int, width: int) -> TopicInfo:
         """Return the topic with so many nodes and relations, and so many characters of each node's text."""
-        told = [replace(one.bare, text=one.excerpt.cut(width)) for one in self.passages[:nodes]]
-        return replace(self.info, nodes=told, related=self.related[:related])
+        excerpts = [replace(passage.bare, text=passage.excerpt.cut(width)) for passage in self.passages[:nodes]]
+        return replace(self.info, nodes=excerpts, related=self.related[:related])
 
 
 def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTopics:
@@ -92,21 +92,21 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
     tokens = TOKENS.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
     graph, view = app.topics().graph(), app.topics().view(scoped.project)
-    topics, total = graph.fitting(view, query, limit, particular(query))
-    segments, (nodes, others, _) = Segments(app, scoped, query), _STEPS[0]
-    found = []
+    topics, total = graph.fitting(view, query, limit, topic_subject(query))
+    segments, (nodes, related_limit, _) = Segments(app, scoped, query), _STEPS[0]
+    candidates = []
     for topic in topics:
         passages = segments.passages(topic, graph.links(topic.topic_id, view, nodes, text=query)[0])
-        related = [related_of(one) for one in graph.related(topic.topic_id, view, others)]
+        related = [related_of(one) for one in graph.related(topic.topic_id, view, related_limit)]
         info = replace(info_of(app, topic), score=round(topic.score, 2))
-        found.append(_Found(info, passages, related))
+        candidates.append(_Found(info, passages, related))
     notices = scoped.notices(app, found=True) if total else _nothing(app, scoped)
-    if not total and (held := graph.top(view, 1, areas=False)[1]):
-        rest = "intelligent_search finds what was said only once or twice"
-        notices = [f"{NO_TOPIC} among the {held:,} in {scoped.words}; {rest}"]
+    if not total and (count := graph.top(view, 1, areas=False)[1]):
+        hint = "intelligent_search finds what was said only once or twice"
+        notices = [f"{NO_TOPIC} among the {count:,} in {scoped.words}; {hint}"]
     bare = FoundTopics(topics=(), total=total, scope=scoped.words, notices=[*notices, *renewal(app)])
     usual = min(_PER_TOPIC * max(limit, _FEW), app.settings.retrieval.bounds.max_token_budget)
-    return _within(bare, found, tokens or usual, app.settings.retrieval.token_factor)
+    return _within(bare, candidates, tokens or usual, app.settings.retrieval.token_factor)
 
 
 def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
@@ -123,18 +123,18 @@ def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
     graph = app.topics().graph()
     view = replace(app.topics().view(scoped.project), agent=request.agent or None, window=window)
     topics, total = graph.top(view, limit, offset, areas=not request.fine)
-    made = (replace(info_of(app, t), events=t.events, weeks=graph.weeks(t.topic_id, view, WEEKS)) for t in topics)
-    kept = fitting(app, made, 0)
+    infos = (replace(info_of(app, t), events=t.events, weeks=graph.weeks(t.topic_id, view, WEEKS)) for t in topics)
+    page = fitting(app, infos, 0)
     return FoundTopics(
-        topics=kept,
+        topics=page,
         total=total,
-        next_cursor=next_cursor(offset + len(kept), total if kept else 0, question),
+        next_cursor=next_cursor(offset + len(page), total if page else 0, question),
         scope=scoped.words,
         notices=[*(scoped.notices(app, found=True) if total else _nothing(app, scoped)), *renewal(app)],
     )
 
 
-def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: float) -> FoundTopics:
+def _within(bare: FoundTopics, candidates: Sequence[_Found], tokens: int, factor: float) -> FoundTopics:
     """Return the response with as much of each topic as fits; the last topics are left out where the least is too much.
 
     One topic always remains, if there is any.
@@ -142,7 +142,7 @@ def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: flo
 
     def made(count: int, step: tuple[int, int, int]) -> FoundTopics:
         """Return the response with the first `count` topics, each cut as `step` says."""
-        return replace(bare, topics=[one.shown(*step) for one in found[:count]])
+        return replace(bare, topics=[candidate.shown(*step) for candidate in candidates[:count]])
 
     def shortest(count: int) -> FoundTopics:
         """Return the response with the first `count` topics, each with as little as the last of `_STEPS`."""
@@ -150,9 +150,9 @@ def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: flo
 
     fits = fits_in(tokens, factor)
     for step in _STEPS:
-        if fits(whole := made(len(found), step)):
-            return whole
-    return fullest(shortest, fits, 1, len(found)) or shortest(1)
+        if fits(response := made(len(candidates), step)):
+            return response
+    return fullest(shortest, fits, 1, len(candidates)) or shortest(1)
 
 
 def _nothing(app: App, scoped: Scoped) -> list[str]:

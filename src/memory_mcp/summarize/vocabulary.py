@@ -46,6 +46,9 @@ _CJK_WORD = re.compile(
     r"|(?:(?![的了是在我你他她它们們这這那和与與就都也不有一个個吗嗎呢吧把被对對从從到会會要可以很])[\u3400-\u4dbf\u4e00-\u9fff]){2,6}"
 )
 
+# Every two characters side by side that a word may be of.
+_CJK_PAIR = re.compile(f"(?=({_CJK_WORD.pattern.replace('{2,6}', '{2}').replace('{2,}', '{2}')}))")
+
 #: Exponent of a word's weight (chosen on the tuning half of bench/titles.py).
 RARITY = 0.3
 #: Exponent of a word's length: titles have room for 120 characters.
@@ -155,6 +158,11 @@ def cjk_runs(text: str) -> list[str]:
 def has_cjk(text: str) -> bool:
     """Return whether a text has Chinese, Japanese or Korean characters; only then can `cjk_runs` find runs."""
     return not text.isascii() and _FAR.search(text) is not None and _CJK.search(text) is not None
+
+
+def cjk_pairs(text: str) -> list[str]:
+    """Return every two characters side by side, of scripts without blanks, that a word of a text may be of."""
+    return _CJK_PAIR.findall(text) if has_cjk(text) else []
 
 
 def _judge(token: str) -> Word:

@@ -31,7 +31,7 @@ def _store(themes: tuple[str, ...] = THEMES, each: int = 20) -> tuple[np.ndarray
 
 def _rows(vectors: np.ndarray | None, named: Sequence[Collection[str]]) -> Rows:
     own = np.zeros((len(named), 0), dtype=np.float32) if vectors is None else vectors
-    return Rows.bare([{hashed(key) for key in keys} for keys in named], own)
+    return Rows.of_terms([{hashed(key) for key in keys} for keys in named], own)
 
 
 def groups(vectors: np.ndarray | None, named: Sequence[Collection[str]], before: Sequence[int] | None = None) -> np.ndarray:
@@ -169,6 +169,13 @@ def test_a_segment_names_what_tells_and_not_what_everybody_says() -> None:
     named = terms_of("Fix the login_guard and OAuth retries")
     assert {hashed("login_guard"), hashed("oauth")} <= named.keys()
     assert not named.keys() & {hashed("the"), hashed("and")}
+
+
+def test_two_characters_at_a_time_tell_where_there_are_no_blanks() -> None:
+    """A run of characters is seldom said twice: the same two characters are."""
+    said, asked = terms_of("周末去超市购物清单"), terms_of("购物")
+    assert asked.keys() <= said.keys()
+    assert not terms_of("养蜂").keys() & said.keys()
 
 
 def _noisy(seed: int) -> list[frozenset[str]]:

@@ -4,7 +4,7 @@ import numpy as np
 
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.communities import Resolution, communities
-from memory_mcp.indexes.topics.profiles import TERMS, Profiles
+from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.rows import Rows
 
 #: Topics that each topic is linked to, besides those that are linked to it.
@@ -22,23 +22,17 @@ def areas_of(rows: Rows, count: int) -> Array:
     """
     if not count:
         return np.zeros(0, dtype=np.int32)
-    profiles = Profiles.of(rows, count)
-    # How similar topics are, 0..1, by the measure of segments; 0 to themselves.
-    named = np.zeros((count, len(profiles.telling.terms)), dtype=np.float32)
-    named[profiles.topics, np.repeat(np.arange(len(profiles.telling.terms)), np.diff(profiles.ptr))] = profiles.shares
-    alike = named @ named.T
-    if rows.vectors.shape[1]:
-        alike = TERMS * alike + (1 - TERMS) * np.clip(profiles.middles @ profiles.middles.T, 0, 1)
-    np.fill_diagonal(alike, 0)
+    similarity = Profiles.of(rows, count).similarities()
+    np.fill_diagonal(similarity, 0)
     links: list[dict[int, float]] = [{} for _ in range(count)]
-    for topic, others in enumerate(np.argsort(-alike, axis=1, kind="stable")[:, :_NEIGHBOURS].tolist()):
-        for other in others:
-            if alike[topic, other] > 0:
-                links[topic][other] = links[other][topic] = float(alike[topic, other])
+    for topic, neighbours in enumerate(np.argsort(-similarity, axis=1, kind="stable")[:, :_NEIGHBOURS].tolist()):
+        for neighbour in neighbours:
+            if similarity[topic, neighbour] > 0:
+                links[topic][neighbour] = links[neighbour][topic] = float(similarity[topic, neighbour])
     resolution = Resolution(np.zeros(count, dtype=np.int64), np.array([_FINENESS * max(1.0, count / _TOPICS)]))
-    found = communities(links, resolution.scales(links), range(count))
-    sizes = np.bincount(found, weights=np.bincount(rows.topic[rows.topic >= 0], minlength=count))
-    rank = np.empty(len(sizes), dtype=np.int32)
-    rank[np.lexsort((np.arange(len(sizes)), -sizes))] = np.arange(len(sizes))
-    made: Array = rank[found]
-    return made
+    area = communities(resolution.scale(links), range(count))
+    segment_counts = np.bincount(area, weights=np.bincount(rows.topic[rows.topic >= 0], minlength=count))
+    rank = np.empty(len(segment_counts), dtype=np.int32)
+    rank[np.lexsort((np.arange(len(segment_counts)), -segment_counts))] = np.arange(len(segment_counts))
+    numbered: Array = rank[area]
+    return numbered

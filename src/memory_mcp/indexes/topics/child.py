@@ -8,7 +8,7 @@ import numpy as np
 
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.build import made_of
+from memory_mcp.indexes.topics.build import build_graph
 from memory_mcp.indexes.topics.documents import Document
 from memory_mcp.indexes.topics.frames import Finish, Hello, Made
 from memory_mcp.indexes.topics.stored import write
@@ -31,12 +31,12 @@ class Maker:
         """
         if isinstance(request, Finish):
             vectors = np.concatenate(self._vectors) if self._vectors else np.zeros((0, 0), dtype=np.float32)
-            made = made_of(self._documents, vectors, request.known, request.names, request.at_ms)
-            return Made(write(self._directory, made.graph), made.known)
+            graph = build_graph(self._documents, vectors, request.known, request.names, request.at_ms)
+            return Made(write(self._directory, graph.graph), graph.known)
         documents = cast("Sequence[Document]", request)
         self._documents += documents
-        none = np.zeros((len(documents), 0), dtype=np.float32)
-        self._vectors.append(self._embedder.embed([d.gist for d in documents]) if self._embedder else none)
+        no_vectors = np.zeros((len(documents), 0), dtype=np.float32)
+        self._vectors.append(self._embedder.embed([d.gist for d in documents]) if self._embedder else no_vectors)
         return len(documents)
 
 

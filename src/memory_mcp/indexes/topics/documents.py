@@ -8,11 +8,10 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.summarize.titles import SEPARATOR
-from memory_mcp.summarize.vocabulary import words
-from memory_mcp.text import cjk_runs
+from memory_mcp.summarize.vocabulary import cjk_pairs, has_cjk, words
 
-#: Weight up to which words do not count.
-_QUIET = 0.15
+#: Weight up to which words do not count, and weight of two characters of a script without blanks.
+_QUIET, _PAIR = 0.15, 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +47,23 @@ def hashed(key: str) -> int:
     return crc32(key.encode("utf-8", "surrogatepass"))
 
 
-def terms_of(text: str) -> dict[int, float]:
-    """Return the terms of a text as 32-bit hashes, with their weights; words without a key or of weight .15 or less left out."""
-    return {hashed(w.key): w.weight for w in words(text) if w.key and w.weight > _QUIET}
+def terms_of(text: str, least: float = _QUIET) -> dict[int, float]:
+    """Return the terms of a text as 32-bit hashes, with their weights; words without a key or of up to `least` left out.
+
+    Scripts without blanks have a term for every two characters.
+    """
+    counted = (word for word in words(text) if word.key and word.weight > least)
+    weights = {hashed(word.key): word.weight for word in counted if not has_cjk(word.key)}
+    return weights | dict.fromkeys(map(hashed, cjk_pairs(text)), _PAIR)
 
 
 def spaced_terms_of(text: str) -> dict[int, float]:
-    """Return the terms of a text as `terms_of` does, without those in scripts that put no spaces between words.
+    """Return the terms of a text as `terms_of` does, without those in scripts that put no blanks between words.
 
-    What is cut out of a run of such a script may be missing from a memory that holds the word in it.
+    Two characters side by side may belong to two words, and be missing from a memory that holds both.
     """
-    counted = (w for w in words(text) if w.key and w.weight > _QUIET)
-    return {hashed(w.key): w.weight for w in counted if not cjk_runs(w.key)}
+    counted = (word for word in words(text) if word.key and word.weight > _QUIET)
+    return {hashed(word.key): word.weight for word in counted if not has_cjk(word.key)}
 
 
 def document_of(node: TocNode, segment: Segment) -> Document:

@@ -55,13 +55,13 @@ class TopicGraph:
     #: Returns the profiles of topics at the last grouping: placing segments must not depend on their order.
     profiles: Callable[[], Profiles]
 
-    def tells(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
+    def is_affected(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
         """Return whether it has one of some segments (keys), or `holds` is true of a name, keyword, agent or project in it."""
         if np.isin(self.rows.lo, np.array(sorted(segments), dtype=np.uint64)).any():
             return True
-        names = [one for n in self.names for one in (n.whole, *n.by_project.values())]
+        names = [name for n in self.names for name in (n.whole, *n.by_project.values())]
         texts = {text for name in names for text in (name.label, *name.keywords)}
-        texts |= {agent for several in self.tables.agents for agent in several}
+        texts |= {agent for agents in self.tables.agents for agent in agents}
         return any(map(holds, texts.union(self.tables.projects)))
 
     @cached_property
@@ -78,7 +78,7 @@ class TopicGraph:
     @property
     def pruned(self) -> int:
         """Number of topics that viewers of all projects are not shown because they are old."""
-        return int(np.count_nonzero(self.topics.silent(None)))
+        return int(np.count_nonzero(self.topics.silent_topics(None)))
 
     @property
     def count(self) -> int:
@@ -121,11 +121,11 @@ class TopicGraph:
         Those without a segment in the view, and old ones (see `Level.left_out`), do not count.
         """
         level = self.areas if areas else self.topics
-        shares = level.seen(view)
+        shares = level.select(view)
         importance = level.importance(shares, view)
         order = importance + level.pinned * (importance.max(initial=0.0) + 1.0)
-        found = np.flatnonzero((shares.mentions > 0) & ~level.left_out(view))
-        ranked = found[np.lexsort((found, -order[found]))]
+        listed = np.flatnonzero((shares.mentions > 0) & ~level.left_out(view))
+        ranked = listed[np.lexsort((listed, -order[listed]))]
         page = ranked[offset : offset + limit].tolist()
         return [self._topic(level, p, shares, view, float(importance[p])) for p in page], len(ranked)
 
@@ -136,34 +136,35 @@ class TopicGraph:
         are the words of the text that a topic must hold, without those that ask for themes as such; "" for all.
         """
         lists = [self._fitting(level, view, text, subject or text) for level in (self.topics, self.areas)]
-        lists.sort(key=lambda found: -found[0][-1] if found else 0.0)
-        mixed = [one for pair in zip_longest(*lists) for one in pair if one is not None]
-        return [self._topic(*one) for one in mixed[:limit]], len(mixed)
+        lists.sort(key=lambda matches: -matches[0][-1] if matches else 0.0)
+        mixed = [match for pair in zip_longest(*lists) for match in pair if match is not None]
+        return [self._topic(*match) for match in mixed[:limit]], len(mixed)
 
     def _fitting(self, level: Level, view: View, text: str, subject: str) -> list[tuple[Level, int, Shares, View, float, float]]:
         """Return the arguments of `_topic`, the fit last, for topics of a level that fit a text, best first.
 
         Left out are old ones, those without a segment in the view, and areas of which the view has a single topic.
         """
-        shares = level.seen(view)
+        shares = level.select(view)
         importance = level.importance(shares, view)
-        fit = level.fit(shares, text, lambda place: name_terms(self._name(level, place, view.project)[0]))
-        there = level.fitting(shares, text, subject, fit) & (shares.mentions > 0) & ~level.left_out(view)
+        name_shares = level.name_shares(shares, subject, lambda index: name_terms(self._name(level, index, view.project)[0]))
+        accepted, fit = level.fitting(shares, text, subject, name_shares)
+        accepted &= (shares.mentions > 0) & ~level.left_out(view)
         if level is self.areas:  # an area of a single topic is listed as the topic
-            seen = self.topics.seen(view).mentions > 0
-            own = np.array(self.area_of, dtype=np.int64)[seen]
-            there &= np.bincount(own, minlength=len(self.areas.names)) > 1
-        found = np.flatnonzero(there)
-        ranked = found[np.lexsort((found, -importance[found], -fit[found]))].tolist()
-        return [(level, place, shares, view, float(importance[place]), float(fit[place])) for place in ranked]
+            visible = self.topics.select(view).mentions > 0
+            areas = np.array(self.area_of, dtype=np.int64)[visible]
+            accepted &= np.bincount(areas, minlength=len(self.areas.names)) > 1
+        candidates = np.flatnonzero(accepted)
+        ranked = candidates[np.lexsort((candidates, -importance[candidates], -fit[candidates]))].tolist()
+        return [(level, index, shares, view, float(importance[index]), float(fit[index])) for index in ranked]
 
     def topic(self, topic_id: str, view: View) -> Topic:
         """Return a topic or area, or the one it was merged into, with its values in the view.
 
         Raises NotFound if there is none or the view has no segment of it, InvalidQuery for an id of another form.
         """
-        level, place, shares = self._find(topic_id, view)
-        return self._topic(level, place, shares, view, float(level.importance(shares, view)[place]))
+        level, index, shares = self._find(topic_id, view)
+        return self._topic(level, index, shares, view, float(level.importance(shares, view)[index]))
 
     def _find(self, topic_id: str, view: View) -> tuple[Level, int, Shares]:
         """Return the level, the index there and the view's segments of a topic or area, or of what it was merged into.
@@ -171,32 +172,32 @@ class TopicGraph:
         Raises NotFound if there is none or the view has no segment of it, InvalidQuery for an id of another form.
         """
         # Topics of this graph are found even if the store has a newer grouping already.
-        named = parse_topic_id(topic_id)
-        known = named in self.topics.places or named in self.areas.places
-        wanted = named if known else resolved(named, self.known)
+        parsed_id = parse_topic_id(topic_id)
+        is_current = parsed_id in self.topics.indices or parsed_id in self.areas.indices
+        resolved_id = parsed_id if is_current else resolved(parsed_id, self.known)
         for level in (self.topics, self.areas):
-            place = level.places.get(wanted, -1) if wanted else -1
-            if place >= 0 and (shares := level.seen(view)).mentions[place]:
-                return level, place, shares
+            index = level.indices.get(resolved_id, -1) if resolved_id else -1
+            if index >= 0 and (shares := level.select(view)).mentions[index]:
+                return level, index, shares
         raise NotFound(f"no such topic: {topic_id}", "topics_by_query and `memory-mcp topics top` list those there are.")
 
-    def _topic(self, level: Level, place: int, shares: Shares, view: View, importance: float, score: float = 0.0) -> Topic:
+    def _topic(self, level: Level, index: int, shares: Shares, view: View, importance: float, score: float = 0.0) -> Topic:
         """Return the values of a topic in a view, which must have a segment of it; `score` above 1 becomes 1."""
-        own = np.flatnonzero(shares.rows.topic == place)
-        name, author = self._name(level, place, view.project)
-        state, since = level.state(place, view)
-        topic_id = level.names[place].topic_id
-        inside = self._inside(place, self.topics.seen(view).mentions)[:_PARTS] if level is self.areas else []
+        rows = np.flatnonzero(shares.rows.topic == index)
+        name, author = self._name(level, index, view.project)
+        state, since = level.state(index, view)
+        topic_id = level.names[index].topic_id
+        inside = self._inside(index, self.topics.select(view).mentions)[:_PARTS] if level is self.areas else []
         return Topic(
             topic_id=topic_id,
             label=name.label,
             keywords=name.keywords,
             parts=tuple(self._name(self.topics, part, view.project)[0].label for part in inside),
             importance=float(f"{importance:.4g}"),
-            mentions=len(own),
-            events=int(shares.rows.events[own].sum()),
-            first_ms=int(shares.rows.start[own].min()),
-            last_ms=int(shares.rows.end[own].max()),
+            mentions=len(rows),
+            events=int(shares.rows.events[rows].sum()),
+            first_ms=int(shares.rows.start[rows].min()),
+            last_ms=int(shares.rows.end[rows].max()),
             state=state,
             since_ms=since,
             pinned=topic_id in self.pins,
@@ -206,35 +207,35 @@ class TopicGraph:
 
     def _inside(self, area: int, mentions: Array) -> list[int]:
         """Return the indices of an area's topics that have mentions, those with most first; `mentions` are `(topics,)`."""
-        own = [place for place, other in enumerate(self.area_of) if other == area and mentions[place]]
-        return sorted(own, key=lambda place: (-mentions[place], place))
+        topics = [topic for topic, area_of_topic in enumerate(self.area_of) if area_of_topic == area and mentions[topic]]
+        return sorted(topics, key=lambda topic: (-mentions[topic], topic))
 
-    def _name(self, level: Level, place: int, project: str | None) -> tuple[Name, str]:
+    def _name(self, level: Level, index: int, project: str | None) -> tuple[Name, str]:
         """Return a topic's name in a scope, with the valid given label if there is one, and its author; "" for its own label."""
-        names = level.names[place]
-        own = names.whole if project is None else names.by_project.get(project, Name("", ()))
-        given = self._in_force.get((names.topic_id, project))
-        return (replace(own, label=given.label), shown_author(given.author)) if given else (own, "")
+        names = level.names[index]
+        words_name = names.whole if project is None else names.by_project.get(project, Name("", ()))
+        label = self._in_force.get((names.topic_id, project))
+        return (replace(words_name, label=label.label), shown_author(label.author)) if label else (words_name, "")
 
     @cached_property
     def _in_force(self) -> Mapping[Place, TopicLabel]:
         """The valid given labels by topic and project (None: for viewers of all), computed once; see `in_force`."""
-        own = {(n.topic_id, project): name for n in self.names for project, name in n.by_scope.items()}
-        return in_force(self.labels, own)
+        words_names = {(n.topic_id, project): name for n in self.names for project, name in n.by_scope.items()}
+        return in_force(self.labels, words_names)
 
-    def taken(self, label: str, project: str | None, other_than: TopicId) -> bool:
+    def is_label_used(self, label: str, project: str | None, other_than: TopicId) -> bool:
         """Return whether another topic or area than `other_than` has this label in a scope, given or of its own.
 
         Labels are the same if they have the same terms, whatever the case and order. `project` None is the scope of all
         projects.
         """
-        wanted = folded(label)
+        key = folded(label)
         return any(
-            folded(said) == wanted
+            folded(existing) == key
             for level in (self.topics, self.areas)
-            for place, names in enumerate(level.names)
+            for index, names in enumerate(level.names)
             if names.topic_id != other_than and project in names.by_scope
-            for said in (self._name(level, place, project)[0].label, names.by_scope[project].label)
+            for existing in (self._name(level, index, project)[0].label, names.by_scope[project].label)
         )
 
     def links(self, topic_id: str, view: View, limit: int, offset: int = 0, text: str = "") -> tuple[list[Link], int]:
@@ -242,17 +243,17 @@ class TopicGraph:
 
         `relevance` of each is that to the topic, whatever the text. Raises NotFound for no such topic in the view.
         """
-        level, place, shares = self._find(topic_id, view)
-        own = np.flatnonzero(shares.rows.topic == place)
-        rows = shares.rows.taken(own)
-        worth = rows.relevance + (2.0 * level.fits(shares, text)[own] if text.strip() else 0.0)
-        order = np.lexsort((rows.lo, -rows.end, -worth))[offset : offset + limit]
-        found = []
+        level, index, shares = self._find(topic_id, view)
+        of_topic = np.flatnonzero(shares.rows.topic == index)
+        rows = shares.rows.select(of_topic)
+        value = rows.relevance + (2.0 * level.fits(shares, text)[of_topic] if text.strip() else 0.0)
+        order = np.lexsort((rows.lo, -rows.end, -value))[offset : offset + limit]
+        links = []
         for n in order.tolist():
             project = self.tables.projects[int(rows.project[n])]
             relevance = round(float(rows.relevance[n]), 4)
-            found.append(Link(rows.node(n), relevance, int(rows.start[n]), int(rows.end[n]), project))
-        return found, len(rows)
+            links.append(Link(rows.node(n), relevance, int(rows.start[n]), int(rows.end[n]), project))
+        return links, len(rows)
 
     def related(self, topic_id: str, view: View, limit: int) -> list[Related]:
         """Return up to `limit` related topics: parent or children, then similar and co-occurring ones, strongest first.
@@ -260,29 +261,34 @@ class TopicGraph:
         The strength of a parent or child is the share of the area that the topic is. Each is listed once, as what it is
         most. Weak relations, and old topics other than parent and children, are left out. Raises NotFound as `topic`.
         """
-        level, place, shares = self._find(topic_id, view)
-        there = (shares.mentions > 0) & ~level.left_out(view)
-        there[place] = False
-        told: dict[int, Related] = {}
-        for kind, strength in ((RelationKind.SIMILAR, shares.similar(place)), (RelationKind.CO_OCCURRING, shares.beside(place))):
-            for other in np.flatnonzero(there & (strength >= _LEAST[kind])).tolist():
-                one = self._related(level, other, kind, float(strength[other]), view)
-                if other not in told or one.strength > told[other].strength:
-                    told[other] = one
-        small, large = self.topics.seen(view).mentions, self.areas.seen(view).mentions
+        level, index, shares = self._find(topic_id, view)
+        candidates = (shares.mentions > 0) & ~level.left_out(view)
+        candidates[index] = False
+        strongest: dict[int, Related] = {}
+        for kind, strength in (
+            (RelationKind.SIMILAR, shares.similarities(index)),
+            (RelationKind.CO_OCCURRING, shares.co_occurrences(index)),
+        ):
+            for other in np.flatnonzero(candidates & (strength >= _LEAST[kind])).tolist():
+                related = self._related(level, other, kind, float(strength[other]), view)
+                if other not in strongest or related.strength > strongest[other].strength:
+                    strongest[other] = related
+        topic_mentions, area_mentions = self.topics.select(view).mentions, self.areas.select(view).mentions
         if level is self.topics:
-            area = self.area_of[place]
-            share = small[place] / max(large[area], 1)
-            family = [self._related(self.areas, area, RelationKind.PARENT, share, view)] if large[area] else []
+            area = self.area_of[index]
+            share = topic_mentions[index] / max(area_mentions[area], 1)
+            family = [self._related(self.areas, area, RelationKind.PARENT, share, view)] if area_mentions[area] else []
         else:
-            inside = self._inside(place, small)
-            family = [self._related(self.topics, p, RelationKind.CHILD, small[p] / large[place], view) for p in inside]
-        return [*family, *sorted(told.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
+            inside = self._inside(index, topic_mentions)
+            family = [
+                self._related(self.topics, p, RelationKind.CHILD, topic_mentions[p] / area_mentions[index], view) for p in inside
+            ]
+        return [*family, *sorted(strongest.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
 
-    def _related(self, level: Level, place: int, kind: RelationKind, strength: float, view: View) -> Related:
-        """Return the topic at `place` of a level as related, labelled for the view's project; strength has three decimals."""
+    def _related(self, level: Level, index: int, kind: RelationKind, strength: float, view: View) -> Related:
+        """Return the topic at `index` of a level as related, labelled for the view's project; strength has three decimals."""
         return Related(
-            level.names[place].topic_id, self._name(level, place, view.project)[0].label, kind, round(float(strength), 3)
+            level.names[index].topic_id, self._name(level, index, view.project)[0].label, kind, round(float(strength), 3)
         )
 
     def weeks(self, topic_id: str, view: View, count: int) -> list[int]:
@@ -291,18 +297,18 @@ class TopicGraph:
         The last is the current week, or that of the view's newest mention of anything if that is `count` weeks ago or
         more. Raises NotFound for no such topic in the view.
         """
-        _, place, shares = self._find(topic_id, view)
-        week = (shares.rows.days[shares.rows.topic == place] - 1) // 7
-        now = (view.now_ms // DAY_MS + _EPOCH - 1) // 7
+        _, index, shares = self._find(topic_id, view)
+        week = (shares.rows.days[shares.rows.topic == index] - 1) // 7
+        current_week = (view.now_ms // DAY_MS + _EPOCH - 1) // 7
         newest = (int(shares.rows.days.max(initial=1)) - 1) // 7
-        ago: Array = (now if now - newest < count else newest) - week
-        found: list[int] = np.bincount(ago[(ago >= 0) & (ago < count)], minlength=count)[::-1].tolist()
-        return found
+        ago: Array = (current_week if current_week - newest < count else newest) - week
+        counts: list[int] = np.bincount(ago[(ago >= 0) & (ago < count)], minlength=count)[::-1].tolist()
+        return counts
 
     def by_week(self, topic_id: str, view: View) -> list[tuple[int, int]]:
         """Return (proleptic ordinal of Monday, mentions) of each week with mentions, ascending. Raises NotFound as `topic`."""
-        _, place, shares = self._find(topic_id, view)
-        mondays, counts = np.unique((shares.rows.days[shares.rows.topic == place] - 1) // 7 * 7 + 1, return_counts=True)
+        _, index, shares = self._find(topic_id, view)
+        mondays, counts = np.unique((shares.rows.days[shares.rows.topic == index] - 1) // 7 * 7 + 1, return_counts=True)
         return list(zip(mondays.tolist(), counts.tolist(), strict=True))
 
     def turns(self, topic_id: str) -> list[Turn]:
@@ -310,5 +316,5 @@ class TopicGraph:
 
         Empty for an id that no topic ever had; raises InvalidQuery for one of another form.
         """
-        known = self.known.get(parse_topic_id(topic_id))
-        return list(known.turns) if known else []
+        topic = self.known.get(parse_topic_id(topic_id))
+        return list(topic.turns) if topic else []

@@ -13,13 +13,12 @@ Invariants
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.communities import Links, Resolution, communities, parts
-from memory_mcp.indexes.topics.profiles import TERMS, Profiles, Telling, common_of, less
+from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.rows import Rows
 
 #: Least segments of a topic.
@@ -30,48 +29,51 @@ _NEIGHBOURS = 12
 _FOLLOWS = 1.0
 #: Resolution of modularity in third roots of the number of segments, which gives about six times as many topics; most topics
 #: in third roots (150 of 4,000 segments), for which the resolution is lowered.
-_FINENESS, _MOST, _TRIES = 1.2, 9.5, 8
+_FINENESS, _MOST = 1.2, 9.5
+#: Communities that are computed to lower it, the excess that is let pass, and the power of the excess that it is divided by:
+#: the number of topics follows the resolution by powers of .4 to .65.
+_TRIES, _EXCESS, _STEEPNESS = 4, 1.03, 1.6
 #: Links of a segment, counted from both sides: a finer resolution than segments / links leaves every segment alone.
 _LINKS = 1.5 * _NEIGHBOURS
 #: Number of starts, and exponent of their agreement. With one start 68 to 82 of 100 topics are found again, by half of their
 #: segments, with a tenth more segments; with ten 77 to 82, and NMI is no worse.
-_RUNS, _SHARPNESS = 10, 3
+_RUNS, _FIRST_RUNS, _SHARPNESS = 10, 3, 3
 #: Least segments and largest share of all that a part may have to get links of its own, as a larger one decides those of the
 #: memory; least share of its segments that must have some then.
 _FEW, _SMALL, _LINKED = 2 * _NEIGHBOURS, 0.25, 0.9
 #: Rows of similarities computed at a time.
-_BLOCK = 256
+_BLOCK = 64
 
 
-def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
+def groups(rows: Rows, predecessors: Sequence[int] | None = None) -> Array:
     """Return the topic of each segment, `(segments,)` int32: 0 is the largest, -1 none.
 
     Segments without terms have none, and with fewer than `LEAST_SEGMENTS` others no segment has one. `rows` without dimensions
-    are grouped by terms alone; their topics are ignored. `before` is the index of the segment before each in its session, -1
-    for none.
+    are grouped by terms alone; their topics are ignored. `predecessors` are the indices of the segment
+    before each in its session, -1 for none.
     """
     topics = np.full(len(rows), -1, dtype=np.int32)
     worded = np.flatnonzero(np.diff(rows.ptr))
     if len(worded) >= LEAST_SEGMENTS:
-        topics[worded] = _topics(rows.taken(worded), None if before is None else _previous(worded.tolist(), before))
+        topics[worded] = _topics(rows.select(worded), None if predecessors is None else _previous(worded.tolist(), predecessors))
     return topics
 
 
-def _previous(worded: Sequence[int], before: Sequence[int]) -> list[int]:
+def _previous(worded: Sequence[int], predecessors: Sequence[int]) -> list[int]:
     """Return the index among some segments of the one of them before each in its session; -1 for none."""
     index = {segment: n for n, segment in enumerate(worded)}
     previous = []
     for segment in worded:
-        earlier = before[segment]
+        earlier = predecessors[segment]
         while earlier >= 0 and earlier not in index:
-            earlier = before[earlier]
+            earlier = predecessors[earlier]
         previous.append(index.get(earlier, -1))
     return previous
 
 
-def _topics(rows: Rows, before: Sequence[int] | None) -> Array:
+def _topics(rows: Rows, predecessors: Sequence[int] | None) -> Array:
     """Return the topic of each segment as `groups` does; each has terms, and there are enough."""
-    links, previous = _links(rows), before or [-1] * len(rows)
+    links, previous = _links(rows), predecessors or [-1] * len(rows)
     with_sessions = [dict(strengths) for strengths in links]
     link_neighbours(with_sessions, previous)
     part = parts(with_sessions)
@@ -82,18 +84,18 @@ def _topics(rows: Rows, before: Sequence[int] | None) -> Array:
     single = np.flatnonzero(topics < 0)
     if len(single) and len(single) < len(rows):
         profiles = Profiles.of(rows.with_topics(topics, rows.relevance), int(topics.max()) + 1)
-        topics[single], _ = profiles.nearest(rows.taken(single))
+        topics[single], _ = profiles.nearest(rows.select(single))
         topics = _numbered(topics)
     return topics
 
 
-def link_neighbours(links: Links, before: Sequence[int]) -> None:
-    """Add median strength, in place, to the link of each segment to the one `before` it in its session (index, -1: none)."""
-    strengths = [strength for own in links for strength in own.values()]
-    more = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
-    for n, other in enumerate(before):
-        if other >= 0:
-            links[n][other] = links[other][n] = links[n].get(other, 0.0) + more
+def link_neighbours(links: Links, predecessors: Sequence[int]) -> None:
+    """Add median strength, in place, to the link of each segment to its predecessor in the session (index, -1: none)."""
+    strengths = [strength for weights in links for strength in weights.values()]
+    added = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
+    for segment, predecessor in enumerate(predecessors):
+        if predecessor >= 0:
+            links[segment][predecessor] = links[predecessor][segment] = links[segment].get(predecessor, 0.0) + added
 
 
 def _link_parts(links: Links, part: Array, rows: Rows) -> None:
@@ -105,10 +107,10 @@ def _link_parts(links: Links, part: Array, rows: Rows) -> None:
     for number, size in enumerate(np.bincount(part).tolist()):
         if _FEW <= size <= _SMALL * len(rows):
             members = np.flatnonzero(part == number)
-            index, inside = members.tolist(), _links(rows.taken(members))
+            index, inside = members.tolist(), _links(rows.select(members))
             for n, strengths in zip(index, inside, strict=True) if sum(map(bool, inside)) >= _LINKED * size else ():
-                leaving = {other: strength for other, strength in links[n].items() if part[other] != number}
-                links[n] = leaving | {index[m]: strength for m, strength in strengths.items()}
+                outside = {other: strength for other, strength in links[n].items() if part[other] != number}
+                links[n] = outside | {index[m]: strength for m, strength in strengths.items()}
 
 
 def _resolution(part: Array, projects: Array) -> Resolution:
@@ -118,44 +120,50 @@ def _resolution(part: Array, projects: Array) -> Resolution:
 
 
 def _bounded(links: Links, resolution: Resolution) -> tuple[Array, Resolution]:
-    """Return the community of each segment, numbered by size, and the resolution used, lowered at most 7 times.
+    """Return the community of each segment, numbered by size, and the resolution used, lowered at most thrice.
 
     It is lowered where there are more topics than `_MOST` third roots of the segments of a unit, which has a share of each
     topic. -1 is for communities of fewer than `LEAST_SEGMENTS`.
     """
-    most = _MOST * np.bincount(resolution.unit) ** (1 / 3)
+    limits = _MOST * np.bincount(resolution.unit) ** (1 / 3)
     for _ in range(_TRIES):
-        topics = _numbered(communities(links, resolution.scales(links), range(len(links))))
+        topics = _numbered(communities(resolution.scale(links), range(len(links))))
         inside = topics >= 0
         share = 1 / np.bincount(topics[inside])[topics[inside]]
-        excess = np.bincount(resolution.unit[inside], weights=share, minlength=len(most)) / most
-        if (excess <= 1).all():
+        excess = np.bincount(resolution.unit[inside], weights=share, minlength=len(limits)) / limits
+        if (excess <= _EXCESS).all():
             break
-        resolution = resolution.lowered(np.maximum(excess, 1))
+        resolution = resolution.lowered(np.where(excess > _EXCESS, excess**_STEEPNESS, 1.0))
     return topics, resolution
 
 
 def _agreed(links: Links, resolution: Resolution) -> Links:
-    """Return links weighed by the agreement of communities from ten starts; links that none agrees on are dropped."""
+    """Return links weighed by the agreement of communities from ten starts; links that none agrees on are dropped.
+
+    The first starts are from single segments, the others from those that the first all keep together.
+    """
+    graph = resolution.scale(links)
     # RandomState gives the same numbers in every version of numpy.
-    orders = [np.random.RandomState(run).permutation(len(links)).tolist() for run in range(_RUNS)]
-    scales = resolution.scales(links)
-    runs = np.stack([communities(links, scales, order) for order in orders], axis=1)
+    first = [communities(graph, np.random.RandomState(run).permutation(len(graph)).tolist()) for run in range(_FIRST_RUNS)]
+    _, core = np.unique(np.stack(first, axis=1), axis=0, return_inverse=True)
+    cores = graph.fold(core.reshape(-1))
+    orders = [np.random.RandomState(run).permutation(len(cores)).tolist() for run in range(_FIRST_RUNS, _RUNS)]
+    runs = np.stack([*first, *(communities(cores, order)[core.reshape(-1)] for order in orders)], axis=1)
     weighed: Links = []
-    for n, own in enumerate(links):
-        others = list(own)
-        agreed = (runs[others] == runs[n]).mean(axis=1) ** _SHARPNESS if others else ()
-        weighed.append({o: own[o] * share for o, share in zip(others, np.asarray(agreed).tolist(), strict=True) if share})
+    for segment, strengths in enumerate(links):
+        neighbours = list(strengths)
+        shares = (runs[neighbours] == runs[segment]).mean(axis=1) ** _SHARPNESS if neighbours else np.zeros(0)
+        weighed.append({n: strengths[n] * share for n, share in zip(neighbours, shares.tolist(), strict=True) if share})
     return weighed
 
 
-def _numbered(found: Array) -> Array:
+def _numbered(communities_of: Array) -> Array:
     """Return topics renumbered by size, ties by first segment; -1 for those with fewer than `LEAST_SEGMENTS`."""
-    numbers, first, sizes = np.unique(found, return_index=True, return_counts=True)
+    numbers, first, sizes = np.unique(communities_of, return_index=True, return_counts=True)
     order = [n for n in np.lexsort((first, -sizes)).tolist() if numbers[n] >= 0 and sizes[n] >= LEAST_SEGMENTS]
-    new = np.full(int(found.max()) + 2, -1, dtype=np.int32)
-    new[numbers[order]] = np.arange(len(order))
-    return new[found]
+    renumbered = np.full(int(communities_of.max()) + 2, -1, dtype=np.int32)
+    renumbered[numbers[order]] = np.arange(len(order))
+    return renumbered[communities_of]
 
 
 def _links(rows: Rows) -> Links:
@@ -164,38 +172,25 @@ def _links(rows: Rows) -> Links:
     A link is in both directions, by index of the other segment, and its strength is the similarity, always above 0.
     """
     links: Links = [{} for _ in range(len(rows))]
-    most = min(_NEIGHBOURS, len(rows) - 1)
-    for start, alike in _similarities(rows):
-        near = np.argpartition(-alike, most - 1, axis=1)[:, :most]
-        strengths = np.take_along_axis(alike, near, axis=1)
-        for n, (others, how) in enumerate(zip(near.tolist(), strengths.tolist(), strict=True), start):
-            for other, strength in zip(others, how, strict=True):
+    count = min(_NEIGHBOURS, len(rows) - 1)
+    for start, similarity in _similarities(rows):
+        nearest_ids = np.argpartition(-similarity, count - 1, axis=1)[:, :count]
+        strengths = np.take_along_axis(similarity, nearest_ids, axis=1)
+        for segment, (neighbours, shares) in enumerate(zip(nearest_ids.tolist(), strengths.tolist(), strict=True), start):
+            for neighbour, strength in zip(neighbours, shares, strict=True):
                 if strength > 0:
-                    links[n][other] = links[other][n] = strength
+                    links[segment][neighbour] = links[neighbour][segment] = strength
     return links
 
 
 def _similarities(rows: Rows) -> Iterator[tuple[int, Array]]:
     """Yield the index of the first of a block of rows, and the similarity of each to all, 0..1, `(block, rows)` float32.
 
-    0 to itself. Terms weigh .8, vectors the rest; without vectors terms alone count.
+    0 to itself. It is the fit of each to a topic of each segment alone.
     """
-    row, place, share = Telling.of(rows).shares(rows)
-    share = share.astype(np.float32)
-    order = np.argsort(place, kind="stable")
-    ends = np.searchsorted(place[order], np.arange(int(place.max(initial=-1)) + 2)).tolist()
-    held = [(row[order[a:b]], share[order[a:b]]) for a, b in pairwise(ends)]
-    begins = np.searchsorted(row, np.arange(len(rows) + 1)).tolist()
-    apart = less(rows.vectors, common_of(rows)) if rows.vectors.shape[1] else None
+    profiles = Profiles.of(rows.with_topics(np.arange(len(rows)), rows.relevance), len(rows))
     for start in range(0, len(rows), _BLOCK):
-        stop = min(start + _BLOCK, len(rows))
-        alike = np.zeros((stop - start, len(rows)), dtype=np.float32)
-        for n in range(start, stop):
-            for entry in range(begins[n], begins[n + 1]):
-                who, how = held[place[entry]]
-                alike[n - start][who] += share[entry] * how
-        if apart is not None:
-            alike *= TERMS
-            alike += (1 - TERMS) * np.maximum(apart[start:stop] @ apart.T, 0)
-        alike[np.arange(stop - start), np.arange(start, stop)] = 0
-        yield start, alike
+        block = np.arange(start, min(start + _BLOCK, len(rows)))
+        similarity = profiles.fits(rows.select(block))
+        similarity[block - start, block] = 0
+        yield start, similarity

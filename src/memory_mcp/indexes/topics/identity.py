@@ -29,75 +29,83 @@ class Identified:
     known: tuple[KnownTopic, ...]
 
 
-def identified(groups: Sequence[Sequence[int]], known: Sequence[KnownTopic], at_ms: int, areas: bool = False) -> Identified:
+def match_topics(
+    groups: Sequence[Sequence[int]], former_topics: Sequence[KnownTopic], at_ms: int, areas: bool = False
+) -> Identified:
     """Match groups, disjoint non-empty lists of segment keys, to topics (or areas), and tell what became of each.
 
     A group continues the former topic with most in common (at least a quarter); else it gets a new id. Former topics without a
     group end, or are merged into the group that has most of their segments. Topics of the other kind pass unchanged.
     """
-    place = {key: n for n, group in enumerate(groups) for key in group}
-    before = [topic for topic in known if not topic.is_over and topic.is_area == areas]
-    shared = Counter((o, place[key]) for o, topic in enumerate(before) for key in topic.members if key in place)
-    kept = _matched(groups, before, shared)
-    taken = {topic.topic_id for topic in known}
+    group_of = {key: n for n, group in enumerate(groups) for key in group}
+    former = [topic for topic in former_topics if not topic.is_over and topic.is_area == areas]
+    shared = Counter((o, group_of[key]) for o, topic in enumerate(former) for key in topic.members if key in group_of)
+    continued = _continue_topics(groups, former, shared)
+    used_ids = {topic.topic_id for topic in former_topics}
     ids: list[TopicId] = []
     kind = "area" if areas else "topic"
     for c, group in enumerate(groups):
         # A new id is made from the group's members, and from a number if that one was taken.
-        name, salt = before[kept[c]].topic_id if c in kept else topic_id(kind, group), 0
-        while c not in kept and name in taken:
+        name, salt = former[continued[c]].topic_id if c in continued else topic_id(kind, group), 0
+        while c not in continued and name in used_ids:
             salt += 1
             name = topic_id(kind, [*group, -salt])
-        taken.add(name)
+        used_ids.add(name)
         ids.append(name)
-    over, turns = _told(ids, kept, before, shared, at_ms)
-    old = {topic.topic_id: topic for topic in known}
-    told: list[KnownTopic] = [over.get(t.topic_id, t) for t in known if t.topic_id not in ids]
+    ended, turns = _end_topics(ids, continued, former, shared, at_ms)
+    by_id = {topic.topic_id: topic for topic in former_topics}
+    topics: list[KnownTopic] = [ended.get(t.topic_id, t) for t in former_topics if t.topic_id not in ids]
     for c, name in enumerate(ids):
-        one = old.get(name, KnownTopic(name, at_ms, areas))
-        told.append(replace(one, members=tuple(sorted(groups[c])), merged_into=None, is_over=False))
-    told = [replace(t, turns=(*t.turns, *turns.get(t.topic_id, ()))[-_TURNS:]) for t in told]
-    return Identified(tuple(ids), tuple(sorted(told, key=lambda t: t.topic_id)))
+        topic = by_id.get(name, KnownTopic(name, at_ms, areas))
+        topics.append(replace(topic, members=tuple(sorted(groups[c])), merged_into=None, is_over=False))
+    topics = [replace(t, turns=(*t.turns, *turns.get(t.topic_id, ()))[-_TURNS:]) for t in topics]
+    return Identified(tuple(ids), tuple(sorted(topics, key=lambda t: t.topic_id)))
 
 
 def resolved(topic: TopicId, known: Mapping[TopicId, KnownTopic]) -> TopicId | None:
     """Return the current topic of an id, following mergers; None if it has ended or never existed."""
-    seen: set[TopicId] = set()
-    now: TopicId | None = topic
-    while now is not None and now not in seen:
-        found = known.get(now)
-        if found is None:
+    visited: set[TopicId] = set()
+    current: TopicId | None = topic
+    while current is not None and current not in visited:
+        record = known.get(current)
+        if record is None:
             return None
-        if not found.is_over:
-            return now
-        seen.add(now)
-        now = found.merged_into
+        if not record.is_over:
+            return current
+        visited.add(current)
+        current = record.merged_into
     return None
 
 
-def _matched(groups: Sequence[Sequence[int]], before: Sequence[KnownTopic], shared: Counter[tuple[int, int]]) -> dict[int, int]:
-    """Return the index in `before` of the topic that each group continues, by group; new groups are left out.
+def _continue_topics(
+    groups: Sequence[Sequence[int]], former: Sequence[KnownTopic], shared: Counter[tuple[int, int]]
+) -> dict[int, int]:
+    """Return the index in `former` of the topic that each group continues, by group; new groups are left out.
 
-    `shared` are numbers of common segments by index in `before` and group; pairs with the largest share in common come first.
+    `shared` are numbers of common segments by index in `former` and group; pairs with the largest share in common come first.
     """
-    alive: Counter[int] = Counter()
-    held: Counter[int] = Counter()
+    topic_sizes: Counter[int] = Counter()
+    group_sizes: Counter[int] = Counter()
     for (o, c), count in shared.items():
-        alive[o] += count
-        held[c] += count
-    worth = {(o, c): count / (alive[o] + held[c] - count) for (o, c), count in shared.items()}
-    order = sorted(worth, key=lambda p: (-worth[p], -shared[p], before[p[0]].topic_id, min(groups[p[1]])))
-    kept: dict[int, int] = {}
-    used: set[int] = set()
+        topic_sizes[o] += count
+        group_sizes[c] += count
+    overlap = {(o, c): count / (topic_sizes[o] + group_sizes[c] - count) for (o, c), count in shared.items()}
+    order = sorted(overlap, key=lambda p: (-overlap[p], -shared[p], former[p[0]].topic_id, min(groups[p[1]])))
+    continued: dict[int, int] = {}
+    matched: set[int] = set()
     for o, c in order:
-        if worth[o, c] >= _SAME and o not in used and c not in kept:
-            kept[c] = o
-            used.add(o)
-    return kept
+        if overlap[o, c] >= _SAME and o not in matched and c not in continued:
+            continued[c] = o
+            matched.add(o)
+    return continued
 
 
-def _told(
-    ids: Sequence[TopicId], kept: Mapping[int, int], before: Sequence[KnownTopic], shared: Counter[tuple[int, int]], at_ms: int
+def _end_topics(
+    ids: Sequence[TopicId],
+    continued: Mapping[int, int],
+    former: Sequence[KnownTopic],
+    shared: Counter[tuple[int, int]],
+    at_ms: int,
 ) -> tuple[dict[TopicId, KnownTopic], dict[TopicId, list[Turn]]]:
     """Return the topics that no group continues, as ended, by id; and what happened to each topic, by id.
 
@@ -106,21 +114,21 @@ def _told(
     """
     turns: defaultdict[TopicId, list[Turn]] = defaultdict(list)
     for c, name in enumerate(ids):
-        if c not in kept:
+        if c not in continued:
             from_each = {o: count for (o, other), count in shared.items() if other == c}
-            most = max(from_each, key=lambda o: (from_each[o], before[o].topic_id), default=None)
-            if most is None or from_each[most] < _SPLIT * sum(from_each.values()) or most not in kept.values():
+            source = max(from_each, key=lambda o: (from_each[o], former[o].topic_id), default=None)
+            if source is None or from_each[source] < _SPLIT * sum(from_each.values()) or source not in continued.values():
                 turns[name].append(Turn(at_ms, "found"))
             else:
-                turns[name].append(Turn(at_ms, "split from", before[most].topic_id))
-                turns[before[most].topic_id].append(Turn(at_ms, "split off", name))
-    over: dict[TopicId, KnownTopic] = {}
-    for o in sorted(set(range(len(before))) - set(kept.values())):
-        topic = before[o]
+                turns[name].append(Turn(at_ms, "split from", former[source].topic_id))
+                turns[former[source].topic_id].append(Turn(at_ms, "split off", name))
+    ended: dict[TopicId, KnownTopic] = {}
+    for o in sorted(set(range(len(former))) - set(continued.values())):
+        topic = former[o]
         to_each = {c: count for (other, c), count in shared.items() if other == o}
         into = ids[max(to_each, key=lambda c: (to_each[c], ids[c]))] if to_each else None
-        over[topic.topic_id] = replace(topic, members=(), is_over=True, merged_into=into)
+        ended[topic.topic_id] = replace(topic, members=(), is_over=True, merged_into=into)
         turns[topic.topic_id].append(Turn(at_ms, "ended" if into is None else "merged into", into))
         if into is not None:
             turns[into].append(Turn(at_ms, "took in", topic.topic_id))
-    return over, turns
+    return ended, turns

@@ -33,7 +33,7 @@ from memory_mcp.indexes.topics.base import TopicsStatus
 from memory_mcp.indexes.topics.documents import Document, document_of
 from memory_mcp.indexes.topics.frames import Finish, Hello, Made
 from memory_mcp.indexes.topics.graph import BEHIND, TopicGraph
-from memory_mcp.indexes.topics.placing import placed
+from memory_mcp.indexes.topics.placing import place_segments
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.stored import FORMAT, read
 from memory_mcp.indexes.turns import GROUPINGS
@@ -47,7 +47,7 @@ from memory_mcp.storage.base import Storage
 log = logging.getLogger(__name__)
 
 #: Version of the grouping: a change groups every memory anew.
-VERSION = 2
+VERSION = 3
 #: Least number and share of new and changed segments for a new grouping, which `BEHIND` of them are in any case.
 _CHANGED, _SHARE = 10, 0.02
 #: Most changes placed during a request; more are left to the next grouping.
@@ -124,13 +124,13 @@ class TopicKeeper:
                 )
             return replace(status, last_error=self.last_error, last_rebuild_secs=self.last_rebuild_secs)
 
-    def label(self, given: Sequence[TopicLabel], unless: Callable[[TopicGraph], bool] = lambda _: False) -> bool:
+    def label(self, labels: Sequence[TopicLabel], unless: Callable[[TopicGraph], bool] = lambda _: False) -> bool:
         """Store labels unless `unless` is true of the current graph; return whether they were. IndexUnreadable for no graph."""
         with self._lock:
             if unless(self.graph()):
                 return False
-            for one in given:
-                self._storage.topics.label(one)
+            for label in labels:
+                self._storage.topics.label(label)
             self.reread()
             return True
 
@@ -159,9 +159,9 @@ class TopicKeeper:
             check_origin(manifest, self._store_id, self._storage.toc.version(), lambda change: named(self._storage, change))
             if manifest.fingerprint != self._fingerprint() or len(manifest.parts) != 1:
                 raise IndexUnreadable("it was built by another version or with other settings")
-            part = manifest.parts[0]
+            entry = manifest.parts[0]
             stamps = self.home.stamps(manifest)
-            stored = read(self.home.parts / part.name, part.files, self.home.directory)
+            stored = read(self.home.parts / entry.name, entry.files, self.home.directory)
         except IndexUnreadable as error:
             self._lose(error.message)
         except Exception as error:
@@ -170,9 +170,9 @@ class TopicKeeper:
         else:
             self._manifest, self._stamps, self._position, self._changed = manifest, stamps, manifest.position, set()
             profiles = functools.cache(lambda: Profiles.of(stored.rows, len(stored.area_of)))
-            what = (stored.rows, stored.tables, stored.names, stored.area_of)
+            columns = (stored.rows, stored.tables, stored.names, stored.area_of)
             known = self._known()
-            self._graph = TopicGraph(*what, **known, settings=self._settings, embed=self._vector, profiles=profiles)
+            self._graph = TopicGraph(*columns, **known, settings=self._settings, embed=self._vector, profiles=profiles)
             self._health, self._reason = Health.HEALTHY, ""
 
     def _lose(self, reason: str) -> None:
@@ -192,17 +192,17 @@ class TopicKeeper:
         if embedder is None:
             return None
         # A query is compared with topics, areas and segments, but embedded once.
-        asked = self._asked
-        if asked is None or asked[0] is not embedder or asked[1] != text:
-            asked = self._asked = embedder, text, embedder.embed([text])[0]
-        return asked[2]
+        cached = self._asked
+        if cached is None or cached[0] is not embedder or cached[1] != text:
+            cached = self._asked = embedder, text, embedder.embed([text])[0]
+        return cached[2]
 
     def _fingerprint(self) -> dict[str, Any]:
         """Return format, version, documents and embedder, on which a grouping depends; the last without folder, {} for none."""
         embedder = self._embedder()
-        made = embedder.fingerprint() if embedder else {}
+        fingerprint = embedder.fingerprint() if embedder else {}
         # Vectors do not depend on the model's folder.
-        by = {name: value for name, value in made.items() if name != "folder"}
+        by = {name: value for name, value in fingerprint.items() if name != "folder"}
         return {"format": FORMAT, "version": VERSION, "documents": DOCUMENT_VERSION, "embedder": by}
 
     def _segments(self) -> int:
@@ -213,20 +213,20 @@ class TopicKeeper:
         """Return why there is no graph: what is wrong with its files, too few segments, or that they are being grouped."""
         if self._health is not Health.BUILDING:
             return self._reason
-        there, least = self._segments(), self._settings.min_segments
-        if there < least:
-            return f"topics are looked for from {least} segments on; there {'is' if there == 1 else 'are'} {there}"
+        segments, least = self._segments(), self._settings.min_segments
+        if segments < least:
+            return f"topics are looked for from {least} segments on; there {'is' if segments == 1 else 'are'} {segments}"
         return "topics are being looked for" if self._building.locked() else "topics are looked for within a minute"
 
-    def _waiting(self, most: int) -> tuple[list[NodeId], Position]:
-        """Return segments changed after the position, and the position reached; reading stops above `most` of them."""
-        found: dict[NodeId, None] = {}
+    def _waiting(self, limit: int) -> tuple[list[NodeId], Position]:
+        """Return segments changed after the position, and the position reached; reading stops above `limit` of them."""
+        nodes: dict[NodeId, None] = {}
         position, more = self._position, True
-        while more and len(found) <= most:
-            due = pending(self._storage, position)
-            found |= dict.fromkeys(node for node in due.nodes if is_segment(node))
-            position, more = due.position, due.more
-        return list(found), position
+        while more and len(nodes) <= limit:
+            changes = pending(self._storage, position)
+            nodes |= dict.fromkeys(node for node in changes.nodes if is_segment(node))
+            position, more = changes.position, changes.more
+        return list(nodes), position
 
     def _behind(self) -> tuple[int, int]:
         """Return how many of how many segments changed since the grouping, placed or not; (0, 0) for none.
@@ -257,7 +257,7 @@ class TopicKeeper:
                     vectors = np.zeros((len(documents), 0 if embedder is None else embedder.dimensions), dtype=np.float32)
                 else:
                     vectors = embedder.embed([d.gist for d in documents])
-                self._graph = placed(self._graph, documents, vectors, changed)
+                self._graph = place_segments(self._graph, documents, vectors, changed)
         self._changed.update(changed)
         self._position = position
 
@@ -265,8 +265,8 @@ class TopicKeeper:
         """Return whether a grouping is due: there is none, it was made otherwise, or much changed. Reads a manifest at most."""
         if self._ended or self._building.locked() or time.monotonic() < self._retry_at:
             return False
-        there = self._segments()
-        if there < self._settings.min_segments:
+        segments = self._segments()
+        if segments < self._settings.min_segments:
             return False
         with self._lock:
             if self._health is Health.HEALTHY:
@@ -281,9 +281,9 @@ class TopicKeeper:
                 self._position = manifest.position
             if self._storage.toc.version() == self._position.outbox and not self._changed:
                 return False
-            enough = max(min(_CHANGED, BEHIND * there), _SHARE * there)
-            waiting, _ = self._waiting(int(enough) + len(self._changed))
-            return len(self._changed.union(waiting)) >= enough
+            least = max(min(_CHANGED, BEHIND * segments), _SHARE * segments)
+            waiting, _ = self._waiting(int(least) + len(self._changed))
+            return len(self._changed.union(waiting)) >= least
 
     def begin(self) -> bool:
         """Start a grouping in a thread if one is due; return whether it did. After an error the next is due a minute later."""
@@ -330,18 +330,18 @@ class TopicKeeper:
         embedder = self._embedder()
         self.home.prepare()
         token = f"t{time.time_ns():x}"
-        part = f"{token}-1"
+        name = f"{token}-1"
         self.home.building.add(token)
         model = str(embedder.fingerprint()["folder"]) if embedder else ""
-        child = self._child = Child("memory_mcp.indexes.topics.child", Hello(str(self.home.parts / part), model))
+        child = self._child = Child("memory_mcp.indexes.topics.child", Hello(str(self.home.parts / name), model))
         try:
             count: int = sum(feed([[child]], self._frames()))
             at_ms = self._clock.now_ms()
-            made: Made = child.ask(Finish(tuple(self._storage.topics.all()), names, at_ms))
+            result: Made = child.ask(Finish(tuple(self._storage.topics.all()), names, at_ms))
             failpoint("topics.grouped")
-            self._storage.topics.replace(made.known)
+            self._storage.topics.replace(result.known)
             failpoint("topics.known")
-            entry = PartEntry(part, made.files)
+            entry = PartEntry(name, result.files)
             number = self.home.next_number()
             manifest = Manifest(number, self._store_id, fingerprint, position, (entry,), at_ms)
             with self._lock:
@@ -367,7 +367,7 @@ class TopicKeeper:
                 self._look()
                 graph = self._graph
                 changed = {segment_key_of(node) or 0 for node in self._changed}
-                if graph is not None and changed.isdisjoint(segments) and not graph.tells(segments, holds):
+                if graph is not None and changed.isdisjoint(segments) and not graph.is_affected(segments, holds):
                     return False
                 shutil.rmtree(self.home.directory, ignore_errors=True)
                 self._health, self._reason, self._graph, self._manifest, self._stamps = Health.BUILDING, "", None, None, None

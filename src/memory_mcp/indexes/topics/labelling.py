@@ -94,7 +94,7 @@ class Labeller:
     def is_taken(self, due: Unnamed, label: str) -> bool:
         """Return whether another topic of one of the scopes has this label; False without a graph."""
         graph = self._graph()
-        return graph is not None and any(graph.taken(label, project, due.topic_id) for project in due.scopes)
+        return graph is not None and any(graph.is_label_used(label, project, due.topic_id) for project in due.scopes)
 
     def publish(self, due: Unnamed, label: str, model: str) -> bool:
         """Store a topic's label in all its scopes; return False, storing none, if it has one, has changed or cannot be read."""

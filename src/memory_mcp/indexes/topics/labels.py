@@ -40,9 +40,9 @@ def source_of(name: Name) -> str:
 @lru_cache(maxsize=_REMEMBERED)
 def holds(source: str, name: Name) -> bool:
     """Return whether a name has, in label and all keywords, at least half of the words whose hashes `source_of` gave earlier."""
-    wanted = [source[i : i + _DIGITS] for i in range(0, len(source), _DIGITS)]
-    there = _hashes(name.label, name.keywords)
-    return sum(one in there for one in wanted) >= _KEPT * len(wanted)
+    basis = [source[start : start + _DIGITS] for start in range(0, len(source), _DIGITS)]
+    hashes = _hashes(name.label, name.keywords)
+    return sum(word in hashes for word in basis) >= _KEPT * len(basis)
 
 
 def _hashes(label: str, keywords: Sequence[str]) -> set[str]:
@@ -51,21 +51,22 @@ def _hashes(label: str, keywords: Sequence[str]) -> set[str]:
     return {f"{digest('word', word, bits=4 * _DIGITS):0{_DIGITS}x}" for word in words}
 
 
-def in_force(given: Collection[TopicLabel], own: Mapping[Place, Name]) -> dict[Place, TopicLabel]:
-    """Return the labels that are valid by topic and project; `own` are the topics' own names.
+def in_force(labels: Collection[TopicLabel], words_names: Mapping[Place, Name]) -> dict[Place, TopicLabel]:
+    """Return the labels that are valid by topic and project; `words_names` are the topics' own names.
 
     A language model's label is dropped if its topic is gone or has lost most of its words, or if another
     topic of the scope has that label: its own, an agent's, or one a model gave earlier.
     """
-    held = {(one.topic_id, one.project): one for one in given if not written_from(one.author)}
-    if len(held) == len(given):
-        return held
-    taken = {(project, folded(name.label)): topic_id for (topic_id, project), name in own.items()}
-    taken |= {(project, folded(one.label)): topic_id for (topic_id, project), one in held.items()}
-    for one in sorted((one for one in given if written_from(one.author)), key=lambda one: (one.at_ms, one.topic_id)):
-        place = (one.topic_id, one.project)
-        if place not in own or not holds(written_from(one.author), own[place]):
+    valid = {(label.topic_id, label.project): label for label in labels if not written_from(label.author)}
+    if len(valid) == len(labels):
+        return valid
+    used = {(project, folded(name.label)): topic_id for (topic_id, project), name in words_names.items()}
+    used |= {(project, folded(label.label)): topic_id for (topic_id, project), label in valid.items()}
+    by_model = (label for label in labels if written_from(label.author))
+    for label in sorted(by_model, key=lambda label: (label.at_ms, label.topic_id)):
+        scope = (label.topic_id, label.project)
+        if scope not in words_names or not holds(written_from(label.author), words_names[scope]):
             continue
-        if taken.setdefault((one.project, folded(one.label)), one.topic_id) == one.topic_id:
-            held[place] = one
-    return held
+        if used.setdefault((label.project, folded(label.label)), label.topic_id) == label.topic_id:
+            valid[scope] = label
+    return valid

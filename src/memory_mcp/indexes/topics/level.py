@@ -11,9 +11,10 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.base import Name, Names, State, View
 from memory_mcp.indexes.topics.documents import spaced_terms_of, terms_of
-from memory_mcp.indexes.topics.rows import Asked, Rows
+from memory_mcp.indexes.topics.rows import QueryTerms, Rows
 from memory_mcp.indexes.topics.shares import Shares
 from memory_mcp.indexes.topics.tables import Tables
+from memory_mcp.text import cjk_runs
 
 DAY_MS = 86_400_000
 #: Age up to which mentions are recent, and their boost.
@@ -28,10 +29,12 @@ _BY_NAME, _CALLED_BY = 0.25, 4
 #: holds included, or else similarity of its best segments. Of 20 questions about nothing in the memory a quarter (500 segments)
 #: to .7 (12,000) fit a topic without this, .05 to .35 with it; of questions about it .95 to 1.0 and .9 to 1.0.
 _FITS, _COVERS, _NEAR = 0.2, 0.25, 0.5
+#: Share of the words from which a topic whose name holds them fits as well.
+_NAMED = 0.99
 #: Least share that a topic holds of a text of which segments hold so much: it may name several topics.
 _OF_MANY, _KNOWN = 0.12, 0.9
 #: Least weight of the words that name what a question is about: "wingman" does, "our work so far" does not.
-_SUBJECT = 1.1
+_SUBJECT = 1.0
 
 #: Returns the unit vector of a text, `(dimensions,)` float32; None without an embedder.
 Embed = Callable[[str], Array | None]
@@ -52,9 +55,9 @@ class Level:
     _latest: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @cached_property
-    def places(self) -> Mapping[str, int]:
+    def indices(self) -> Mapping[str, int]:
         """Index in `names` of each topic by id; computed once."""
-        return {names.topic_id: place for place, names in enumerate(self.names)}
+        return {names.topic_id: index for index, names in enumerate(self.names)}
 
     @cached_property
     def pinned(self) -> Array:
@@ -75,7 +78,7 @@ class Level:
             return self.everything
         if project not in self._of_project:
             number = self.tables.projects.index(project) if project in self.tables.projects else -1
-            rows = self.rows.taken(np.flatnonzero(self.rows.project == number))
+            rows = self.rows.select(np.flatnonzero(self.rows.project == number))
             self._of_project[project] = self._with_keywords(rows, project)
         return self._of_project[project]
 
@@ -83,33 +86,35 @@ class Level:
         """Return the rows that have a topic whose name in a scope has keywords: without any it says nothing and is not shown."""
         scopes = (names.by_scope.get(project) for names in self.names)
         # One more for rows without a topic, whose index is -1.
-        named = np.array([*(bool(name and name.keywords) for name in scopes), False])
-        shown = named[rows.topic]
-        return Shares(rows if shown.all() else rows.taken(np.flatnonzero(shown)), len(self.names))
+        has_keywords = np.array([*(bool(name and name.keywords) for name in scopes), False])
+        visible = has_keywords[rows.topic]
+        return Shares(rows if visible.all() else rows.select(np.flatnonzero(visible)), len(self.names))
 
-    def seen(self, view: View) -> Shares:
+    def select(self, view: View) -> Shares:
         """Return the segments in a view that have a topic; those that cross an edge of its window are included."""
-        whole = self.of_project(view.project)
+        project_shares = self.of_project(view.project)
         if view.agent is None and view.window is None:
-            return whole
+            return project_shares
         key = view.project, view.agent, view.window
         latest = self._latest.get("seen")
         if latest is None or latest[0] != key:
-            keep = np.ones(len(whole.rows), dtype=bool)
+            visible = np.ones(len(project_shares.rows), dtype=bool)
             if view.agent is not None:
-                keep &= np.isin(whole.rows.agents, [n for n, names in enumerate(self.tables.agents) if view.agent in names])
+                visible &= np.isin(
+                    project_shares.rows.agents, [n for n, names in enumerate(self.tables.agents) if view.agent in names]
+                )
             if view.window is not None:
-                keep &= (whole.rows.start < view.window.end_ms) & (whole.rows.end >= view.window.start_ms)
-            narrowed = Shares(whole.rows.taken(np.flatnonzero(keep)), len(self.names))
+                visible &= (project_shares.rows.start < view.window.end_ms) & (project_shares.rows.end >= view.window.start_ms)
+            narrowed = Shares(project_shares.rows.select(np.flatnonzero(visible)), len(self.names))
             latest = self._latest["seen"] = key, narrowed
-        found: Shares = latest[1]
-        return found
+        shares: Shares = latest[1]
+        return shares
 
     def left_out(self, view: View) -> Array:
         """Return which topics a view leaves out because they are old, `(topics,)` bool; none in a time window."""
-        return self.silent(view.project) if view.window is None else np.zeros(len(self.names), dtype=bool)
+        return self.silent_topics(view.project) if view.window is None else np.zeros(len(self.names), dtype=bool)
 
-    def silent(self, project: str | None) -> Array:
+    def silent_topics(self, project: str | None) -> Array:
         """Return which topics a scope has not mentioned for `prune_days`, `(topics,)` bool.
 
         Not pinned ones, nor those without segments. Counted back from the last `min_segments` segments: after
@@ -120,8 +125,8 @@ class Level:
             return np.zeros(len(self.names), dtype=bool)
         ends = np.sort(shares.rows.end)
         least = int(ends[-min(len(ends), self.settings.min_segments)]) - self.settings.prune_days * DAY_MS
-        found: Array = (shares.last < least) & ~self.pinned & (shares.mentions > 0)
-        return found
+        silent: Array = (shares.last < least) & ~self.pinned & (shares.mentions > 0)
+        return silent
 
     def importance(self, shares: Shares, view: View) -> Array:
         """Return topics' importance, `(topics,)`: relevance of their mentions, summed, recent ones more unless in a window."""
@@ -129,60 +134,69 @@ class Level:
             return np.bincount(shares.rows.topic, weights=shares.rows.relevance, minlength=shares.topics)
         return shares.importance(view.now_ms, self.settings.half_life_days * DAY_MS, _LATE_MS, _BOOST)
 
-    def fit(self, shares: Shares, text: str, called: Callable[[int], frozenset[int]]) -> Array:
-        """Return the fit of each topic to a text, `(topics,)`, 0..1; `called` returns the term hashes of a topic's name.
+    def name_shares(self, shares: Shares, subject: str, terms_of_name: Callable[[int], frozenset[int]]) -> Array:
+        """Return the share of a subject's words, by weight, that the name of each topic holds, `(topics,)`, 0..1.
+
+        Words of little weight count if there are no others. `terms_of_name` returns the term hashes of a topic's name.
+        """
+        subject_terms = terms_of(subject) or terms_of(subject, least=0.0)
+        total = sum(subject_terms.values())
+        name_shares = np.zeros(shares.topics)
+        for topic in np.flatnonzero(shares.mentions).tolist() if total else ():
+            terms = terms_of_name(topic)
+            name_shares[topic] = sum(weight for term, weight in subject_terms.items() if term in terms) / total
+        return name_shares
+
+    def fit(self, shares: Shares, text: str, name_shares: Array) -> Array:
+        """Return the fit of each topic to a text, `(topics,)`, 0..1; `name_shares` as of the method.
 
         By words and vectors of its three best segments, by the share of its segments that hold the words, and
         by its name. A topic with fewer segments is not favoured.
         """
-        asked = terms_of(text)
-        held, best, _ = self._read(shares, text)
+        matches, best, _ = self._read(shares, text)
         total = _of_best(shares, best)
-        total += _BY_SHARE * held.by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
-        whole = sum(asked.values())
-        named = [0.0] * shares.topics
-        for place in np.flatnonzero(shares.mentions).tolist() if whole else ():
-            own = called(place)
-            named[place] = sum(weight for term, weight in asked.items() if term in own) / whole
-        found: Array = np.clip(total + _BY_NAME * np.array(named), 0.0, 1.0)
-        return found
+        total += _BY_SHARE * matches.by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
+        clipped: Array = np.clip(total + _BY_NAME * name_shares, 0.0, 1.0)
+        return clipped
 
-    def fitting(self, shares: Shares, text: str, subject: str, fit: Array) -> Array:
-        """Return which topics fit a text, `(topics,)` bool; `subject` are its words that count, `fit` is that of each topic."""
-        asked = Asked.of(shares.rows, terms_of(subject), spaced_terms_of(subject))
-        covered = asked.by_topic(shares.rows.topic, shares.mentions, _ENOUGH) * asked.known
-        nearest = _of_best(shares, self._read(shares, text)[2])
-        least = _OF_MANY if asked.known >= _KNOWN else _COVERS
-        enough: Array = (fit >= _FITS) & ((covered >= least) | (nearest >= _NEAR))
-        return enough
+    def fitting(self, shares: Shares, text: str, subject: str, name_shares: Array) -> tuple[Array, Array]:
+        """Return which topics fit a text, `(topics,)` bool, and the fit of each; `subject` are the words that count."""
+        fit = self.fit(shares, text, name_shares)
+        matches = QueryTerms.of(shares.rows, terms_of(subject), spaced_terms_of(subject))
+        covered = matches.by_topic(shares.rows.topic, shares.mentions, _ENOUGH) * matches.known_share
+        # The other words of a question are near to whatever is written in its language.
+        nearest = _of_best(shares, self._read(shares, subject)[2])
+        least = _OF_MANY if matches.known_share >= _KNOWN else _COVERS
+        accepted: Array = (fit >= _FITS) & ((covered >= least) | (nearest >= _NEAR) | (name_shares >= _NAMED))
+        return accepted, fit
 
     def fits(self, shares: Shares, text: str) -> Array:
         """Return the fit of each segment to a text, `(rows,)`, 0..1, by words and vectors; by words alone without vectors."""
         return self._read(shares, text)[1]
 
-    def _read(self, shares: Shares, text: str) -> tuple[Asked, Array, Array]:
+    def _read(self, shares: Shares, text: str) -> tuple[QueryTerms, Array, Array]:
         """Return which segments hold the words of a text, the fit of each, and its similarity; the last text's are cached.
 
         Both are `(rows,)`, 0..1; the similarity is 0 without vectors.
         """
         latest = self._latest.get("read")
         if latest is None or latest[0] is not shares or latest[1] != text:
-            held = Asked.of(shares.rows, terms_of(text))
+            matches = QueryTerms.of(shares.rows, terms_of(text))
             vector = self.embed(text) if shares.rows.vectors.shape[1] else None
-            near = np.zeros(len(shares.rows)) if vector is None else shares.near(vector)
-            fits = _BY_WORDS * held.by_row() + _BY_MEANING * near
-            latest = self._latest["read"] = shares, text, (held, fits, near)
-        found: tuple[Asked, Array, Array] = latest[2]
-        return found
+            similarity = np.zeros(len(shares.rows)) if vector is None else shares.similarities_to(vector)
+            fits = _BY_WORDS * matches.by_row() + _BY_MEANING * similarity
+            latest = self._latest["read"] = shares, text, (matches, fits, similarity)
+        reading: tuple[QueryTerms, Array, Array] = latest[2]
+        return reading
 
-    def state(self, place: int, view: View) -> tuple[State, int]:
+    def state(self, topic: int, view: View) -> tuple[State, int]:
         """Return the state of a topic in a scope, and when it began (UTC milliseconds); the scope must have a segment of it.
 
         Dormant begins `dormant_days` after the last mention. After a pause as long it is revived for
         `dormant_days`, then active.
         """
-        whole = self.of_project(view.project)
-        rows = whole.rows.taken(np.flatnonzero(whole.rows.topic == place))
+        scope_shares = self.of_project(view.project)
+        rows = scope_shares.rows.select(np.flatnonzero(scope_shares.rows.topic == topic))
         dormant = self.settings.dormant_days * DAY_MS
         order = np.argsort(rows.start, kind="stable")
         start, end = rows.start[order], np.maximum.accumulate(rows.end[order])
@@ -196,22 +210,25 @@ class Level:
         return (State.REVIVED if view.now_ms - resumed <= dormant else State.ACTIVE), resumed
 
 
-def _of_best(shares: Shares, worth: Array) -> Array:
+def _of_best(shares: Shares, values: Array) -> Array:
     """Return the mean of the worth, `(rows,)`, of the three segments of each topic that have most; missing ones count 0."""
-    order = np.lexsort((-worth, shares.rows.topic))
+    order = np.lexsort((-values, shares.rows.topic))
     topic = shares.rows.topic[order]
-    first = np.arange(len(topic)) - np.searchsorted(topic, np.arange(shares.topics))[topic] < _BEST
-    mean: Array = np.bincount(topic[first], weights=worth[order][first], minlength=shares.topics) / _BEST
+    is_best = np.arange(len(topic)) - np.searchsorted(topic, np.arange(shares.topics))[topic] < _BEST
+    mean: Array = np.bincount(topic[is_best], weights=values[order][is_best], minlength=shares.topics) / _BEST
     return mean
 
 
 def names_subject(text: str) -> bool:
-    """Return whether the words of a text that name something weigh enough for it to be about that alone."""
-    return sum(spaced_terms_of(text).values()) >= _SUBJECT
+    """Return whether the words of a text that name something weigh enough for it to be about that alone.
+
+    In scripts without blanks two characters side by side do.
+    """
+    return sum(spaced_terms_of(text).values()) >= _SUBJECT or any(len(run) > 1 for run in cjk_runs(text))
 
 
 # Cached because every query needs them, and placing segments keeps names.
 @lru_cache(maxsize=4096)
 def name_terms(name: Name) -> frozenset[int]:
     """Return the term hashes of a name: of its label and first four keywords."""
-    return frozenset(terms_of(" ".join((name.label, *name.keywords[:_CALLED_BY]))))
+    return frozenset(terms_of(" ".join((name.label, *name.keywords[:_CALLED_BY])), least=0.0))

@@ -19,25 +19,25 @@ from memory_mcp.summarize.titles import headline
 _KEYWORDS = 8
 
 
-def placed(graph: TopicGraph, documents: Sequence[Document], vectors: Array, changed: Collection[NodeId]) -> TopicGraph:
+def place_segments(graph: TopicGraph, documents: Sequence[Document], vectors: Array, changed: Collection[NodeId]) -> TopicGraph:
     """Return a graph with some segments replaced, each in the topic it fits best or in none; `graph` is not changed.
 
     A project that gets its first segment of a topic names it, and its area, after that segment. `documents` are those of
     `changed` that exist, the rows of `changed` are dropped; `vectors` are `(documents, dimensions)` float32 of length 1 or 0.
     """
     tables = Tables(graph.tables.projects, graph.tables.agents)
-    gone = np.array([segment_key_of(node) or 0 for node in changed], dtype=np.uint64)
-    kept = graph.rows.taken(np.flatnonzero(~np.isin(graph.rows.lo, gone)))
+    changed_keys = np.array([segment_key_of(node) or 0 for node in changed], dtype=np.uint64)
+    unchanged = graph.rows.select(np.flatnonzero(~np.isin(graph.rows.lo, changed_keys)))
     fresh = tables.rows(documents, vectors)
     fresh = fresh.with_topics(*graph.profiles().nearest(fresh))
-    joined = Rows.joined([kept, fresh])
+    rows = Rows.merge([unchanged, fresh])
     names = list(graph.names)
     by_key = {segment_key_of(document.node_id): document for document in documents}
     for row in np.flatnonzero(fresh.topic >= 0).tolist():
         topic, project = int(fresh.topic[row]), tables.projects[int(fresh.project[row])]
         document = by_key[int(fresh.lo[row])]
         name = Name(headline(document.title, MAX_LABEL), document.keywords[:_KEYWORDS])
-        for place in (topic, len(graph.area_of) + graph.area_of[topic]):
-            if project not in names[place].by_project:
-                names[place] = replace(names[place], by_project={**names[place].by_project, project: name})
-    return replace(graph, rows=joined, tables=tables, names=tuple(names))
+        for index in (topic, len(graph.area_of) + graph.area_of[topic]):
+            if project not in names[index].by_project:
+                names[index] = replace(names[index], by_project={**names[index].by_project, project: name})
+    return replace(graph, rows=rows, tables=tables, names=tuple(names))

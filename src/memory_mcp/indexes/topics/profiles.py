@@ -18,8 +18,8 @@ TERMS = 0.8
 _COMMON, _COMMON_OF_FEW = 0.25, 3
 #: Least fit of a segment to its topic.
 LEAST = 0.12
-#: Segments whose fits are computed at a time.
-_BLOCK = 1024
+#: Segments whose fits are computed at a time, and terms of topics that are compared at a time.
+_BLOCK, _TERMS = 1024, 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Telling:
     @classmethod
     def of(cls, rows: Rows) -> "Telling":
         """Return the terms that at least two segments name, and at most a quarter of them (or three), with their rarity."""
-        terms, held = np.unique(rows.terms, return_counts=True)
-        good = (held >= 2) & (held <= max(_COMMON_OF_FEW, _COMMON * len(rows)))
-        return cls(terms[good], np.array([rarity(count, len(rows)) for count in held[good].tolist()]))
+        terms, counts = np.unique(rows.terms, return_counts=True)
+        counted = (counts >= 2) & (counts <= max(_COMMON_OF_FEW, _COMMON * len(rows)))
+        return cls(terms[counted], np.array([rarity(count, len(rows)) for count in counts[counted].tolist()]))
 
     def shares(self, rows: Rows) -> tuple[Array, Array, Array]:
         """Return the row, the index of the term, and its share in the row, of each such term of some rows, all `(n,)`.
@@ -44,12 +44,12 @@ class Telling:
         row = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
         if not len(self.terms):
             return row[:0], row[:0], np.zeros(0)
-        place = np.minimum(np.searchsorted(self.terms, rows.terms), len(self.terms) - 1)
-        good = self.terms[place] == rows.terms
-        row, place = row[good], place[good]
-        weight = self.weights[place]
+        term = np.minimum(np.searchsorted(self.terms, rows.terms), len(self.terms) - 1)
+        matched = self.terms[term] == rows.terms
+        row, term = row[matched], term[matched]
+        weight = self.weights[term]
         length = np.sqrt(np.bincount(row, weights=weight**2, minlength=len(rows)))
-        return row, place, weight / length[row]
+        return row, term, weight / length[row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,54 +70,67 @@ class Profiles:
     def of(cls, rows: Rows, count: int) -> "Profiles":
         """Return the profiles of `count` topics from their segments; segments without a topic count for rarity alone."""
         telling = Telling.of(rows)
-        row, place, share = telling.shares(rows)
-        placed = rows.topic[row] >= 0
-        pairs = place[placed].astype(np.int64) * max(count, 1) + rows.topic[row[placed]]
-        found, where = np.unique(pairs, return_inverse=True)
-        total = np.bincount(where, weights=share[placed], minlength=len(found))
-        term, topic = found // max(count, 1), found % max(count, 1)
+        row, term, share = telling.shares(rows)
+        assigned = rows.topic[row] >= 0
+        pairs = term[assigned].astype(np.int64) * max(count, 1) + rows.topic[row[assigned]]
+        cells, cell = np.unique(pairs, return_inverse=True)
+        total = np.bincount(cell, weights=share[assigned], minlength=len(cells))
+        term, topic = cells // max(count, 1), cells % max(count, 1)
         length = np.sqrt(np.bincount(topic, weights=total**2, minlength=max(count, 1)))
         # Terms that no topic has do not matter.
-        named, term = np.unique(term, return_inverse=True)
-        telling = Telling(telling.terms[named], telling.weights[named])
-        ptr = np.searchsorted(term, np.arange(len(named) + 1))
+        used_terms, term = np.unique(term, return_inverse=True)
+        telling = Telling(telling.terms[used_terms], telling.weights[used_terms])
+        ptr = np.searchsorted(term, np.arange(len(used_terms) + 1))
         shares = (total / length[topic]).astype(np.float32)
         common = common_of(rows)
         return cls(count, telling, ptr, topic.astype(np.int32), shares, middles(rows, count, common), common)
 
     def fits(self, rows: Rows) -> Array:
         """Return the fit of each segment to each topic, `(rows, topics)` float32, 0..1; by terms alone without vectors."""
-        row, place, share = self.telling.shares(rows)
-        reach = np.diff(self.ptr)[place]
+        term_fit = self._term_fits(len(rows), *self.telling.shares(rows))
+        return self._combine(term_fit, less(rows.vectors, self.common)) if rows.vectors.shape[1] else term_fit
+
+    def similarities(self) -> Array:
+        """Return how similar the topics are, `(topics, topics)` float32, 0..1, by the measure of segments."""
+        term = np.repeat(np.arange(len(self.telling.terms)), np.diff(self.ptr))
+        term_fit = np.zeros((self.count, self.count), dtype=np.float32)
+        for start in range(0, len(term), _TERMS):
+            block = slice(start, start + _TERMS)
+            term_fit += self._term_fits(self.count, self.topics[block], term[block], self.shares[block])
+        return self._combine(term_fit, self.middles) if self.middles.shape[1] else term_fit
+
+    def _term_fits(self, count: int, row: Array, term: Array, share: Array) -> Array:
+        """Return the fit of `count` rows to each topic by terms; the arguments are those that `Telling.shares` returns."""
+        reach = np.diff(self.ptr)[term]
         begin = np.concatenate([[0], np.cumsum(reach)])
-        at = np.repeat(self.ptr[:-1][place] - begin[:-1], reach) + np.arange(begin[-1])
-        cells = np.repeat(row, reach) * self.count + self.topics[at]
-        named = np.bincount(cells, weights=np.repeat(share, reach) * self.shares[at], minlength=len(rows) * self.count)
-        named = named.reshape(len(rows), self.count).astype(np.float32)
-        if not rows.vectors.shape[1]:
-            return named
-        near = np.maximum(less(rows.vectors, self.common) @ self.middles.T, 0)
-        mixed: Array = TERMS * named + (1 - TERMS) * near
-        return mixed
+        cell_terms = np.repeat(self.ptr[:-1][term] - begin[:-1], reach) + np.arange(begin[-1])
+        cells = np.repeat(row.astype(np.int64), reach) * self.count + self.topics[cell_terms]
+        term_fit = np.bincount(cells, weights=np.repeat(share, reach) * self.shares[cell_terms], minlength=count * self.count)
+        return term_fit.reshape(count, self.count).astype(np.float32)
+
+    def _combine(self, term_fit: Array, vectors: Array) -> Array:
+        """Return the fit of rows by terms, `(rows, topics)`, and by their vectors less the common one, in one."""
+        combined: Array = TERMS * term_fit + (1 - TERMS) * np.maximum(vectors @ self.middles.T, 0)
+        return combined
 
     def relevance(self, rows: Rows) -> Array:
         """Return the fit of each segment to its own topic, `(rows,)` float32, 0..1; 0 without one."""
-        found = np.zeros(len(rows), dtype=np.float32)
-        for places in _blocks(rows) if self.count else ():
-            topic = rows.topic[places]
-            fit = self.fits(rows.taken(places))[np.arange(len(places)), topic]
-            found[places] = np.where(topic >= 0, fit, 0.0)
-        return np.minimum(found, 1.0)
+        fits_own = np.zeros(len(rows), dtype=np.float32)
+        for block in _blocks(rows) if self.count else ():
+            topic = rows.topic[block]
+            fit = self.fits(rows.select(block))[np.arange(len(block)), topic]
+            fits_own[block] = np.where(topic >= 0, fit, 0.0)
+        return np.minimum(fits_own, 1.0)
 
     def nearest(self, rows: Rows) -> tuple[Array, Array]:
         """Return the best topic of each segment and the fit, `(rows,)` both: -1 and 0 below `LEAST` or without terms."""
         topic, relevance = np.full(len(rows), -1, dtype=np.int32), np.zeros(len(rows), dtype=np.float32)
-        for places in _blocks(rows) if self.count else ():
-            fits = self.fits(rows.taken(places))
+        for block in _blocks(rows) if self.count else ():
+            fits = self.fits(rows.select(block))
             best = fits.argmax(axis=1)
-            fit = fits[np.arange(len(places)), best]
-            good = (fit >= LEAST) & (np.diff(rows.ptr)[places] > 0)
-            topic[places], relevance[places] = np.where(good, best, -1), np.where(good, np.minimum(fit, 1.0), 0.0)
+            fit = fits[np.arange(len(block)), best]
+            accepted = (fit >= LEAST) & (np.diff(rows.ptr)[block] > 0)
+            topic[block], relevance[block] = np.where(accepted, best, -1), np.where(accepted, np.minimum(fit, 1.0), 0.0)
         return topic, relevance
 
 
@@ -129,29 +142,29 @@ def _blocks(rows: Rows) -> Iterator[Array]:
 
 def common_of(rows: Rows) -> Array:
     """Return the mean of all rows' vectors without zero rows, `(dimensions,)` float32; zeros if all rows are zero."""
-    known = rows.vectors.any(axis=1)
-    if not known.any():
+    nonzero = rows.vectors.any(axis=1)
+    if not nonzero.any():
         return np.zeros(rows.vectors.shape[1], dtype=np.float32)
-    found: Array = rows.vectors[known].mean(axis=0, dtype=np.float32) / SCALE
-    return found
+    mean: Array = rows.vectors[nonzero].mean(axis=0, dtype=np.float32) / SCALE
+    return mean
 
 
 def middles(rows: Rows, count: int, common: Array) -> Array:
     """Return the mean vectors of topics less the common one, `(topics, dimensions)` float32 of length 1; 0 without segments."""
-    found = np.zeros((count, rows.vectors.shape[1]), dtype=np.float32)
-    there = np.flatnonzero(rows.topic >= 0)
-    order = there[np.argsort(rows.topic[there], kind="stable")]
+    means = np.zeros((count, rows.vectors.shape[1]), dtype=np.float32)
+    assigned = np.flatnonzero(rows.topic >= 0)
+    order = assigned[np.argsort(rows.topic[assigned], kind="stable")]
     topics, begins = np.unique(rows.topic[order], return_index=True)
     if len(topics) and rows.vectors.shape[1]:
         # Adding row by row (`np.add.at`) takes ten times as long.
-        found[topics] = np.add.reduceat(less(rows.vectors[order], common), begins, axis=0)
-    found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
-    return found
+        means[topics] = np.add.reduceat(less(rows.vectors[order], common), begins, axis=0)
+    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
+    return means
 
 
 def less(vectors: Array, common: Array) -> Array:
     """Return rows, `(n, dimensions)` int8, less the common vector, `(dimensions,)`, as float32 of length 1; zeros stay zero."""
-    known = vectors.any(axis=1, keepdims=True)
-    moved = (vectors.astype(np.float32) / SCALE - common) * known
-    found: Array = moved / np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-9)
-    return found
+    nonzero = vectors.any(axis=1, keepdims=True)
+    shifted = (vectors.astype(np.float32) / SCALE - common) * nonzero
+    unit: Array = shifted / np.maximum(np.linalg.norm(shifted, axis=1, keepdims=True), 1e-9)
+    return unit

@@ -50,36 +50,36 @@ class Rows:
         """Local day of each as a proleptic ordinal, `(n,)`."""
         return ((self.hi >> _PLACE_AT) & _PLACE).astype(np.int64)
 
-    def node(self, place: int) -> NodeId:
+    def node(self, row: int) -> NodeId:
         """Return the node id of the segment in one row."""
-        return node_of(int(self.hi[place]), int(self.lo[place]))
+        return node_of(int(self.hi[row]), int(self.lo[row]))
 
-    def taken(self, places: Array) -> "Rows":
-        """Return the rows at `places`, `(n,)`, in that order, with their terms."""
-        counts = np.diff(self.ptr)[places]
+    def select(self, indices: Array) -> "Rows":
+        """Return the rows at `indices`, `(n,)`, in that order, with their terms."""
+        counts = np.diff(self.ptr)[indices]
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        at = np.repeat(self.ptr[:-1][places] - ptr[:-1], counts) + np.arange(ptr[-1])
-        plain = {f.name: getattr(self, f.name)[places] for f in fields(self) if f.name not in ("ptr", "terms")}
+        at = np.repeat(self.ptr[:-1][indices] - ptr[:-1], counts) + np.arange(ptr[-1])
+        plain = {f.name: getattr(self, f.name)[indices] for f in fields(self) if f.name not in ("ptr", "terms")}
         return Rows(**plain, ptr=ptr, terms=self.terms[at])
 
     @classmethod
-    def bare(cls, terms: Sequence[Collection[int]], vectors: Array) -> "Rows":
+    def of_terms(cls, terms: Sequence[Collection[int]], vectors: Array) -> "Rows":
         """Return rows with terms (32-bit hashes) and `(n, dimensions)` unit vectors only; other columns are 0, topics -1."""
         n = len(terms)
         ptr = np.concatenate([[0], np.cumsum([len(t) for t in terms])]).astype(np.int64)
-        named = np.fromiter((t for own in terms for t in sorted(own)), dtype=np.uint32, count=int(ptr[-1]))
+        all_terms = np.fromiter((t for row_terms in terms for t in sorted(row_terms)), dtype=np.uint32, count=int(ptr[-1]))
         plain = {f.name: np.zeros(n, dtype=_PLAIN.get(f.name, np.int64)) for f in fields(cls)}
-        held = np.rint(vectors * SCALE).astype(np.int8).reshape(n, -1 if n else 0)
-        return cls(**plain | {"ptr": ptr, "terms": named, "vectors": held, "topic": np.full(n, -1, dtype=np.int32)})
+        quantized = np.rint(vectors * SCALE).astype(np.int8).reshape(n, -1 if n else 0)
+        return cls(**plain | {"ptr": ptr, "terms": all_terms, "vectors": quantized, "topic": np.full(n, -1, dtype=np.int32)})
 
     @classmethod
-    def joined(cls, blocks: Sequence["Rows"]) -> "Rows":
+    def merge(cls, blocks: Sequence["Rows"]) -> "Rows":
         """Return the rows of several, at least one, in the order of their keys; equal keys stay."""
         plain = {f.name: np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(cls) if f.name != "ptr"}
         counts = np.concatenate([np.diff(b.ptr) for b in blocks])
-        whole = cls(**plain, ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
-        order = np.argsort(whole.lo, kind="stable")
-        return whole if np.array_equal(order, np.arange(len(order))) else whole.taken(order)
+        rows = cls(**plain, ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+        order = np.argsort(rows.lo, kind="stable")
+        return rows if np.array_equal(order, np.arange(len(order))) else rows.select(order)
 
     def with_topics(self, topic: Array, relevance: Array) -> "Rows":
         """Return the same segments with topics, `(n,)` indices, -1 for none, and relevance, `(n,)`."""
@@ -87,57 +87,61 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryTerms:
     """The rows that hold each word of a query; a word's weight includes its rarity among the rows."""
 
     #: For each word: the rows that hold it, and its weight.
-    held: tuple[tuple[Array, float], ...]
+    matches: tuple[tuple[Array, float], ...]
     rows: int
     #: Weight of the words that no row holds, by the rarity of those that one holds.
     missing: float = 0.0
 
     @classmethod
-    def of(cls, rows: Rows, wanted: Mapping[int, float], spaced: Mapping[int, float] | None = None) -> "Asked":
+    def of(cls, rows: Rows, wanted: Mapping[int, float], spaced: Mapping[int, float] | None = None) -> "QueryTerms":
         """Find the rows that hold each word (by hash), and multiply its weight by its rarity.
 
         Of words in no row only those in `spaced` count, as missing.
         """
         row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
-        found = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in wanted.items()]
-        worth = ((places, weight * float(np.log1p(len(rows) / len(places)))) for places, weight in found if len(places))
+        weighted_rows = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in wanted.items()]
+        matches = (
+            (rows_of_term, weight * float(np.log1p(len(rows) / len(rows_of_term))))
+            for rows_of_term, weight in weighted_rows
+            if len(rows_of_term)
+        )
         absent = sum(
             (spaced or {}).get(hashed, 0.0)
-            for (hashed, _), (places, _) in zip(wanted.items(), found, strict=True)
-            if not len(places)
+            for (hashed, _), (rows_of_term, _) in zip(wanted.items(), weighted_rows, strict=True)
+            if not len(rows_of_term)
         )
-        return cls(tuple(worth), len(rows), absent * float(np.log1p(len(rows))))
+        return cls(tuple(matches), len(rows), absent * float(np.log1p(len(rows))))
 
     @property
-    def known(self) -> float:
+    def known_share(self) -> float:
         """The share of the words, by weight, that some row holds, 0..1."""
-        total = sum(weight for _, weight in self.held)
+        total = sum(weight for _, weight in self.matches)
         return total / (total + self.missing) if total else 0.0
 
     def by_row(self) -> Array:
         """Return the share of the found words, by weight, that each row holds, `(rows,)`, 0..1; zeros without any."""
-        total = sum(weight for _, weight in self.held)
-        share = np.zeros(self.rows)
-        for places, weight in self.held:
-            share[places] += weight / total
-        return share
+        total = sum(weight for _, weight in self.matches)
+        shares = np.zeros(self.rows)
+        for rows, weight in self.matches:
+            shares[rows] += weight / total
+        return shares
 
-    def by_topic(self, topic: Array, mentions: Array, enough: float) -> Array:
+    def by_topic(self, topic: Array, mentions: Array, full_share: float) -> Array:
         """Return the share of the found words, by weight, that each topic holds, `(topics,)`, 0..1.
 
-        A word counts by the share of the topic's segments that hold it, fully from `enough` on. `topic` is
+        A word counts by the share of the topic's segments that hold it, fully from `full_share` on. `topic` is
         that of each row, `mentions` the number of rows of each topic, `(topics,)`.
         """
-        total = sum(weight for _, weight in self.held)
-        share = np.zeros(len(mentions))
-        for places, weight in self.held:
-            part = np.bincount(topic[places], minlength=len(mentions)) / np.maximum(mentions, 1)
-            share += weight / total * np.minimum(part / enough, 1.0)
-        return share
+        total = sum(weight for _, weight in self.matches)
+        shares = np.zeros(len(mentions))
+        for rows, weight in self.matches:
+            holding = np.bincount(topic[rows], minlength=len(mentions)) / np.maximum(mentions, 1)
+            shares += weight / total * np.minimum(holding / full_share, 1.0)
+        return shares
 
 
 def by_area(rows: Rows, areas: Sequence[int] | Array) -> Rows:

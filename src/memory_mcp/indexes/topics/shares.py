@@ -28,9 +28,9 @@ class Shares:
     @cached_property
     def last(self) -> Array:
         """Time of each topic's last mention, UTC milliseconds, `(topics,)`; 0 for none."""
-        found = np.zeros(self.topics, dtype=np.int64)
-        np.maximum.at(found, self.rows.topic, self.rows.end)
-        return found
+        latest = np.zeros(self.topics, dtype=np.int64)
+        np.maximum.at(latest, self.rows.topic, self.rows.end)
+        return latest
 
     @cached_property
     def middles(self) -> Array:
@@ -46,17 +46,17 @@ class Shares:
     def _lengths(self) -> Array:
         """Length of each vector less the common one, `(rows,)`; 0 for zeros."""
         rows = self.rows.vectors.astype(np.float32) / SCALE
-        found: Array = np.linalg.norm(rows - self.common, axis=1) * rows.any(axis=1)
-        return found
+        lengths: Array = np.linalg.norm(rows - self.common, axis=1) * rows.any(axis=1)
+        return lengths
 
-    def near(self, vector: Array) -> Array:
+    def similarities_to(self, vector: Array) -> Array:
         """Return the similarity of each segment to a unit vector, `(rows,)`, 0..1, less what is common to all; 0 for zeros."""
-        asked = vector - self.common
-        asked = asked / max(float(np.linalg.norm(asked)), 1e-9)
+        query = vector - self.common
+        query = query / max(float(np.linalg.norm(query)), 1e-9)
         # The same as comparing rows less the common vector, without storing those, a kilobyte each.
-        dot = self.rows.vectors.astype(np.float32) @ asked / SCALE - float(self.common @ asked)
-        found: Array = np.clip(np.divide(dot, self._lengths, out=np.zeros_like(dot), where=self._lengths > 0), 0.0, 1.0)
-        return found
+        dot = self.rows.vectors.astype(np.float32) @ query / SCALE - float(self.common @ query)
+        similarity: Array = np.clip(np.divide(dot, self._lengths, out=np.zeros_like(dot), where=self._lengths > 0), 0.0, 1.0)
+        return similarity
 
     @cached_property
     def days(self) -> tuple[Array, Array]:
@@ -73,21 +73,21 @@ class Shares:
         weight = self.rows.relevance * np.exp2(-age / half_life_ms) * np.where(age <= boosted_ms, boost, 1.0)
         return np.bincount(self.rows.topic, weights=weight, minlength=self.topics)
 
-    def similar(self, topic: int) -> Array:
+    def similarities(self, topic: int) -> Array:
         """Return the similarity of the mean vector of every topic to that of one, `(topics,)`, 0..1."""
-        found: Array = np.clip(self.middles @ self.middles[topic], 0.0, 1.0)
-        return found
+        similarity: Array = np.clip(self.middles @ self.middles[topic], 0.0, 1.0)
+        return similarity
 
-    def beside(self, topic: int) -> Array:
+    def co_occurrences(self, topic: int) -> Array:
         """Return how much more often than by chance every topic is mentioned on the days of one, `(topics,)`, 0..1.
 
         Ochiai's coefficient of their days, less that of independent topics; 0 with fewer than two common days.
         """
-        of, day = self.days
-        own = np.isin(day, day[of == topic])
-        both = np.bincount(of[own], minlength=self.topics).astype(np.float64)
-        each = np.bincount(of, minlength=self.topics).astype(np.float64)
-        expected = each * each[topic] / max(len(np.unique(day)), 1)
-        length = np.sqrt(np.maximum(each * each[topic], 1.0))
-        found: Array = np.where(both >= _SHARED, np.clip((both - expected) / length, 0.0, 1.0), 0.0)
-        return found
+        topics, day = self.days
+        common_days = np.isin(day, day[topics == topic])
+        shared = np.bincount(topics[common_days], minlength=self.topics).astype(np.float64)
+        day_counts = np.bincount(topics, minlength=self.topics).astype(np.float64)
+        expected = day_counts * day_counts[topic] / max(len(np.unique(day)), 1)
+        length = np.sqrt(np.maximum(day_counts * day_counts[topic], 1.0))
+        strength: Array = np.where(shared >= _SHARED, np.clip((shared - expected) / length, 0.0, 1.0), 0.0)
+        return strength

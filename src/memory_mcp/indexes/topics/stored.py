@@ -50,7 +50,7 @@ def read(directory: Path, files: Mapping[str, Checked], scratch: Path) -> Stored
     contents = Contents(directory, files, scratch)
     facts = contents.json_of(_FACTS)
     names = tuple(
-        Names(TopicId(topic_id), _name(whole), {p: _name(told) for p, told in by_project.items()})
+        Names(TopicId(topic_id), _name(whole), {p: _name(fields) for p, fields in by_project.items()})
         for topic_id, whole, by_project in facts["topics"]
     )
     rows = Rows(**contents.arrays(_ROWS, _COLUMNS))
@@ -62,6 +62,6 @@ def _told(name: Name) -> list[Any]:
     return [name.label, list(name.keywords)]
 
 
-def _name(told: list[Any]) -> Name:
+def _name(fields: list[Any]) -> Name:
     """Return the name that `_told` wrote."""
-    return Name(told[0], tuple(told[1]))
+    return Name(fields[0], tuple(fields[1]))

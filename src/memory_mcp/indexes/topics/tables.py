@@ -28,8 +28,8 @@ class Tables:
         `vectors` are `(n, dimensions)` rows of length 1 or 0.
         """
         keys = [node_doc(d.node_id) for d in documents]
-        made = replace(
-            Rows.bare([d.terms() for d in documents], vectors),
+        rows = replace(
+            Rows.of_terms([d.terms() for d in documents], vectors),
             hi=np.array([k[0] for k in keys], dtype=np.uint64),
             lo=np.array([k[1] for k in keys], dtype=np.uint64),
             start=np.array([d.start_ms for d in documents], dtype=np.int64),
@@ -38,7 +38,7 @@ class Tables:
             agents=np.array([_place(self.agents, tuple(d.agents)) for d in documents], dtype=np.int32),
             events=np.array([d.events for d in documents], dtype=np.int32),
         )
-        return Rows.joined([made])
+        return Rows.merge([rows])
 
 
 def _place(names: list[T], name: T) -> int:
