@@ -132,7 +132,7 @@ def test_a_forgotten_event_is_known_by_id_source_and_words_of_its_session(tmp_pa
     assert not tombstones.covers(replace(DRAFT, source_id="u2", text="the rest of the session"))
     # The same at the same time is a copy; said again later in another session it is not.
     assert tombstones.covers(replace(DRAFT, session_id="s2", source_id="u3"))
-    assert not tombstones.covers(replace(DRAFT, session_id="s2", timestamp=DRAFT.timestamp + 1))
+    assert not tombstones.covers(replace(DRAFT, session_id="s2", timestamp=(DRAFT.timestamp or 0) + 1))
 
 
 def test_a_forgotten_stretch_ends(tmp_path: Path) -> None:
