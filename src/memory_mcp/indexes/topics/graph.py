@@ -17,7 +17,7 @@ from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.base import Link, Name, Names, Related, RelationKind, Topic, TopicsStatus, View
 from memory_mcp.indexes.topics.identity import resolved
 from memory_mcp.indexes.topics.labels import Place, folded, in_force
-from memory_mcp.indexes.topics.level import DAY_MS, Embed, Level, name_terms, names_subject
+from memory_mcp.indexes.topics.level import DAY_MS, Embed, Level, name_terms
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.rows import Rows, by_area
 from memory_mcp.indexes.topics.shares import Shares
@@ -110,7 +110,7 @@ class TopicGraph:
         None if none fits, but the text is about a subject; see `fitting`.
         """
         fitting = self.fitting(view, text, limit, subject)[0] if text.strip() else []
-        if not fitting and names_subject(subject):
+        if not fitting and self.topics.is_subject(self.topics.select(view), subject):
             return []
         ids = {topic.topic_id for topic in fitting}
         return [*fitting, *(topic for topic in self.top(view, limit)[0] if topic.topic_id not in ids)][:limit]

@@ -33,8 +33,9 @@ _FITS, _COVERS, _NEAR = 0.2, 0.25, 0.5
 _NAMED = 0.99
 #: Least share that a topic holds of a text of which segments hold so much: it may name several topics.
 _OF_MANY, _KNOWN = 0.12, 0.9
-#: Least weight of the words that name what a question is about: "wingman" does, "our work so far" does not.
-_SUBJECT = 1.0
+#: Least weight of the words that name what a question is about, where segments hold them and where none does: "wingman" does,
+#: "our work so far" does not, and "which hobbies come up" asks for an overview where hobbies are spoken of in passing.
+_SUBJECT, _ABSENT_SUBJECT = 1.1, 1.0
 
 #: Returns the unit vector of a text, `(dimensions,)` float32; None without an embedder.
 Embed = Callable[[str], Array | None]
@@ -170,6 +171,16 @@ class Level:
         accepted: Array = (fit >= _FITS) & ((covered >= least) | (nearest >= _NEAR) | (name_shares >= _NAMED))
         return accepted, fit
 
+    def is_subject(self, shares: Shares, subject: str) -> bool:
+        """Return whether the words that name what a question is about weigh enough for it to be about that alone.
+
+        In scripts without blanks two characters side by side do.
+        """
+        weights = spaced_terms_of(subject)
+        is_known = QueryTerms.of(shares.rows, terms_of(subject), weights).known_share >= _KNOWN
+        least = _SUBJECT if is_known else _ABSENT_SUBJECT
+        return sum(weights.values()) >= least or any(len(run) > 1 for run in cjk_runs(subject))
+
     def fits(self, shares: Shares, text: str) -> Array:
         """Return the fit of each segment to a text, `(rows,)`, 0..1, by words and vectors; by words alone without vectors."""
         return self._read(shares, text)[1]
@@ -217,14 +228,6 @@ def _of_best(shares: Shares, values: Array) -> Array:
     is_best = np.arange(len(topic)) - np.searchsorted(topic, np.arange(shares.topics))[topic] < _BEST
     mean: Array = np.bincount(topic[is_best], weights=values[order][is_best], minlength=shares.topics) / _BEST
     return mean
-
-
-def names_subject(text: str) -> bool:
-    """Return whether the words of a text that name something weigh enough for it to be about that alone.
-
-    In scripts without blanks two characters side by side do.
-    """
-    return sum(spaced_terms_of(text).values()) >= _SUBJECT or any(len(run) > 1 for run in cjk_runs(text))
 
 
 # Cached because every query needs them, and placing segments keeps names.
