@@ -113,5 +113,5 @@ def test_malformed_lines_are_counted_by_reason_and_the_others_kept(tmp_path: Pat
     file = write(tmp_path / "a.jsonl", json.dumps(LEAST), *map(json.dumps, bad), "{")
     steps, report = read(JsonlImporter(IngestSettings()), file)
     assert sum(len(step.drafts) for step in steps) == 1
-    assert report.skipped == {"unknown role 'bob'": 1, "text is missing": 2}
+    assert report.skipped == {"unknown role 'bob'": 1, "text is missing": 2, "not JSON": 1}
     assert [quote.line for quote in report.quotes["text is missing"]] == [3, 4]
