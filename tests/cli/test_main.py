@@ -62,8 +62,8 @@ finally:
     print(*sys.modules, file=sys.stderr)
 """
 #: What a command line needs before any command is known.
-_ROOMS = "__main__ cli cli.commands cli.commands.base cli.commands.registry cli.main cli.render environment errors model model.sentinel"
-FRONT = {"memory_mcp", *(f"memory_mcp.{name}" for name in _ROOMS.split())}
+_FRONT = "__main__ cli cli.commands cli.commands.base cli.commands.registry cli.main cli.render environment errors model"
+FRONT = {"memory_mcp", "memory_mcp.model.sentinel", *(f"memory_mcp.{name}" for name in _FRONT.split())}
 LIGHT = {"memory_mcp.paths", "memory_mcp.client.door", "memory_mcp.machine", "memory_mcp.ownership"}
 #: What looks through every line that is printed; on the standard library alone.
 FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
