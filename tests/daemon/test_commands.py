@@ -44,7 +44,7 @@ def lines(count: int, session: str = "s") -> str:
             "session_id": f"{session}-{n // 20}",
             "timestamp": start + n * 600_000,
             "role": ("user", "assistant")[n % 2],
-            "text": f"Message {n} about {('harbour', 'fenders', 'compasses')[n % 3]} and number {n * 7919 % 1000}.",
+            "text": f"Message {n} of {session} about {('harbour', 'fenders', 'compasses')[n % 3]} and number {n * 7919 % 1000}.",
         }
         for n in range(count)
     )

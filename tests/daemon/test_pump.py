@@ -132,7 +132,8 @@ def test_the_pump_loads_neither_engine_nor_protocol_nor_anything_of_others(lasti
     loaded = set(json.loads(done.stderr.rpartition("MODULES ")[2])) - set(before)
     ours = {name for name in loaded if name.split(".")[0] == "memory_mcp"}
     client = ("client", *(f"client.{name}" for name in ("door", "lines", "link", "pump")))
-    assert ours == {"memory_mcp", *(f"memory_mcp.{name}" for name in ("__main__", "machine", "ownership", "paths", *client))}
+    front = ("__main__", "environment", "machine", "ownership", "paths")
+    assert ours == {"memory_mcp", *(f"memory_mcp.{name}" for name in (*front, *client))}
     foreign = {n.split(".")[0] for n in loaded} - set(sys.stdlib_module_names) - {"memory_mcp"}
     assert {n for n in foreign if not n.startswith("_")} == set()
 

@@ -109,7 +109,7 @@ def test_where_nobody_recorded_anything_lately_the_page_says_how_to_find_out_why
 
 
 def test_the_last_two_weeks_are_columns_that_lead_to_their_days(shown: Shown) -> None:
-    shown.add(*worked(hours=72), *worked(session="s2", hours=400))
+    shown.add(*worked(hours=72), *worked(session="s2", hours=400, more="Again."))
     page = shown.visitor.page("today")
     chart = page.split('class="columns-chart"', 1)[1].split("</svg>", 1)[0]
     assert chart.count("<title>") == 14

@@ -171,7 +171,7 @@ def table(language: str) -> Table:
 
 def _read(name: str) -> dict[str, Any]:
     """Return what a file of the folder `signals` holds; FileNotFoundError for a name that is none."""
-    return tomllib.loads((files("memory_mcp.question") / "signals" / f"{name}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(files("memory_mcp.question").joinpath("signals", f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def _deadlines(rows: Mapping[str, Any]) -> Deadlines:

@@ -2,7 +2,7 @@
 
 Invariants
 1. Events of one source in different sessions or threads are one utterance if role, speaker, words and the client's own time are
-   the same; a time that was inferred says nothing.
+   the same; a time that was inferred says nothing, and a whole second only within a project: work is given to several at once.
 2. Where a client stamps its copies anew, sessions are compared from their beginnings, event by event: what is the same up to
    the first difference is one utterance each, if the session says that it is a fork, or if that is a whole conversation.
    Calls with different ids are different calls: the same task done again is no copy.
@@ -27,7 +27,7 @@ _MOST_LIKE = 16
 #: Sessions whose beginning may go on being a copy.
 _OPEN_HEADS = 64
 #: Columns of the rows that `utterance_of` reads.
-COLUMNS = "event_id, ts, session_id, thread, role, type, speaker, source, content, metadata"
+COLUMNS = "event_id, ts, session_id, thread, role, type, speaker, source, project, content, metadata"
 
 #: A session and a thread in it.
 Stream = tuple[str, str]
@@ -44,6 +44,8 @@ class Utterance:
     stream: Stream
     #: Source, speaker, role, type and hash of the text.
     words: tuple[str, str, str, str, int]
+    #: As it was recorded.
+    project: str
     tool_use_id: str
     #: Whether the client stated its time.
     is_timed: bool
@@ -58,6 +60,11 @@ class Utterance:
         return self.words[0]
 
     @property
+    def moment(self) -> tuple[int, str]:
+        """Its time, and with a time of whole seconds its project, which say together when it was said."""
+        return self.time_ms, "" if self.time_ms % 1000 else self.project
+
+    @property
     def order(self) -> tuple[int, Stream, int]:
         """Sort key: of several copies the first is shown."""
         return (self.time_ms, self.stream, self.key)
@@ -69,23 +76,23 @@ class Utterance:
 
 
 def _utterance(
-    key: int, ms: int, stream: Stream, words: tuple[str, str, str, str, int], metadata: Mapping[str, str]
+    key: int, ms: int, stream: Stream, words: tuple[str, str, str, str, int], project: str, metadata: Mapping[str, str]
 ) -> Utterance:
     copy_of = event_key(metadata[COPY_OF]) if COPY_OF in metadata else 0
-    return Utterance(
-        key, ms, stream, words, metadata.get("tool_use_id", ""), states_time(metadata), metadata.get(FORKED_FROM, ""), copy_of
-    )
+    tool_use_id, forked_from = metadata.get("tool_use_id", ""), metadata.get(FORKED_FROM, "")
+    return Utterance(key, ms, stream, words, project, tool_use_id, states_time(metadata), forked_from, copy_of)
 
 
 def utterance_of(row: Sequence[Any]) -> Utterance:
     """Return what is compared of a stored event, from a row of `COLUMNS`."""
-    key, ms, session, thread, role, kind, speaker, source, content, metadata = row
-    return _utterance(key, ms, (session, thread), (source, speaker, role, kind, content), metadata_of(metadata))
+    key, ms, session, thread, role, kind, speaker, source, project, content, metadata = row
+    return _utterance(key, ms, (session, thread), (source, speaker, role, kind, content), project, metadata_of(metadata))
 
 
 def _fresh_utterance(event: Event) -> Utterance:
     words = (event.source, event.speaker, event.role.value, event.type.value, content_hash(event.text))
-    return _utterance(event_key(event.event_id), event.timestamp, (event.session_id, event.thread), words, event.metadata)
+    stream = (event.session_id, event.thread)
+    return _utterance(event_key(event.event_id), event.timestamp, stream, words, event.project, event.metadata)
 
 
 def _is_compared(utterance: Utterance) -> bool:
@@ -119,6 +126,12 @@ class _Head:
 def _names(session: str, stream: Stream) -> bool:
     """Return whether a session, "" for none, is a stream's session or thread."""
     return bool(session) and session in stream
+
+
+def _may_be_forks(stream: Stream, first: Utterance, other_stream: Stream, other_first: Utterance) -> bool:
+    """Return whether two streams, with their first utterances, are of one project, or one names the other as its origin."""
+    is_declared = _names(first.forked_from, other_stream) or _names(other_first.forked_from, stream)
+    return is_declared or first.project == other_first.project
 
 
 def _common_length(first: Sequence[Utterance], second: Sequence[Utterance]) -> int:
@@ -173,8 +186,9 @@ class CopyFinder(ABC):
         repeats = Counter[tuple[object, ...]]()
         for u in {u.key: u for u in candidates}.values():
             # What one stream says twice at one moment was said twice.
-            base = (u.time_ms, u.words, u.stream)
-            groups.setdefault((u.time_ms, u.words, repeats[base]), []).append(u)
+            moment = (u.time_ms, "") if u.copy_of or u.key in copied_keys else u.moment
+            base = (moment, u.words, u.stream)
+            groups.setdefault((moment, u.words, repeats[base]), []).append(u)
             repeats[base] += 1
         for group in groups.values():
             if len(group) > 1:
@@ -217,8 +231,13 @@ class CopyFinder(ABC):
             like = beginnings[first.words] - {stream}
             if len(like) > _MOST_LIKE:
                 like = {s for s in like if _names(first.forked_from, s)}
-            candidates = {s: self._read_beginning(s, first.source, streams.get(s, ())) for s in sorted(like)}
-            if candidates := {s: entries for s, entries in candidates.items() if entries and entries[0].matches(first)}:
+            beginnings_like = {s: self._read_beginning(s, first.source, streams.get(s, ())) for s in sorted(like)}
+            candidates = {
+                s: entries
+                for s, entries in beginnings_like.items()
+                if entries and entries[0].matches(first) and _may_be_forks(stream, first, s, entries[0])
+            }
+            if candidates:
                 self._heads[stream] = _Head(candidates=candidates, forked_from=first.forked_from)
 
     def _read_beginning(self, stream: Stream, source: str, arrived: Iterable[Event]) -> list[Utterance]:
