@@ -32,7 +32,6 @@ OPENERS = {
     "daemon/clients.py": "a table of the system",
     "daemon/peers.py": "tables of the system",
     "server/pipe.py": "the null device",
-    "question/phrases.py": "data of the program",
     "server/apps.py": "data of the program",
     "summarize/contradictions.py": "data of the program",
     "web/site.py": "data of the program",
