@@ -37,6 +37,7 @@ _ORIGIN_FIELD = re.compile(
 
 THINKING = "thinking"
 EMPTY = "no content"
+_MESSAGE_TYPES = {Role.USER: EventType.USER_MESSAGE, Role.ASSISTANT: EventType.ASSISTANT_MESSAGE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,7 @@ def said(role: Role, text: str, **metadata: str) -> Part:
 
     A `record` among the metadata is the mark `RECORD`.
     """
-    kinds = {Role.USER: EventType.USER_MESSAGE, Role.ASSISTANT: EventType.ASSISTANT_MESSAGE}
-    return Part(role, kinds.get(role, EventType.NOTE), text.strip(), _marked(metadata))
+    return Part(role, _MESSAGE_TYPES.get(role, EventType.NOTE), text.strip(), _marked(metadata))
 
 
 def note(text: str, **metadata: str) -> Part:
@@ -73,7 +73,7 @@ def note(text: str, **metadata: str) -> Part:
 
 def _marked(metadata: Mapping[str, str]) -> dict[str, str]:
     """Return metadata with `record` under the key of our mark."""
-    return {RECORD if key == "record" else key: value for key, value in metadata.items()}
+    return {RECORD if key == "record" else key: value for key, value in metadata.items()} if metadata else {}
 
 
 def thought(text: str, keep: bool) -> Part:

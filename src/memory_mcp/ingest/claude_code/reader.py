@@ -48,8 +48,9 @@ class ClaudeCodeImporter(ClientImporter):
                 outcome = convert(record.value, state, self._settings.include_thinking)
             if outcome.drafts:
                 report.lines_used += 1
-                report.left_out.update(+outcome.left_out)
-                report.unknown.update(outcome.unknown)
+                if outcome.left_out or outcome.unknown:
+                    report.left_out.update(outcome.left_out)
+                    report.unknown.update(outcome.unknown)
             else:
                 report.skip(outcome.reason, file, record.line, record.quote)
             yield Read(tuple(outcome.drafts), record.offset)

@@ -7,7 +7,6 @@ Invariants
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -60,10 +59,10 @@ class Outcome:
     drafts: list[EventDraft] = field(default_factory=list)
     #: Why there are no drafts.
     reason: str = ""
-    #: Parts left out, by reason.
-    left_out: Counter[str] = field(default_factory=Counter)
-    #: Blocks of kinds that are not known, kept as notes, by kind.
-    unknown: Counter[str] = field(default_factory=Counter)
+    #: Reasons of parts that are left out.
+    left_out: list[str] = field(default_factory=list)
+    #: Kinds of blocks that are not known, which are kept as notes.
+    unknown: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +84,14 @@ def convert(record: dict[str, object], state: State, include_thinking: bool) -> 
     outcome = Outcome(reason=_EMPTY)
     parts = list(_READERS.get(kind, _other)(record, state, outcome))
     if not include_thinking:
-        outcome.left_out["thinking"] += sum(part.suffix.startswith("#t") for part in parts)
+        outcome.left_out += ["thinking" for part in parts if part.suffix.startswith("#t")]
         parts = [part for part in parts if not part.suffix.startswith("#t")]
     state.observe(record)
     spoken = [part for part in parts if part.said.text.strip()]
-    outcome.left_out.update(part.said.reason for part in parts if part.said.reason)
+    outcome.left_out += [part.said.reason for part in parts if part.said.reason]
     outcome.drafts = _drafts(record, state, spoken)
     if not outcome.drafts and outcome.left_out:
-        outcome.reason = next(iter(+outcome.left_out), outcome.reason)
+        outcome.reason = outcome.left_out[0]
     return outcome
 
 
@@ -267,7 +266,7 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
 def _unknown(block: Mapping[str, object], words: str, suffix: str, outcome: Outcome) -> _Part:
     """Return the words of a block of a kind that nobody described, as a note of the client; count it in `outcome`."""
     kind = str(block.get("type") or "block")
-    outcome.unknown[kind] += 1
+    outcome.unknown.append(kind)
     return _Part(suffix, Said(Role.SYSTEM, EventType.NOTE, words), {RECORD: kind})
 
 

@@ -67,8 +67,10 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
             words += [behind] if (behind := text[match.end() :].strip()) else []
         elif text.lstrip().startswith(_IDE) and _REQUEST in text:
             words.append(text.rsplit(_REQUEST, 1)[1].strip())
+        elif "<" not in text:
+            words.append(text)
         else:
-            prompt, elements = cut_elements(text, _OFTEN_CUT) if "<" in text else (text, [])
+            prompt, elements = cut_elements(text, _OFTEN_CUT)
             words += [prompt] if prompt else []
             client = [element for element in elements if element.name in _OFTEN_CUT]
             parts += [dropped(INJECTED)] * bool(client)
