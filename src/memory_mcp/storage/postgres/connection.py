@@ -326,10 +326,15 @@ class Connection:
         known = self._head
         if known is not None and time.monotonic() - known[0] <= _FRESH:
             return known[1]
-        found = self.row(HEAD)
-        if found is None and ACTING.get() is not None:
+        began = time.monotonic()
+        row = self.row(HEAD)
+        if row is None and ACTING.get() is not None:
             raise no_such_space()
-        head = Head() if found is None else head_of(found)
+        newer = self._head
+        if newer is not None and newer[0] >= began:
+            # Kept meanwhile by another thread, which may have written what was not yet read here.
+            return newer[1]
+        head = Head() if row is None else head_of(row)
         self._keep(head)
         return head
 
