@@ -164,7 +164,7 @@ def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]")
     return failed
 
 
-def _keep_somewhere(directory: str, client: str, payload: bytes, told: "Mapping[str, str]") -> "tuple[str, str]":
+def _keep_somewhere(directory: str, client: str, payload: bytes, caller_facts: "Mapping[str, str]") -> "tuple[str, str]":
     """Keep a payload in a data directory, else in the first spare one that takes it.
 
     Return what to complain of, "" for nothing, and the directory that was used, "" for none.
@@ -172,13 +172,13 @@ def _keep_somewhere(directory: str, client: str, payload: bytes, told: "Mapping[
     from memory_mcp import paths
 
     reason = ""
-    for place in (directory, *paths.spare_dirs(directory)):
+    for candidate in (directory, *paths.spare_dirs(directory)):
         try:
-            failed = keep(place, client, payload, told)
+            failed = keep(candidate, client, payload, caller_facts)
         except OSError as error:
             reason = reason or str(error)
         else:
-            return f"kept in {place}: {reason}" if reason and not failed else failed, place
+            return f"kept in {candidate}: {reason}" if reason and not failed else failed, candidate
     return f"not kept: {reason}", ""
 
 

@@ -98,7 +98,7 @@ def read(line: bytes | Cut) -> Read:
     where it can be found. Lone surrogates, which no UTF-8 can carry, become U+FFFD; a byte order mark is dropped.
     """
     if isinstance(line, Cut):
-        return Read(answer=too_long(_told(line.head, line.tail)))
+        return Read(answer=too_long(_find_id(line.head, line.tail)))
     line = line.removeprefix(_MARK)
     if not line.strip():
         return Read()
@@ -184,7 +184,7 @@ def too_long(number: str | float | None) -> bytes:
 
 def _refused(line: bytes, code: int, why: str) -> Read:
     """Return a `Read` that answers a line that cannot be read with an error, with the id if it is found near the line's ends."""
-    return Read(answer=_error(_told(line[:_KEPT], line[-_KEPT:]), code, why))
+    return Read(answer=_error(_find_id(line[:_KEPT], line[-_KEPT:]), code, why))
 
 
 def refused(message: object, why: str) -> bytes:
@@ -197,7 +197,7 @@ def refused(message: object, why: str) -> bytes:
     return _error(None if answers else _id(message), INVALID_REQUEST, f"INVALID_ARGUMENT: {why}")
 
 
-def _told(head: bytes, tail: bytes) -> str | float | None:
+def _find_id(head: bytes, tail: bytes) -> str | float | None:
     """Return the id of a message that cannot be read, from its first or last members; None where it cannot be found."""
     found = _FIRST.match(head) or _LAST.search(tail)
     try:

@@ -175,7 +175,7 @@ class TermBook:
         A segment is its id, whether it is new, and some of its hashes, distinct.
         """
         self._load([node_id for node_id, is_new, _ in segments if not is_new])
-        before = self.count(one for _, _, hashes in segments for one in hashes)
+        before = self.count(hashed for _, _, hashes in segments for hashed in hashes)
         after = dict(before)
         for node_id, is_new, hashes in segments:
             some = np.array(sorted(hashes), dtype="<u4")

@@ -131,7 +131,7 @@ def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
     that the caller may see, or that none is in force as the file of pauses is damaged; a language model improves summaries.
     """
     named, directory = app.settings.storage.data_dir, str(app.directory)
-    yield from environment.passed_over(os.environ, named, directory, paths.spare_dirs(directory))
+    yield from environment.report_unusable(os.environ, named, directory, paths.spare_dirs(directory))
     try:
         zone_in(os.environ)
     except InvalidQuery as error:

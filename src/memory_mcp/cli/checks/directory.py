@@ -18,7 +18,7 @@ def checks(look: Look) -> Iterator[Check]:
     directory = look.directory
     setting = look.settings.storage.data_dir if look.settings else ""
     spares = paths.spare_dirs(str(directory), look.environ)
-    for text in environment.passed_over(look.environ, setting, str(directory), spares):
+    for text in environment.report_unusable(look.environ, setting, str(directory), spares):
         yield Check(WARN, "data directory", text, "name the folder in full where the client starts memory-mcp")
     if not directory.is_dir():
         first = "memory-mcp setup (or try it first: memory-mcp try)"

@@ -270,22 +270,23 @@ class TopicGraph:
             (RelationKind.CO_OCCURRING, shares.co_occurrences(index)),
         ):
             for other in np.flatnonzero(candidates & (strength >= _LEAST[kind])).tolist():
-                related = self._related(level, other, kind, float(strength[other]), view)
+                related = self._describe_related(level, other, kind, float(strength[other]), view)
                 if other not in strongest or related.strength > strongest[other].strength:
                     strongest[other] = related
         topic_mentions, area_mentions = self.topics.select(view).mentions, self.areas.select(view).mentions
         if level is self.topics:
             area = self.area_of[index]
             share = topic_mentions[index] / max(area_mentions[area], 1)
-            family = [self._related(self.areas, area, RelationKind.PARENT, share, view)] if area_mentions[area] else []
+            family = [self._describe_related(self.areas, area, RelationKind.PARENT, share, view)] if area_mentions[area] else []
         else:
             inside = self._inside(index, topic_mentions)
             family = [
-                self._related(self.topics, p, RelationKind.CHILD, topic_mentions[p] / area_mentions[index], view) for p in inside
+                self._describe_related(self.topics, p, RelationKind.CHILD, topic_mentions[p] / area_mentions[index], view)
+                for p in inside
             ]
         return [*family, *sorted(strongest.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
 
-    def _related(self, level: Level, index: int, kind: RelationKind, strength: float, view: View) -> Related:
+    def _describe_related(self, level: Level, index: int, kind: RelationKind, strength: float, view: View) -> Related:
         """Return the topic at `index` of a level as related, labelled for the view's project; strength has three decimals."""
         return Related(
             level.names[index].topic_id, self._name(level, index, view.project)[0].label, kind, round(float(strength), 3)

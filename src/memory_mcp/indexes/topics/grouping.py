@@ -85,7 +85,7 @@ def _topics(rows: Rows, predecessors: Sequence[int] | None) -> Array:
     if len(single) and len(single) < len(rows):
         profiles = Profiles.of(rows.with_topics(topics, rows.relevance), int(topics.max()) + 1)
         topics[single], _ = profiles.nearest(rows.select(single))
-        topics = _numbered(topics)
+        topics = _number_communities(topics)
     return topics
 
 
@@ -127,7 +127,7 @@ def _bounded(links: Links, resolution: Resolution) -> tuple[Array, Resolution]:
     """
     limits = _MOST * np.bincount(resolution.unit) ** (1 / 3)
     for _ in range(_TRIES):
-        topics = _numbered(communities(resolution.scale(links), range(len(links))))
+        topics = _number_communities(communities(resolution.scale(links), range(len(links))))
         inside = topics >= 0
         share = 1 / np.bincount(topics[inside])[topics[inside]]
         excess = np.bincount(resolution.unit[inside], weights=share, minlength=len(limits)) / limits
@@ -157,7 +157,7 @@ def _agreed(links: Links, resolution: Resolution) -> Links:
     return weighed
 
 
-def _numbered(communities_of: Array) -> Array:
+def _number_communities(communities_of: Array) -> Array:
     """Return topics renumbered by size, ties by first segment; -1 for those with fewer than `LEAST_SEGMENTS`."""
     numbers, first, sizes = np.unique(communities_of, return_index=True, return_counts=True)
     order = [n for n in np.lexsort((first, -sizes)).tolist() if numbers[n] >= 0 and sizes[n] >= LEAST_SEGMENTS]
