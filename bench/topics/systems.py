@@ -152,7 +152,7 @@ def _propagated(material: Material) -> Places:
                 member[n], move_count = best, move_count + 1
         if not move_count:
             break
-    return grouping._numbered(np.array(member, dtype=np.int32))
+    return grouping._number_communities(np.array(member, dtype=np.int32))
 
 
 def _leiden(material: Material) -> Places:
@@ -170,7 +170,7 @@ def _leiden(material: Material) -> Places:
     strengths = [links[a][b] for a, b in edges]
     degrees = resolution.scale(links).degrees
     partition = graph.community_leiden("CPM", weights=strengths, node_weights=degrees, resolution=1.0, n_iterations=-1)
-    return grouping._numbered(np.array(partition.membership, dtype=np.int32))
+    return grouping._number_communities(np.array(partition.membership, dtype=np.int32))
 
 
 def _louvain(material: Material) -> Places:
