@@ -19,11 +19,11 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.storage.postgres import migrations
-from memory_mcp.storage.postgres.database import Database
-from memory_mcp.storage.postgres.store import PostgresStorage
-from memory_mcp.team.administration import Administration
-from memory_mcp.team.who import Role as Grant
+from memory_mcp_team.access.administration import Administration
+from memory_mcp_team.access.who import Role as Grant
+from memory_mcp_team.postgres import migrations
+from memory_mcp_team.postgres.database import Database
+from memory_mcp_team.postgres.store import PostgresStorage
 
 #: The one space of each tenant, and its one member.
 SPACE, MEMBER = "team", "agent"

@@ -1,6 +1,7 @@
 """The two kinds of import contract that are ours: tables of which each row is one of import-linter's own contracts.
 
-pyproject.toml names them under [tool.importlinter]; a row names modules without the package's own name.
+pyproject.toml names them under [tool.importlinter]; a row names modules without the name of the contract's package, which is
+the first of the root packages if the contract names none.
 """
 
 from abc import abstractmethod
@@ -25,10 +26,15 @@ class _Rows(Contract):
     """A table that holds when the contract of each of its rows does."""
 
     rows = Table()
+    package = fields.StringField(required=False)
 
     @property
     def root(self) -> str:
-        return str(self.session_options["root_packages"][0])
+        return str(self.package or self.session_options["root_packages"][0])
+
+    def full_name(self, name: str) -> str:
+        """Return a module's name with that of its package, unless it begins with one."""
+        return name if name.partition(".")[0] in self.session_options["root_packages"] else f"{self.root}.{name}"
 
     @abstractmethod
     def of_row(self, name: str, listed: list[str]) -> Contract:
@@ -70,9 +76,9 @@ class ImportersContract(_Rows):
     """A row for each module, of ours or installed: who alone may import it."""
 
     def of_row(self, name: str, listed: list[str]) -> Contract:
-        options = {"protected_modules": [self._named(name)], "allowed_importers": [f"{self.root}.{one}" for one in listed]}
+        options = {"protected_modules": [self._named(name)], "allowed_importers": [self.full_name(one) for one in listed]}
         return ProtectedContract(f"Importers of {name}", self.session_options, options)
 
     def _named(self, name: str) -> str:
         """An installed library has its own name, a module of ours a dot in it."""
-        return f"{self.root}.{name}" if "." in name else name
+        return self.full_name(name) if "." in name else name

@@ -17,11 +17,14 @@ CONTRACTS = {
     one["id"]: one
     for one in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 }
-ROOMS: dict[str, list[str]] = CONTRACTS["rooms"]["rows"]
+#: By the full name of a package, its files from the highest floor to the lowest.
+ROOMS: dict[str, list[str]] = {
+    f"{package}.{name}": floors
+    for table, package in (("rooms", "memory_mcp"), ("team_rooms", "memory_mcp_team"))
+    for name, floors in CONTRACTS[table]["rows"].items()
+}
 IMPORTERS = {table: CONTRACTS[table]["rows"] for table in ("engines", "owners")}
-PACKAGES = sorted(
-    ".".join(path.parent.relative_to(ROOT / "src").parts) for path in (ROOT / "src" / "memory_mcp").rglob("__init__.py")
-)
+PACKAGES = sorted(".".join(path.parent.relative_to(ROOT / "src").parts) for path in (ROOT / "src").rglob("__init__.py"))
 
 
 @pytest.fixture
@@ -46,8 +49,14 @@ def broken(copy: Path) -> str:
 
 
 def module(copy: Path, name: str) -> Path:
-    path = copy.joinpath("src", "memory_mcp", *name.split("."))
+    """The file of a module of a full name."""
+    path = copy.joinpath("src", *name.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def inside(room: str) -> str:
+    """How the contract of a package is called: by its name in its root."""
+    return room.partition(".")[2]
 
 
 def test_a_file_without_a_place_a_package_without_a_row_and_an_import_of_what_has_an_owner_are_refused(copy: Path) -> None:
@@ -58,7 +67,7 @@ def test_a_file_without_a_place_a_package_without_a_row_and_an_import_of_what_ha
     for name in ("__init__.py", "inside.py"):
         (folder / name).write_text('"""New."""\n', encoding="utf-8")
     names = [name for rows in IMPORTERS.values() for name in rows]
-    with module(copy, "clock").open("a", encoding="utf-8") as file:
+    with module(copy, "memory_mcp.clock").open("a", encoding="utf-8") as file:
         file.writelines(f"\nimport {name if '.' not in name else f'memory_mcp.{name}'}\n" for name in names)
     said = broken(copy)
     assert sorted(re.findall(r"^- (\S+)\.planted$", said, re.M)) == PACKAGES
@@ -71,16 +80,16 @@ def test_a_row_sees_an_import_of_a_higher_floor_in_its_room(copy: Path) -> None:
     upwards = {room: (floors[0].split(" | ")[0], floors[-1].split(" | ")[0]) for room, floors in ROOMS.items() if len(floors) > 1}
     for room, (high, low) in upwards.items():
         with module(copy, f"{room}.{low}").open("a", encoding="utf-8") as file:
-            file.write(f"\nimport memory_mcp.{room}.{high}\n")
-    assert set(re.findall(r"^Inside (\S+)$", broken(copy), re.M)) >= set(upwards)
+            file.write(f"\nimport {room}.{high}\n")
+    assert set(re.findall(r"^Inside (\S+)$", broken(copy), re.M)) >= {inside(room) for room in upwards}
 
 
 def test_a_row_sees_files_of_one_floor_that_import_each_other(copy: Path) -> None:
     beside = {room: floors[-1].split(" | ")[:2] for room, floors in ROOMS.items() if "|" in "".join(floors[-1:])}
     for room, (one, other) in beside.items():
         with module(copy, f"{room}.{one}").open("a", encoding="utf-8") as file:
-            file.write(f"\nimport memory_mcp.{room}.{other}\n")
-    assert set(re.findall(r"^Inside (\S+)$", broken(copy), re.M)) >= set(beside)
+            file.write(f"\nimport {room}.{other}\n")
+    assert set(re.findall(r"^Inside (\S+)$", broken(copy), re.M)) >= {inside(room) for room in beside}
 
 
 def test_every_forbidden_import_one_of_a_higher_floor_and_a_circle_are_refused(copy: Path) -> None:
@@ -88,7 +97,7 @@ def test_every_forbidden_import_one_of_a_higher_floor_and_a_circle_are_refused(c
     forbidding = [contract for contract in CONTRACTS.values() if contract["type"] == "forbidden"]
     pairs = [(one["source_modules"][0], one["forbidden_modules"][-1]) for one in forbidding]
     for source, imported in pairs:
-        with module(copy, source.removeprefix("memory_mcp.")).open("a", encoding="utf-8") as file:
+        with module(copy, source).open("a", encoding="utf-8") as file:
             file.write(f"\nimport {imported}\n")
     said = broken(copy)
     assert [one["name"] for one in forbidding if f"{one['name']} BROKEN\n" not in said] == []
@@ -99,6 +108,6 @@ def test_every_forbidden_import_one_of_a_higher_floor_and_a_circle_are_refused(c
 def test_what_lists_the_files_of_a_room_lists_them_all() -> None:
     """Layers are exhaustive wherever they stand: the floors say so, and the rooms are made so."""
     layered = [one for one in CONTRACTS.values() if one["type"] == "layers"]
-    assert [one["id"] for one in layered] == ["floors"]
+    assert [one["id"] for one in layered] == ["floors", "team_floors"]
     assert all(one["exhaustive"] for one in layered)
-    assert sorted(f"memory_mcp.{room}" for room in ROOMS) == [one for one in PACKAGES if one != "memory_mcp"]
+    assert sorted(ROOMS) == [one for one in PACKAGES if "." in one]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from memory_mcp import foreign_files
 from memory_mcp.foreign_files import RATIO, SLACK, NotAFile, TooLarge, Zip
 
-PACKAGE = Path(__file__).parents[1] / "src" / "memory_mcp"
+SOURCE = Path(__file__).parents[1] / "src"
 #: What may open files itself, and why: a module, or a folder with "/" behind it.
 OPENERS = {
     "foreign_files.py": "opens what others wrote",
@@ -76,7 +76,8 @@ def is_opener(name: str) -> bool:
 
 
 def test_files_are_opened_and_unpacked_in_one_place_alone() -> None:
-    modules = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py") if "samples" not in path.parts}
+    named = {path.relative_to(SOURCE).as_posix().removeprefix("memory_mcp/"): path for path in SOURCE.rglob("*.py")}
+    modules = {name: path for name, path in named.items() if not name.startswith("samples/")}
     found = {name: violations(path.read_text(encoding="utf-8")) for name, path in sorted(modules.items())}
     assert {name: calls for name, calls in found.items() if calls and not is_opener(name)} == {}
     assert [o for o in OPENERS if not any(calls for name, calls in found.items() if name.startswith(o))] == []

@@ -30,7 +30,7 @@ from memory_mcp.layers.budget import StopConditions
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.policy.rank import RankingSettings
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.team_settings import TeamSettings, setting
+from memory_mcp_team.settings import TeamSettings, setting
 
 PREFIX = paths.PREFIX
 

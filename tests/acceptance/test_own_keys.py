@@ -7,7 +7,7 @@ import pytest
 
 from memory_mcp import paths
 from memory_mcp.ingest.payloads import Payloads
-from memory_mcp.team import keys
+from memory_mcp_team.access import keys
 from tests.daemon.inside import BARE, Inside
 
 #: No rule would take it for a secret.

@@ -12,7 +12,7 @@ from memory_mcp import paths, pauses
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import look_at
 from memory_mcp.storage.opening import Opening
-from memory_mcp.storage.postgres.store import open_storage
+from memory_mcp_team.postgres.store import open_storage
 from tests.daemon.inside import BARE, SERVED, Beside, Inside
 from tests.daemon.places import copied as placed
 from tests.daemon.places import killed, needs_proc

@@ -18,6 +18,7 @@ from tests.packaging.conftest import DOWNLOAD_PATIENCE, PROJECT, ROOT, Built, bu
 from tests.waiting import PATIENCE
 
 NAME = PROJECT["name"]
+PACKAGES = {"memory_mcp", "memory_mcp_team"}
 MODEL = "memory_mcp/embed/bundled"
 
 
@@ -47,13 +48,13 @@ def test_the_wheel_is_called_otherwise_than_the_command_and_has_the_version_of_t
 
 def test_the_wheel_holds_the_program_and_the_model_with_its_licences_and_no_tests(built: Built) -> None:
     held = set(contents(built.wheel))
-    assert {name.split("/")[0] for name in held} == {"memory_mcp", f"memory_mcp_tree-{__version__}.dist-info"}
+    assert {name.split("/")[0] for name in held} == {*PACKAGES, f"memory_mcp_tree-{__version__}.dist-info"}
     assert held >= {f"{MODEL}/{name}" for name in ("model.safetensors", "tokenizer.json", "config.json", "LICENSE", "NOTICE")}
     licences = f"memory_mcp_tree-{__version__}.dist-info/licenses"
     assert held >= {f"{licences}/LICENSE", f"{licences}/src/{MODEL}/LICENSE", f"{licences}/src/{MODEL}/NOTICE"}
-    files = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src" / "memory_mcp").rglob("*") if p.is_file()}
+    files = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*") if p.is_file()}
     files = {name for name in files if "__pycache__" not in name}
-    assert {name for name in held if name.startswith("memory_mcp/")} == files
+    assert {name for name in held if name.split("/")[0] in PACKAGES} == files
 
 
 def test_the_sdist_builds_the_same_wheel(built: Built, tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import EventId
-from memory_mcp.requests import forget, share
+from memory_mcp.requests import forget
 from memory_mcp.requests.scope import Caller
-from memory_mcp.sharing import run
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp_team.sharing import requests as share
+from memory_mcp_team.sharing import run
 from tests.share.server import Server
 
 ANYONE = Caller("")

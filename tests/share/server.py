@@ -25,8 +25,8 @@ from memory_mcp.config import Settings
 from memory_mcp.failpoints import VARIABLE
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.team.share_routes import routes
-from memory_mcp.team.who import Grant, Principal, Role
+from memory_mcp_team.access.who import Grant, Principal, Role
+from memory_mcp_team.server.share_routes import routes
 from tests.waiting import PATIENCE
 
 SPACES = ("team", "other")

@@ -7,9 +7,10 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.event import Role
-from memory_mcp.requests import correct, share
-from memory_mcp.sharing import run
-from memory_mcp.sharing.place import SharePlace
+from memory_mcp.requests import correct
+from memory_mcp_team.sharing import requests as share
+from memory_mcp_team.sharing import run
+from memory_mcp_team.sharing.place import SharePlace
 from tests.factories import BILLING, SHOP, draft
 from tests.share.conftest import ANYONE, Laptop, Make
 from tests.share.server import Server

@@ -14,9 +14,9 @@ from memory_mcp.events.log import EventLog
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import Event, carried
 from memory_mcp.model.ids import EventId
-from memory_mcp.requests.sharing import Member, changes, receive, standing
-from memory_mcp.sharing.wire import told
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp_team.sharing.space import Member, changes, receive, standing
+from memory_mcp_team.sharing.wire import told
 from tests.factories import draft
 from tests.fakes import FakeClock
 

@@ -7,10 +7,10 @@ import pytest
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.event import Carried, EventType, Role
 from memory_mcp.model.project import GUESS, PERSON, Alias, Split
-from memory_mcp.requests import share
 from memory_mcp.requests.projects import AliasProject, SplitProject, UndoProject, alias_project, split_project, undo_project
-from memory_mcp.sharing.client import Client
-from memory_mcp.sharing.run import place_of
+from memory_mcp_team.sharing import requests as share
+from memory_mcp_team.sharing.client import Client
+from memory_mcp_team.sharing.run import place_of
 from tests.factories import BILLING, SHOP, draft
 from tests.share.conftest import ANYONE, Laptop, Make
 from tests.share.server import Server
@@ -141,7 +141,7 @@ def test_a_project_that_is_unshared_between_two_batches_leaves_no_further(
     one = laptop("alice")
     one.say(*(draft(f"Statement {n}.", at=1768212000000 + n) for n in range(40)))
     one.join(SHOP)
-    monkeypatch.setattr("memory_mcp.sharing.publishing.MAX_EVENTS", 10)
+    monkeypatch.setattr("memory_mcp_team.sharing.publishing.MAX_EVENTS", 10)
     whole = Client.publish
 
     def publish(client: Client, space: str, batch: dict[str, object]) -> dict[str, object]:

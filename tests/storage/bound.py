@@ -2,7 +2,7 @@
 
 import re
 
-from memory_mcp.storage.postgres import migrations
+from memory_mcp_team.postgres import migrations
 
 _TABLES = "|".join(sorted(migrations.tables(), key=len, reverse=True))
 #: Where a statement names a table of memories.

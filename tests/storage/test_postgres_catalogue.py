@@ -6,8 +6,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from memory_mcp.storage.postgres import migrations
-from memory_mcp.storage.postgres.database import Database
+from memory_mcp_team.postgres import migrations
+from memory_mcp_team.postgres.database import Database
 from tests.postgres import Cluster
 
 Raw = psycopg.Connection[Any]

@@ -9,12 +9,12 @@ import pytest
 
 from memory_mcp.errors import StorageAway, StorageError
 from memory_mcp.model.event import Event
-from memory_mcp.storage.postgres import migrations
-from memory_mcp.storage.postgres.connection import EVENTS, own
-from memory_mcp.storage.postgres.database import Bound, Database
-from memory_mcp.storage.postgres.memories import TEAM, Memory, make_space, make_tenant
-from memory_mcp.storage.postgres.store import PostgresStorage
 from memory_mcp.storage.values import Request, Scope
+from memory_mcp_team.postgres import migrations
+from memory_mcp_team.postgres.connection import EVENTS, own
+from memory_mcp_team.postgres.database import Bound, Database
+from memory_mcp_team.postgres.memories import TEAM, Memory, make_space, make_tenant
+from memory_mcp_team.postgres.store import PostgresStorage
 from tests.factories import event, run_of
 from tests.postgres import Cluster
 from tests.waiting import PATIENCE
@@ -188,7 +188,7 @@ def test_an_append_whose_connection_is_killed_leaves_nothing_and_the_next_one_wo
             cluster.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
 
     with monkeypatch.context() as patched:
-        patched.setattr("memory_mcp.storage.postgres.events.failpoint", kill)
+        patched.setattr("memory_mcp_team.postgres.events.failpoint", kill)
         with pytest.raises(StorageAway):
             store.events.append(own, Request("key", "the answer"))
     assert opened().events.after(0, 10) == []

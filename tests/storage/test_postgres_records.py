@@ -12,8 +12,8 @@ from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp.model.usage import Used
 from memory_mcp.storage.opening import Opening
-from memory_mcp.storage.postgres.store import PostgresStorage, open_storage
 from memory_mcp.storage.values import Scope
+from memory_mcp_team.postgres.store import PostgresStorage, open_storage
 from tests.factories import SHOP, event
 
 Both = tuple[PostgresStorage, PostgresStorage]

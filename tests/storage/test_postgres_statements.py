@@ -14,8 +14,8 @@ from types import ModuleType
 
 import pytest
 
-import memory_mcp.storage.postgres as room
-from memory_mcp.storage.postgres import connection
+import memory_mcp_team.postgres as room
+from memory_mcp_team.postgres import connection
 from tests.storage.bound import NAMED, unbound
 
 #: What stands for a part of an f-string that only the running program knows.

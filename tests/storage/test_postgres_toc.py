@@ -11,12 +11,12 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId, node_key
 from memory_mcp.model.toc import TocBullet
 from memory_mcp.storage.opening import Opening
-from memory_mcp.storage.postgres import PostgresStorage, open_storage
-from memory_mcp.storage.postgres.connection import Connection
-from memory_mcp.storage.postgres.database import Bound
-from memory_mcp.storage.postgres.grips import PostgresGrips
-from memory_mcp.storage.postgres.toc import PostgresToc
 from memory_mcp.storage.values import Build, Scope, TermDelta
+from memory_mcp_team.postgres import PostgresStorage, open_storage
+from memory_mcp_team.postgres.connection import Connection
+from memory_mcp_team.postgres.database import Bound
+from memory_mcp_team.postgres.grips import PostgresGrips
+from memory_mcp_team.postgres.toc import PostgresToc
 from tests.factories import BILLING, SHOP, cut, event, grip, node, run_of
 from tests.fakes import FakeClock
 from tests.postgres import Cluster
@@ -146,7 +146,7 @@ def test_a_memory_of_too_many_segments_to_keep_is_read_all_the_same(two: Two, mo
     cuts += cut(run_of(2, start="2026-01-13 12:00", session="c", project=BILLING, agent="codex"))
     store.toc.publish(Build(segments=tuple(cuts), nodes=tuple(node(c.node_id, at=c.start[0]) for c in cuts)))
     kept = seen(store)
-    monkeypatch.setattr("memory_mcp.storage.postgres.kept.MOST", 2)
+    monkeypatch.setattr("memory_mcp_team.postgres.kept.MOST", 2)
     assert seen(other) == kept
 
 

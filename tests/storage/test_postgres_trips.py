@@ -12,11 +12,11 @@ from psycopg import _pipeline_base
 from psycopg.generators import pipeline_communicate
 
 from memory_mcp.errors import StorageError
-from memory_mcp.storage.postgres import migrations
-from memory_mcp.storage.postgres.database import Database, Statement, run
-from memory_mcp.storage.postgres.memories import TEAM, make_space, make_tenant
-from memory_mcp.storage.postgres.store import PostgresStorage
 from memory_mcp.storage.values import Batch, Build, Request
+from memory_mcp_team.postgres import migrations
+from memory_mcp_team.postgres.database import Database, Statement, run
+from memory_mcp_team.postgres.memories import TEAM, make_space, make_tenant
+from memory_mcp_team.postgres.store import PostgresStorage
 from tests.factories import event, ms, node
 from tests.postgres import programs
 

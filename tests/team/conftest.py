@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from memory_mcp.storage.postgres import migrations
-from memory_mcp.storage.postgres.database import Database
-from memory_mcp.team.administration import Administration
-from memory_mcp.team.who import Role
+from memory_mcp_team.access.administration import Administration
+from memory_mcp_team.access.who import Role
+from memory_mcp_team.postgres import migrations
+from memory_mcp_team.postgres.database import Database
 from tests.fakes import FakeClock
 from tests.postgres import Cluster
 from tests.team.provider import Provider, signer

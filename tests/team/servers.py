@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.place import Place
-from memory_mcp.storage.postgres import migrations
-from memory_mcp.storage.postgres.database import Database
-from memory_mcp.team.administration import Administration
-from memory_mcp.team.who import Role
+from memory_mcp_team.access.administration import Administration
+from memory_mcp_team.access.who import Role
+from memory_mcp_team.postgres import migrations
+from memory_mcp_team.postgres.database import Database
 from tests.daemon.http_client import Caller
 from tests.daemon.test_serve_http import serve, told
 from tests.waiting import PATIENCE
@@ -43,7 +43,7 @@ class Team:
 
     def rows(self, tenant: str, statement: str) -> list[tuple[Any, ...]]:
         """What a statement gives, for the program itself in a tenant."""
-        from memory_mcp.storage.postgres.database import Bound, sql
+        from memory_mcp_team.postgres.database import Bound, sql
 
         number = self.admin.tenant(tenant).tenant
         with self.database.connection(Bound(number)) as raw:

@@ -18,11 +18,11 @@ from memory_mcp.model.ids import GripId, NodeId, TopicId, digest, encode, span_g
 from memory_mcp.model.project import Alias
 from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.topic import TopicLabel
-from memory_mcp.storage.postgres.database import sql
-from memory_mcp.storage.postgres.memories import PRIVATE, PROJECT, TEAM
-from memory_mcp.storage.postgres.store import PostgresStorage
-from memory_mcp.team.administration import Administration
-from memory_mcp.team.who import Role as MemberRole
+from memory_mcp_team.access.administration import Administration
+from memory_mcp_team.access.who import Role as MemberRole
+from memory_mcp_team.postgres.database import sql
+from memory_mcp_team.postgres.memories import PRIVATE, PROJECT, TEAM
+from memory_mcp_team.postgres.store import PostgresStorage
 from tests.topics_material import themed
 
 #: Letters of a tenant's number; none of those that begin and end a word.

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from memory_mcp.storage.postgres.database import Database
-from memory_mcp.team import keys
-from memory_mcp.team.directory import Directory
+from memory_mcp_team.access import keys
+from memory_mcp_team.access.directory import Directory
+from memory_mcp_team.postgres.database import Database
 from tests.daemon.inside import Inside
 from tests.postgres import Cluster
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from memory_mcp.errors import InvalidQuery, MemoryMcpError, NotFound, PermissionDenied, StorageError, Unauthenticated
-from memory_mcp.storage.postgres import migrations
-from memory_mcp.storage.postgres.database import Bound, Database
-from memory_mcp.team import keys
-from memory_mcp.team.administration import Administration
-from memory_mcp.team.directory import Directory
-from memory_mcp.team.keys import KeyText
-from memory_mcp.team.who import Grant, Principal, Role
+from memory_mcp_team.access import keys
+from memory_mcp_team.access.administration import Administration
+from memory_mcp_team.access.directory import Directory
+from memory_mcp_team.access.keys import KeyText
+from memory_mcp_team.access.who import Grant, Principal, Role
+from memory_mcp_team.postgres import migrations
+from memory_mcp_team.postgres.database import Bound, Database
 from tests.fakes import FakeClock
 
 DAY = 86_400

@@ -8,14 +8,14 @@ import anyio
 import pytest
 
 from memory_mcp.errors import ConfigError, ProviderUnavailable, StorageError
-from memory_mcp.storage.postgres.database import Database
-from memory_mcp.team.administration import Administration
-from memory_mcp.team.door import Door, Guard, refusal
-from memory_mcp.team.oauth import Tokens
-from memory_mcp.team.provider import KeyRing
-from memory_mcp.team.quotas import Quotas
-from memory_mcp.team.who import Grant, Principal, Role
-from memory_mcp.team_settings import TeamLimits, TeamSettings, TenantLimits
+from memory_mcp_team.access.administration import Administration
+from memory_mcp_team.access.oauth import Tokens
+from memory_mcp_team.access.provider import KeyRing
+from memory_mcp_team.access.quotas import Quotas
+from memory_mcp_team.access.who import Grant, Principal, Role
+from memory_mcp_team.postgres.database import Database
+from memory_mcp_team.server.door import Door, Guard, refusal
+from memory_mcp_team.settings import TeamLimits, TeamSettings, TenantLimits
 from tests.fakes import FakeClock
 from tests.team.provider import AUDIENCE, Provider, signer
 

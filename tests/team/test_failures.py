@@ -14,9 +14,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memory_mcp.storage.postgres import migrations
-from memory_mcp.storage.postgres.database import Database
-from memory_mcp.team.who import Role
+from memory_mcp_team.access.who import Role
+from memory_mcp_team.postgres import migrations
+from memory_mcp_team.postgres.database import Database
 from tests import postgres
 from tests.daemon.http_client import Caller
 from tests.daemon.places import NO_INDEXES, needs_proc

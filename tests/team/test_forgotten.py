@@ -6,9 +6,9 @@ from typing import Any
 
 from memory_mcp.requests.forget import PERSON, Forget, forget
 from memory_mcp.requests.scope import Caller as Anybody
-from memory_mcp.team.opened import Place
-from memory_mcp.team.server import TeamServer
-from memory_mcp.team.who import Role
+from memory_mcp_team.access.who import Role
+from memory_mcp_team.server.opened import Place
+from memory_mcp_team.server.run import TeamServer
 from tests.daemon.http_client import Caller
 from tests.factories import draft
 from tests.files import read_at_rest

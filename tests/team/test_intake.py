@@ -11,9 +11,9 @@ from anyio import wait_all_tasks_blocked
 
 from memory_mcp.errors import InvalidQuery, NotFound, QuotaExceeded
 from memory_mcp.ingest import sources
-from memory_mcp.team.host import SERVED
-from memory_mcp.team.intake import Intake, Payload, Taken
-from memory_mcp.team.who import Role
+from memory_mcp_team.access.who import Role
+from memory_mcp_team.server.host import SERVED
+from memory_mcp_team.server.intake import Intake, Payload, Taken
 from tests.team.servers import Team
 from tests.team.test_open_memories import as_caller, principal, server_of
 

@@ -13,8 +13,8 @@ from memory_mcp.clock import SystemClock
 from memory_mcp.events.log import EventLog
 from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.model.event import Role as DraftRole
-from memory_mcp.storage.postgres.store import PostgresStorage
-from memory_mcp.team.who import ACTS, LOWEST, SCOPES, Role
+from memory_mcp_team.access.who import ACTS, LOWEST, SCOPES, Role
+from memory_mcp_team.postgres.store import PostgresStorage
 from tests.daemon.http_client import Caller
 from tests.daemon.places import needs_proc
 from tests.postgres import Cluster

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from memory_mcp.team import keys
+from memory_mcp_team.access import keys
 
 
 def test_a_key_is_read_as_it_was_made() -> None:

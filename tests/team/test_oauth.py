@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from memory_mcp.errors import ConfigError, ProviderUnavailable, Unauthenticated
-from memory_mcp.team.oauth import Claims, Tokens, metadata
-from memory_mcp.team.provider import KeyNotKnown, KeyRing
-from memory_mcp.team_settings import TeamSettings
+from memory_mcp_team.access.oauth import Claims, Tokens, metadata
+from memory_mcp_team.access.provider import KeyNotKnown, KeyRing
+from memory_mcp_team.settings import TeamSettings
 from tests.fakes import FakeClock
 from tests.team.provider import AUDIENCE, Provider, Signer, raw_token, signer
 from tests.waiting import until

@@ -15,14 +15,14 @@ from memory_mcp.errors import NotFound, PermissionDenied
 from memory_mcp.requests.notes import Note, keep
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search
-from memory_mcp.storage.postgres import migrations
-from memory_mcp.storage.postgres.database import Bound, sql
-from memory_mcp.storage.postgres.store import PostgresStorage
-from memory_mcp.team import host as hosts
-from memory_mcp.team.host import SERVED, Served, TeamHost
-from memory_mcp.team.opened import MEGABYTE, Limits, Opened, Place
-from memory_mcp.team.server import TeamServer
-from memory_mcp.team.who import Grant, Principal, Role
+from memory_mcp_team.access.who import Grant, Principal, Role
+from memory_mcp_team.postgres import migrations
+from memory_mcp_team.postgres.database import Bound, sql
+from memory_mcp_team.postgres.store import PostgresStorage
+from memory_mcp_team.server import host as hosts
+from memory_mcp_team.server.host import SERVED, Served, TeamHost
+from memory_mcp_team.server.opened import MEGABYTE, Limits, Opened, Place
+from memory_mcp_team.server.run import TeamServer
 from tests.team.servers import Team
 from tests.waiting import until
 

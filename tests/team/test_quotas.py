@@ -3,9 +3,9 @@
 import pytest
 
 from memory_mcp.errors import QuotaExceeded
-from memory_mcp.team.quotas import Quotas
-from memory_mcp.team.who import Principal, Role
-from memory_mcp.team_settings import SmallLimits, TeamLimits, TeamSettings, TenantLimits
+from memory_mcp_team.access.quotas import Quotas
+from memory_mcp_team.access.who import Principal, Role
+from memory_mcp_team.settings import SmallLimits, TeamLimits, TeamSettings, TenantLimits
 from tests.fakes import FakeClock
 
 LIMITS = TenantLimits(

@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.team.opened import Place
-from memory_mcp.team.who import ACTS, LOWEST, Role
+from memory_mcp_team.access.who import ACTS, LOWEST, Role
+from memory_mcp_team.server.opened import Place
 from tests.daemon.http_client import Caller
 from tests.daemon.places import needs_proc
 from tests.team.probes import honest

@@ -11,10 +11,10 @@ import pytest
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.requests.registry import REQUESTS, WRITING, answer, reading
 from memory_mcp.requests.scope import Caller
-from memory_mcp.storage.postgres import connection, database, migrations
-from memory_mcp.storage.postgres.connection import ACTING
-from memory_mcp.storage.postgres.database import sql
-from memory_mcp.team.who import ACTS, Act
+from memory_mcp_team.access.who import ACTS, Act
+from memory_mcp_team.postgres import connection, database, migrations
+from memory_mcp_team.postgres.connection import ACTING
+from memory_mcp_team.postgres.database import sql
 from tests.postgres import Cluster
 from tests.team.probes import alike, honest
 from tests.team.servers import Team

@@ -4,7 +4,7 @@ import pytest
 
 from memory_mcp.errors import InsufficientScope, MemoryMcpError, NotFound, PermissionDenied
 from memory_mcp.requests.registry import REQUESTS, WRITING
-from memory_mcp.team.who import (
+from memory_mcp_team.access.who import (
     ACTS,
     LOWEST,
     NOT_OFFERED,
@@ -19,7 +19,7 @@ from memory_mcp.team.who import (
     may_administer,
     see,
 )
-from memory_mcp.team_settings import _ROLES
+from memory_mcp_team.settings import _ROLES
 
 TEAM, DOCS, OTHER = 1, 2, 99
 ROLES = list(Role)

@@ -22,7 +22,7 @@ def serve_team(args: argparse.Namespace, settings: "Settings") -> int:
 
     Ends the process with status 0 when stopped; raises what starting it raises.
     """
-    from memory_mcp.team.server import serve
+    from memory_mcp_team.server.run import serve
 
     host, port = args.host or settings.server.http_host, settings.server.http_port if args.port is None else args.port
     served_settings = replace(settings, server=replace(settings.server, http_host=host, http_port=port))

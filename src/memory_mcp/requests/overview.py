@@ -16,8 +16,8 @@ from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.requests import capturing
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NO_NAME, newest_first
-from memory_mcp.sharing.place import SharePlace
 from memory_mcp.storage.values import Scope
+from memory_mcp_team.sharing.place import SharePlace
 
 _DAY_MS = 86_400_000
 #: Sessions of the last 24 hours that are counted.

@@ -34,9 +34,14 @@ class Entry(NamedTuple):
         """The function that handles a request and returns its response; its module is loaded if necessary."""
         return self._load(self.handler_name)  # type: ignore[no-any-return]
 
+    @property
+    def path(self) -> str:
+        """The module's full name."""
+        return self.module if "." in self.module else f"{__package__}.{self.module}"
+
     def _load(self, name: str) -> Any:
         """Load the module if necessary, and return the object that it has under a name."""
-        return getattr(import_module(f"{__package__}.{self.module}"), name)
+        return getattr(import_module(self.path), name)
 
 
 REQUESTS: Mapping[str, Entry] = {
@@ -96,12 +101,12 @@ REQUESTS: Mapping[str, Entry] = {
     "exclude": Entry("excluding", "Exclude", "exclude"),
     "include": Entry("excluding", "Include", "include"),
     "undo_project": Entry("projects", "UndoProject", "undo_project"),
-    "share_to": Entry("share", "ShareTo", "share_to"),
-    "share_project": Entry("share", "ShareProject", "share_project"),
-    "unshare_project": Entry("share", "UnshareProject", "unshare_project"),
-    "share_now": Entry("share", "ShareNow", "share_now"),
-    "share_status": Entry("share", "ShareStatus", "share_status"),
-    "share_off": Entry("share", "ShareOff", "share_off"),
+    "share_to": Entry("memory_mcp_team.sharing.requests", "ShareTo", "share_to"),
+    "share_project": Entry("memory_mcp_team.sharing.requests", "ShareProject", "share_project"),
+    "unshare_project": Entry("memory_mcp_team.sharing.requests", "UnshareProject", "unshare_project"),
+    "share_now": Entry("memory_mcp_team.sharing.requests", "ShareNow", "share_now"),
+    "share_status": Entry("memory_mcp_team.sharing.requests", "ShareStatus", "share_status"),
+    "share_off": Entry("memory_mcp_team.sharing.requests", "ShareOff", "share_off"),
 }
 #: Names of the requests that change stored data or settings.
 WRITING = frozenset(
@@ -114,7 +119,7 @@ WRITING = frozenset(
 )
 #: Types of arguments that are lists of texts.
 _TEXT_LISTS = (tuple[str, ...], Sequence[str] | None)
-_BY_TYPE = {(f"{__package__}.{entry.module}", entry.request_name): entry for entry in REQUESTS.values()}
+_BY_TYPE = {(entry.path, entry.request_name): entry for entry in REQUESTS.values()}
 
 
 def respond(app: App, request: Any, caller: Caller) -> Any:

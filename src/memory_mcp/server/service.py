@@ -51,7 +51,7 @@ def _share(app: App, should_stop: Callable[[], bool]) -> str:
     """
     if app.directory is None or not (app.directory / paths.SHARE).is_dir():
         return ""
-    from memory_mcp.sharing.run import job
+    from memory_mcp_team.sharing.run import job
 
     return job(app, should_stop)
 

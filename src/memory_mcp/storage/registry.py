@@ -19,7 +19,7 @@ def _duckdb(opening: Opening) -> Storage:
 
 def _postgres(opening: Opening) -> Storage:
     """Open the memory in the PostgreSQL database that `opening` names; raises what the engine's `open_storage` raises."""
-    from memory_mcp.storage.postgres import open_storage
+    from memory_mcp_team.postgres import open_storage
 
     return open_storage(opening)
 

@@ -13,7 +13,7 @@ def checks(look: Look) -> Iterator[Check]:
     """
     if look.settings is None or look.settings.storage.engine != "postgres":
         return
-    from memory_mcp.storage.postgres import roles
+    from memory_mcp_team.postgres import roles
 
     storage = look.settings.storage
     try:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from memory_mcp import machine
 from memory_mcp.cli import chart, render
-from memory_mcp.cli.commands import migrate, overview, team, teleport
+from memory_mcp.cli.commands import migrate, overview, teleport
 from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, print_result, reopen
 from memory_mcp.cli.commands.topics import status_lines
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.storage.values import ACKNOWLEDGE
+from memory_mcp_team.commands import team
 
 if TYPE_CHECKING:
     from memory_mcp.app import App

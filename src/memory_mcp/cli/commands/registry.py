@@ -86,4 +86,5 @@ GROUPS = {
 def add(parsers: Any, name: str) -> None:
     """Load one command's module, and add the command with its arguments to the argument tree; KeyError for an unknown name."""
     module = f"{name}_" if iskeyword(name) else name
-    import_module(f"memory_mcp.cli.commands.{module}").add(parsers, COMMANDS[name])
+    package = "memory_mcp_team.commands" if name == "share" else "memory_mcp.cli.commands"
+    import_module(f"{package}.{module}").add(parsers, COMMANDS[name])

@@ -1,5 +1,0 @@
-"""PostgreSQL as the engine: many memories in one database, each a space of a tenant, for any number of processes."""
-
-from memory_mcp.storage.postgres.store import PostgresStorage, open_storage
-
-__all__ = ["PostgresStorage", "open_storage"]

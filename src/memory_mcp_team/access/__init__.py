@@ -1,0 +1,1 @@
+"""Who uses the memory of a team, and what they may do."""

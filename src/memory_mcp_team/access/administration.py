@@ -1,0 +1,272 @@
+"""Administrative acts over a tenant, each in one transaction with its line in the audit.
+
+Acts may be repeated: adding what is there and removing what is gone changes nothing, and is not audited.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.model.calendar import Calendar
+from memory_mcp_team.access import keys
+from memory_mcp_team.access.directory import Directory, Linked, Member, Space, Tenant
+from memory_mcp_team.access.keys import KeyText
+from memory_mcp_team.access.who import SCOPES, Role
+from memory_mcp_team.postgres.database import Bound, Database, translated
+from memory_mcp_team.postgres.memories import PRIVATE, PROJECT, TEAM, put_space, put_tenant
+from memory_mcp_team.settings import CLASSES
+
+KINDS = (TEAM, PROJECT, PRIVATE)
+#: Names of spaces stand in addresses and headers.
+_IS_PRIVATE = "SELECT 1 FROM space WHERE tenant = %s AND space = %s AND kind = %s"
+_SPACE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+_LONGEST = 200
+_DAY_MS = 86_400_000
+
+_AUDIT = "INSERT INTO team_audit (tenant, at_ms, what, author, subject, detail) VALUES (%s, %s, %s, %s, %s, %s)"
+_NEW_MEMBER = """INSERT INTO member (tenant, member, subject, name, role, at_ms)
+  SELECT %s, coalesce(max(member), 0) + 1, %s, %s, %s, %s FROM member WHERE tenant = %s RETURNING member"""
+_GRANT = """INSERT INTO space_grant (tenant, space, member, role) VALUES (%s, %s, %s, %s)
+  ON CONFLICT (tenant, member, space) DO UPDATE SET role = excluded.role WHERE space_grant.role <> excluded.role"""
+_KEY = """INSERT INTO api_key (tenant, key_id, hash, name, member, scopes, spaces, at_ms, made_by, expires_ms)
+  VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"""
+
+
+class Administration:
+    """Acts of one administrator over tenants. Safe in any thread."""
+
+    def __init__(self, database: Database, author: str, clock: Clock | None = None) -> None:
+        """Act on `database` as `author`, the name in the audit, at the times of `clock` (the system's for None)."""
+        self.database, self._author = database, author
+        self._clock = clock or SystemClock()
+        self.directory = Directory(database, self._clock)
+
+    @contextmanager
+    def _acting(self, tenant: int) -> Iterator[Linked]:
+        """Yield a connection in a transaction of a tenant, committed at the end; others wait, as the tenant's row is locked."""
+        with self.database.connection(Bound(tenant)) as raw, translated(), raw.transaction():
+            raw.execute("SELECT tenant FROM tenant WHERE tenant = %s FOR UPDATE", [tenant])
+            yield raw
+
+    def _note(self, raw: Linked, tenant: int, what: str, subject: str, **detail: Any) -> None:
+        """Write one line of the audit, at the clock's time and with `detail` as JSON, in the caller's transaction."""
+        row = [tenant, self._clock.now_ms(), what, self._author, subject, json.dumps(detail)]
+        raw.execute(_AUDIT, row)
+
+    # tenants and spaces
+
+    def add_tenant(self, name: str, tenant_class: str = "") -> Tenant:
+        """Return the tenant of that name, made where there is none, and moved to `tenant_class` if one is named.
+
+        Each change is audited; without one nothing is written. Raises InvalidQuery for an unknown class, or a name that is
+        empty, longer than 200 characters or not printable.
+        """
+        _check_name("tenant", name)
+        if tenant_class and tenant_class not in CLASSES:
+            raise InvalidQuery(f"unknown class of tenants: {tenant_class!r}", f"Classes are {', '.join(CLASSES)}.")
+        with self.database.connection(None) as raw, translated(), raw.transaction():
+            number, made = put_tenant(raw, name)
+            # For this transaction alone: what follows are rows of the new tenant.
+            bind = "SELECT set_config('memory.tenant', %s, true), set_config('memory.member', '0', true)"
+            raw.execute(bind, [str(number)])
+            if made:
+                self._note(raw, number, "tenant add", name)
+            if tenant_class:
+                change = "UPDATE tenant SET class = %s WHERE tenant = %s AND class <> %s"
+                if raw.execute(change, [tenant_class, number, tenant_class]).rowcount:
+                    self._note(raw, number, "tenant class", name, to=tenant_class)
+        return self.tenant(name)
+
+    def tenant(self, name: str) -> Tenant:
+        """Return the tenant of exactly that name. Raises NotFound where there is none."""
+        found = self.directory.find_tenant(name)
+        if found is None:
+            raise NotFound(f"there is no tenant {name!r}", "Make it: memory-mcp admin team tenant add NAME")
+        return found
+
+    def add_space(self, tenant: int, name: str, kind: str = TEAM, timezone: str = "UTC", owner: str = "") -> Space:
+        """Return the space of that name, made where there is none; `owner` gets the role admin in it.
+
+        A space that exists keeps its kind and zone. Raises InvalidQuery for a name, kind or zone that cannot be, for a private
+        space without an owner, and an owner for a private space that exists already; NotFound for an owner who is no member.
+        """
+        if not _SPACE_NAME.fullmatch(name):
+            hint = "Use letters, digits, dots, dashes and underscores: at most 63."
+            raise InvalidQuery(f"a space cannot be called {name!r}", hint)
+        if kind not in KINDS:
+            raise InvalidQuery(f"unknown kind of space: {kind!r}", f"Kinds are {', '.join(KINDS)}.")
+        if kind == PRIVATE and not owner:
+            raise InvalidQuery("a private space needs its owner", "Name the member: --owner MEMBER")
+        Calendar(timezone).day_of(0)
+        who = self.member(tenant, owner) if owner else None
+        with self._acting(tenant) as raw:
+            memory, made = put_space(raw, tenant, name, kind, timezone)
+            if made:
+                self._note(raw, tenant, "space add", name, kind=kind, timezone=timezone)
+            elif who is not None and raw.execute(_IS_PRIVATE, [tenant, memory.space, PRIVATE]).fetchone():
+                raise InvalidQuery(f"there is a private space {name!r} already", "Choose another name.")
+            if who is not None:
+                self._grant(raw, tenant, who, memory.space, name, Role.ADMIN)
+        return self.space(tenant, name)
+
+    def space(self, tenant: int, name: str) -> Space:
+        """Return the space of exactly that name. Raises NotFound where there is none."""
+        for space in self.directory.spaces(tenant):
+            if space.name == name:
+                return space
+        raise NotFound(f"there is no space {name!r}", "List them: memory-mcp admin team space list")
+
+    # members
+
+    def add_member(self, tenant: int, name: str, subject: str, role: str = "member") -> Member:
+        """Return the member with that subject, made where there is none.
+
+        A member that exists gets this name and role, and counts as present again if it was removed (without its former
+        grants and keys). Raises InvalidQuery for a name that is empty, longer than 200 characters or not printable.
+        """
+        _check_name("member", name)
+        with self._acting(tenant) as raw:
+            find = "SELECT member, name, role, removed_ms FROM member WHERE tenant = %s AND subject = %s"
+            found = raw.execute(find, [tenant, subject]).fetchone()
+            if found is None:
+                self._new_member(raw, tenant, name, subject, role)
+                self._note(raw, tenant, "member add", name, identity=subject, role=role)
+            elif found[1:] != (name, role, None):
+                change = "UPDATE member SET name = %s, role = %s, removed_ms = NULL WHERE tenant = %s AND member = %s"
+                raw.execute(change, [name, role, tenant, found[0]])
+                self._note(raw, tenant, "member change", name, identity=subject, role=role)
+        return next(member for member in self.directory.members(tenant) if member.subject == subject)
+
+    def join(self, tenant: int, name: str, subject: str, spaces: Sequence[tuple[str, Role]]) -> None:
+        """Make a member of a subject that the provider vouches for, with roles in spaces.
+
+        Does nothing if a member has that subject already, even a removed one; unknown spaces are skipped, a long name cut.
+        """
+        with self._acting(tenant) as raw:
+            if raw.execute("SELECT 1 FROM member WHERE tenant = %s AND subject = %s", [tenant, subject]).fetchone():
+                return
+            number = self._new_member(raw, tenant, name[:_LONGEST], subject, "member")
+            self._note(raw, tenant, "member join", name[:_LONGEST], identity=subject)
+            member = Member(number, name[:_LONGEST], subject, "member", 0, None)
+            for space, role in spaces:
+                found = raw.execute("SELECT space FROM space WHERE tenant = %s AND name = %s", [tenant, space]).fetchone()
+                if found is not None:
+                    self._grant(raw, tenant, member, found[0], space, role)
+
+    def _new_member(self, raw: Linked, tenant: int, name: str, subject: str, role: str) -> int:
+        """Insert a member under the tenant's next number, from 1, and return that number; audits nothing."""
+        made = raw.execute(_NEW_MEMBER, [tenant, subject, name, role, self._clock.now_ms(), tenant]).fetchone()
+        assert made is not None
+        return int(made[0])
+
+    def member(self, tenant: int, name: str) -> Member:
+        """Return the present member with that subject or, if there is none, with that name.
+
+        Raises NotFound where there is none (a removed member counts as none), InvalidQuery where several have the name.
+        """
+        present = [member for member in self.directory.members(tenant) if member.removed_ms is None]
+        found = [m for m in present if m.subject == name] or [m for m in present if m.name == name]
+        if not found:
+            raise NotFound(f"there is no member {name!r}", "List them: memory-mcp admin team member list")
+        if len(found) > 1:
+            subjects = ", ".join(member.subject for member in found)
+            raise InvalidQuery(f"several members are called {name!r}", f"Name one by its subject: {subjects}")
+        return found[0]
+
+    def remove_member(self, tenant: int, name: str) -> Member:
+        """Mark a present member as removed, delete all its grants and revoke its keys; return the member as it was before.
+
+        What the member recorded stays. Raises NotFound and InvalidQuery as `member` does.
+        """
+        member = self.member(tenant, name)
+        now = self._clock.now_ms()
+        with self._acting(tenant) as raw:
+            one = [tenant, member.member]
+            raw.execute("UPDATE member SET removed_ms = %s WHERE tenant = %s AND member = %s", [now, *one])
+            raw.execute("DELETE FROM space_grant WHERE tenant = %s AND member = %s", one)
+            revoke = "UPDATE api_key SET revoked_ms = %s WHERE tenant = %s AND member = %s AND revoked_ms IS NULL"
+            revoked = raw.execute(revoke, [now, *one]).rowcount
+            self._note(raw, tenant, "member remove", member.name, identity=member.subject, keys_revoked=revoked)
+        return member
+
+    # grants
+
+    def grant(self, tenant: int, member: str, space: str, role: Role) -> bool:
+        """Give a member a role in a space, in place of the one before; return whether that changed anything.
+
+        Raises NotFound for an unknown member or space, InvalidQuery for a name that several members have.
+        """
+        who, where = self.member(tenant, member), self.space(tenant, space)
+        with self._acting(tenant) as raw:
+            return self._grant(raw, tenant, who, where.space, where.name, role)
+
+    def _grant(self, raw: Linked, tenant: int, who: Member, space: int, name: str, role: Role) -> bool:
+        """Insert or replace a grant and audit it, in the caller's transaction; return False, with no audit, for no change."""
+        changed = raw.execute(_GRANT, [tenant, space, who.member, role.value]).rowcount > 0
+        if changed:
+            self._note(raw, tenant, "grant", who.name, identity=who.subject, space=name, role=role.value)
+        return changed
+
+    def revoke(self, tenant: int, member: str, space: str) -> bool:
+        """Remove a member's role in a space; return whether there was one.
+
+        Raises NotFound for an unknown member or space, InvalidQuery for a name that several members have.
+        """
+        who, where = self.member(tenant, member), self.space(tenant, space)
+        with self._acting(tenant) as raw:
+            taken = "DELETE FROM space_grant WHERE tenant = %s AND member = %s AND space = %s"
+            changed = raw.execute(taken, [tenant, who.member, where.space]).rowcount > 0
+            if changed:
+                self._note(raw, tenant, "revoke", who.name, identity=who.subject, space=where.name)
+        return changed
+
+    # keys
+
+    def make_key(
+        self, tenant: int, name: str, member: str, scopes: Sequence[str], spaces: Sequence[str] = (), days: int | None = 90
+    ) -> KeyText:
+        """Make a key that acts as a member, store its hash and return it; its text is stored nowhere.
+
+        It is for `spaces` alone, if any are named, and expires after 1 to 3650 days, or never for None. Raises InvalidQuery
+        for a name, scope or number of days that cannot be, or no scope; NotFound for an unknown member or space.
+        """
+        _check_name("key", name)
+        if unknown := [scope for scope in scopes if scope not in SCOPES]:
+            raise InvalidQuery(f"unknown scope: {unknown[0]!r}", f"Scopes are {', '.join(SCOPES)}.")
+        if not scopes:
+            raise InvalidQuery("a key needs a scope", f"Scopes are {', '.join(SCOPES)}.")
+        if days is not None and not 1 <= days <= 3650:
+            raise InvalidQuery(f"a key cannot expire in {days} days", "Name 1 to 3650 days.")
+        who = self.member(tenant, member)
+        numbers = [self.space(tenant, space).space for space in spaces] or None
+        key, now = keys.make(tenant), self._clock.now_ms()
+        expires = None if days is None else now + days * _DAY_MS
+        with self._acting(tenant) as raw:
+            row = [tenant, key.key_id, key.hash, name, who.member, list(scopes), numbers, now, self._author, expires]
+            raw.execute(_KEY, row)
+            told = {"name": name, "member": who.name, "scopes": list(scopes), "spaces": list(spaces), "days": days}
+            self._note(raw, tenant, "key make", key.key_id, **told)
+        return key
+
+    def revoke_key(self, tenant: int, key_id: str) -> bool:
+        """Revoke a key from the next call on, audited; return whether it counted before. NotFound where there is no such key."""
+        with self._acting(tenant) as raw:
+            found = raw.execute("SELECT revoked_ms FROM api_key WHERE tenant = %s AND key_id = %s", [tenant, key_id]).fetchone()
+            if found is None:
+                raise NotFound(f"there is no key {key_id!r}", "List them: memory-mcp admin team key list")
+            if found[0] is not None:
+                return False
+            change = "UPDATE api_key SET revoked_ms = %s WHERE tenant = %s AND key_id = %s"
+            raw.execute(change, [self._clock.now_ms(), tenant, key_id])
+            self._note(raw, tenant, "key revoke", key_id)
+        return True
+
+
+def _check_name(kind: str, name: str) -> None:
+    """Raise InvalidQuery for a name that is empty, longer than 200 characters or not printable."""
+    if not name.strip() or len(name) > _LONGEST or not name.isprintable():
+        raise InvalidQuery(f"a {kind} cannot be called {name[:50]!r}", f"Use 1 to {_LONGEST} printable characters.")

@@ -1,0 +1,247 @@
+"""Looks up who there is in a database: tenants, spaces, members, grants and keys, for callers and for administrators.
+
+Invariants
+1. Every lookup is bound to one tenant, so that row-level security shows nothing of another; only a tenant's name is looked up
+   unbound.
+2. A caller is looked up for each call: a removed member, a revoked grant and a revoked key count no more at the next one.
+3. A wrong secret, a key of another tenant and a key that was never made are one answer, after the same work.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from psycopg import Connection as Raw
+
+from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.errors import PermissionDenied, Unauthenticated, no_such_space
+from memory_mcp_team.access.keys import KeyText
+from memory_mcp_team.access.who import Grant, Principal, Role, highest
+from memory_mcp_team.postgres.database import Bound, Database, Statement, run_as, sql, translated
+from memory_mcp_team.postgres.memories import Memory
+
+#: A connection of the pool, as `Database.connection` lends it.
+Linked = Raw[tuple[Any, ...]]
+
+_HOUR_MS = 3_600_000
+
+_MEMBER = """SELECT m.member, m.name, m.role, t.class, m.removed_ms FROM member m JOIN tenant t ON t.tenant = m.tenant
+  WHERE m.tenant = %(tenant)s AND m.subject = %(subject)s"""
+_KEY = """SELECT k.hash, k.scopes, k.spaces, k.expires_ms, k.revoked_ms, k.used_ms,
+    m.member, m.name, m.role, t.class, m.removed_ms
+  FROM api_key k JOIN member m ON m.tenant = k.tenant AND m.member = k.member JOIN tenant t ON t.tenant = k.tenant
+  WHERE k.tenant = %(tenant)s AND k.key_id = %(key)s"""
+#: In an order that is the same in every database: the first of several spaces is that of a caller who names none.
+_GRANTS = """SELECT g.space, s.name, s.kind, g.role FROM space_grant g JOIN space s ON s.tenant = g.tenant AND s.space = g.space
+  WHERE g.tenant = %(tenant)s AND g.member = %(member)s ORDER BY s.name COLLATE "C" """
+_GRANTS_OF_KEY = """SELECT g.space, s.name, s.kind, g.role
+  FROM api_key k JOIN space_grant g ON g.tenant = k.tenant AND g.member = k.member
+  JOIN space s ON s.tenant = g.tenant AND s.space = g.space
+  WHERE k.tenant = %(tenant)s AND k.key_id = %(key)s ORDER BY s.name COLLATE "C" """
+_USED = """UPDATE api_key SET used_ms = %(hour)s WHERE tenant = %(tenant)s AND key_id = %(key)s"""
+_SPACES = """SELECT s.space, s.name, s.kind, s.timezone, s.at_ms, coalesce(h.last_event, 0) FROM space s
+  LEFT JOIN head h ON h.tenant = s.tenant AND h.space = s.space WHERE s.tenant = %(tenant)s ORDER BY s.name"""
+_MEMBERS = """SELECT member, name, subject, role, at_ms, removed_ms FROM member WHERE tenant = %(tenant)s ORDER BY member"""
+_ALL_GRANTS = """SELECT g.member, s.name, g.role FROM space_grant g JOIN space s ON s.tenant = g.tenant AND s.space = g.space
+  WHERE g.tenant = %(tenant)s ORDER BY g.member, s.name"""
+_KEYS = """SELECT k.key_id, k.name, m.name, k.scopes, k.spaces, k.at_ms, k.made_by, k.expires_ms, k.used_ms, k.revoked_ms
+  FROM api_key k JOIN member m ON m.tenant = k.tenant AND m.member = k.member
+  WHERE k.tenant = %(tenant)s ORDER BY k.at_ms, k.key_id"""
+#: With what administrators do to a space itself, as its own audit has it; reasons are people's own words, and stay there.
+_AUDIT = """SELECT at_ms, what, author, subject, detail, '' AS space, number FROM team_audit WHERE tenant = %(tenant)s
+  UNION ALL
+  SELECT a.at_ms, a.what, a.author, a.subject, a.counts, s.name, a.number
+  FROM audit a JOIN space s ON s.tenant = a.tenant AND s.space = a.space
+  WHERE a.tenant = %(tenant)s AND a.what = ANY(%(whats)s)
+  ORDER BY at_ms DESC, space DESC, number DESC LIMIT %(limit)s"""
+#: Acts upon a space that are an administrator's: what forgets, and what replaces or adds as a whole.
+_OF_SPACES = ["forget", "restore", "migrate", "merge", "acknowledge", "salvage"]
+_MEMORY = """SELECT space, timezone, store_id FROM space WHERE tenant = %(tenant)s AND space = %(space)s"""
+_STORED = """SELECT coalesce(sum(last_event), 0)::bigint FROM head WHERE tenant = %(tenant)s"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """One tenant."""
+
+    tenant: int
+    name: str
+    tenant_class: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """One space, and how many events it was ever given."""
+
+    space: int
+    name: str
+    kind: str
+    timezone: str
+    at_ms: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member, as administrators see them."""
+
+    member: int
+    name: str
+    subject: str
+    role: str
+    at_ms: int
+    removed_ms: int | None
+    #: Names of spaces with the role there.
+    grants: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One API key, without what proves it."""
+
+    key_id: str
+    name: str
+    member: str
+    scopes: tuple[str, ...]
+    #: Names of spaces; None: every space of the member.
+    spaces: tuple[str, ...] | None
+    at_ms: int
+    made_by: str
+    expires_ms: int | None
+    used_ms: int | None
+    revoked_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TeamAct:
+    """One administrative act."""
+
+    at_ms: int
+    what: str
+    author: str
+    subject: str
+    detail: dict[str, Any]
+
+
+class Directory:
+    """Lookups in one database. Safe in any thread."""
+
+    def __init__(self, database: Database, clock: Clock | None = None) -> None:
+        """Look up in `database`; the time is `clock`'s, the system's for None."""
+        self._database = database
+        self._clock = clock or SystemClock()
+
+    @contextmanager
+    def _bound(self, tenant: int | None) -> Iterator[Linked]:
+        """Yield a connection bound to a tenant as the program (no member), to none for None; the driver's errors become ours."""
+        with self._database.connection(None if tenant is None else Bound(tenant)) as raw, translated():
+            yield raw
+
+    def _rows(self, text: str, tenant: int, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Run one query bound to a tenant, with `tenant` among its named parameters; return all rows."""
+        with self._bound(tenant) as raw:
+            return raw.execute(sql(text), {"tenant": tenant, **parameters}).fetchall()
+
+    # callers
+
+    def by_subject(self, tenant: int, subject: str, scopes: Sequence[str]) -> Principal | None:
+        """Return the member with that subject of the provider, with its grants; None where there is none.
+
+        Without a known one among `scopes` the member's `at_most` is None. Raises PermissionDenied for a removed member.
+        """
+        with self._bound(tenant) as raw:
+            row = raw.execute(sql(_MEMBER), {"tenant": tenant, "subject": subject}).fetchone()
+            if row is None:
+                return None
+            member, name, role, tenant_class, removed_ms = row
+            if removed_ms is not None:
+                raise PermissionDenied("this member was removed", "An administrator of the team can add the member again.")
+            grants = _granted(raw.execute(sql(_GRANTS), {"tenant": tenant, "member": member}).fetchall())
+        return Principal(tenant, tenant_class, member, name, role == "admin", grants, highest(scopes))
+
+    def by_key(self, key: KeyText) -> Principal:
+        """Return the member as whom a key acts, with the key's scopes and the member's grants that the key is for.
+
+        Notes the use in the database once an hour. Raises Unauthenticated when the key is wrong, expired or revoked.
+        """
+        now = self._clock.now_ms()
+        with self._database.lent() as raw, translated():
+            given = {"tenant": key.tenant, "key": key.key_id}
+            asked = run_as(raw, Bound(key.tenant), [Statement(_KEY, given), Statement(_GRANTS_OF_KEY, given)])
+            row, granted = asked[0].fetchone(), asked[1].fetchall()
+            if not key.proves(None if row is None else bytes(row[0])) or row is None:
+                raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
+            _, scopes, spaces, expires_ms, revoked_ms, used_ms, member, name, role, tenant_class, removed_ms = row
+            if revoked_ms is not None or removed_ms is not None:
+                raise Unauthenticated("the API key was revoked", "Ask an administrator of the team for a key.")
+            if expires_ms is not None and expires_ms <= now:
+                raise Unauthenticated("the API key has expired", "Ask an administrator of the team for a new one.")
+            grants = tuple(g for g in _granted(granted) if spaces is None or g.space in spaces)
+            hour = now - now % _HOUR_MS
+            if used_ms is None or used_ms < hour:
+                raw.execute(sql(_USED), {"tenant": key.tenant, "key": key.key_id, "hour": hour})
+        return Principal(key.tenant, tenant_class, member, name, role == "admin", grants, highest(scopes), key.key_id)
+
+    def memory(self, tenant: int, space: int) -> Memory:
+        """Return a space as the storage engine opens it: with its time zone and store id. Raises NotFound where there is none."""
+        for number, timezone, store_id in self._rows(_MEMORY, tenant, space=space):
+            return Memory(tenant, number, timezone, store_id)
+        raise no_such_space()
+
+    def stored_events(self, tenant: int) -> int:
+        """Return how many events were ever recorded in all spaces of a tenant; forgotten ones count on."""
+        return int(self._rows(_STORED, tenant)[0][0])
+
+    # administrators
+
+    def tenants(self) -> list[Tenant]:
+        """Return every tenant, in the order of their names."""
+        with self._bound(None) as raw:
+            return [Tenant(*row) for row in raw.execute("SELECT tenant, name, class, at_ms FROM tenant ORDER BY name")]
+
+    def find_tenant(self, name: str) -> Tenant | None:
+        """Return the tenant of that name; None where there is none."""
+        with self._bound(None) as raw:
+            row = raw.execute("SELECT tenant, name, class, at_ms FROM tenant WHERE name = %s", [name]).fetchone()
+        return Tenant(*row) if row else None
+
+    def spaces(self, tenant: int) -> list[Space]:
+        """Return the spaces of a tenant in the order of their names, each with the number of events that it was ever given."""
+        return [Space(*row) for row in self._rows(_SPACES, tenant)]
+
+    def members(self, tenant: int) -> list[Member]:
+        """Return all members of a tenant, also removed ones, in the order in which they came, with grants (space name, role)."""
+        grants: dict[int, list[tuple[str, str]]] = {}
+        for member, space, role in self._rows(_ALL_GRANTS, tenant):
+            grants.setdefault(member, []).append((space, role))
+        rows = self._rows(_MEMBERS, tenant)
+        return [replace(Member(*row), grants=tuple(grants.get(row[0], ()))) for row in rows]
+
+    def keys(self, tenant: int) -> list[Key]:
+        """Return all keys of a tenant, also expired and revoked ones, oldest first; a space that is gone is named by number."""
+        names = {space.space: space.name for space in self.spaces(tenant)}
+        found = []
+        for key_id, name, member, scopes, spaces, *times in self._rows(_KEYS, tenant):
+            named = None if spaces is None else tuple(names.get(space, str(space)) for space in spaces)
+            found.append(Key(key_id, name, member, tuple(scopes), named, *times))
+        return found
+
+    def acts(self, tenant: int, limit: int) -> list[TeamAct]:
+        """Return up to `limit` administrative acts over a tenant and its spaces, newest first.
+
+        Of acts in a space only those that forget, restore, migrate, merge, acknowledge or salvage; their `detail` names the
+        space and holds counts, without the reasons people gave.
+        """
+        rows = self._rows(_AUDIT, tenant, limit=limit, whats=_OF_SPACES)
+        return [
+            TeamAct(at_ms, what, author, subject, ({"space": space} if space else {}) | json.loads(detail))
+            for at_ms, what, author, subject, detail, space, _ in rows
+        ]
+
+
+def _granted(rows: Sequence[tuple[Any, ...]]) -> tuple[Grant, ...]:
+    """Return grants from rows of (space number, space name, kind, role)."""
+    return tuple(Grant(space, name, kind, Role(role)) for space, name, kind, role in rows)

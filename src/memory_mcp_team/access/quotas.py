@@ -1,0 +1,129 @@
+"""Limits on how much a tenant and its members may use: token buckets by the clock, kept in memory.
+
+Invariants
+1. What is refused takes nothing: neither from the member's bucket nor from the tenant's.
+2. A tenant's buckets are told apart by its number, and forgotten once they are full again: many tenants cost no memory for good.
+3. Each server counts for itself, so that a call needs no round trip; what a tenant has stored in all is counted by the database.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.errors import QuotaExceeded
+from memory_mcp_team.access.who import Principal
+from memory_mcp_team.settings import TeamSettings
+
+_MINUTE, _DAY = 60.0, 86_400.0
+_MEGABYTE = 1_000_000
+#: Tools that are counted as searches: each may read a whole index.
+SEARCHES = frozenset(
+    {
+        *("intelligent_search", "teleport_search", "vector_teleport", "hybrid_search", "topics_by_query"),
+        *("search_children", "search_node", "navigate", "search_spaces"),
+    }
+)
+#: So many buckets are kept before those that are full again are dropped.
+_MOST = 20_000
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """A token bucket: what may be taken (`left`) at the moment `at` of the monotonic clock, and in how many seconds it fills."""
+
+    left: float
+    at: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """An amount to be taken from one bucket."""
+
+    key: tuple[int, int, str]
+    amount: float
+    #: What the bucket holds when full, and in how many seconds it fills.
+    size: float
+    seconds: float
+    what: str
+
+
+class Quotas:
+    """The buckets of one server. Safe in any thread."""
+
+    def __init__(self, settings: TeamSettings, clock: Clock | None = None) -> None:
+        """Limit by the settings, with all buckets full; the time is `clock`'s monotonic one, the system's for None."""
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._buckets: dict[tuple[int, int, str], _Bucket] = {}
+        self._lock = threading.Lock()
+        self._most = _MOST
+
+    def call(self, who: Principal) -> None:
+        """Count a request, for the member and the tenant.
+
+        Raises QuotaExceeded, with the seconds to wait, when one of them made too many in a minute; it counts for neither then.
+        """
+        limits = self._settings.limits_of(who.tenant_class)
+        self._take(
+            _Want((who.tenant, who.member, "calls"), 1, limits.member_calls_per_minute, _MINUTE, "requests a minute of a member"),
+            _Want((who.tenant, 0, "calls"), 1, limits.calls_per_minute, _MINUTE, "requests a minute of the tenant"),
+        )
+
+    def search(self, who: Principal) -> None:
+        """Count a search of the tenant; raise QuotaExceeded with the seconds to wait, uncounted, for too many in a minute."""
+        most = self._settings.limits_of(who.tenant_class).searches_per_minute
+        self._take(_Want((who.tenant, 0, "searches"), 1, most, _MINUTE, "searches a minute of the tenant"))
+
+    def record(self, who: Principal, events: int, text_bytes: int, stored_events: int = 0) -> None:
+        """Count events that are to be recorded, where `stored_events` are recorded already.
+
+        Raises QuotaExceeded, and counts nothing, for too many of the tenant in all or in a day, or too many bytes in a day.
+        """
+        limits = self._settings.limits_of(who.tenant_class)
+        if limits.stored_events and stored_events + events > limits.stored_events:
+            raise _exceeded(f"{limits.stored_events:,} stored events of the tenant", _DAY)
+        most_bytes = limits.megabytes_per_day * _MEGABYTE
+        self._take(
+            _Want((who.tenant, 0, "events"), events, limits.events_per_day, _DAY, "events a day of the tenant"),
+            _Want((who.tenant, 0, "bytes"), text_bytes, most_bytes, _DAY, "bytes of text a day of the tenant"),
+        )
+
+    def _take(self, *wants: _Want) -> None:
+        """Take from all buckets or from none; a size of 0 is no limit.
+
+        A want larger than its bucket takes a full one, and leaves it below 0. Raises QuotaExceeded, with the seconds to
+        wait, for the first bucket that holds too little.
+        """
+        bounded = [want for want in wants if want.size]
+        with self._lock:
+            now = self._clock.monotonic()
+            buckets = [self._buckets.setdefault(want.key, _Bucket(want.size, now, want.seconds)) for want in bounded]
+            for want, bucket in zip(bounded, buckets, strict=True):
+                bucket.left = min(want.size, bucket.left + (now - bucket.at) * want.size / want.seconds)
+                bucket.at = now
+            for want, bucket in zip(bounded, buckets, strict=True):
+                # A single want above the whole bucket could never be had: it takes a full one.
+                lacks = min(want.amount, want.size) - bucket.left
+                if lacks > 0:
+                    raise _exceeded(f"{want.size:,.0f} {want.what}", lacks * want.seconds / want.size)
+            for want, bucket in zip(bounded, buckets, strict=True):
+                bucket.left -= want.amount
+            if len(self._buckets) > self._most:
+                # Buckets that nobody touched for as long as they take to fill are full again.
+                self._buckets = {key: kept for key, kept in self._buckets.items() if now - kept.at < kept.seconds}
+                self._most = max(_MOST, 2 * len(self._buckets))
+
+    def kept(self) -> Sequence[tuple[int, int, str]]:
+        """Return the buckets' keys: (tenant, member, "calls", "searches", "events" or "bytes"); member 0 is the tenant's own."""
+        with self._lock:
+            return list(self._buckets)
+
+
+def _exceeded(what: str, seconds: float) -> QuotaExceeded:
+    """Return the error for a limit (`what`) that leaves room again after some seconds, which are rounded up and at least 1."""
+    after = max(1, ceil(seconds))
+    hint = f"Call again in {after:,} seconds, or ask the server's administrator for more."
+    return QuotaExceeded(f"the limit is reached: {what}", hint, after)

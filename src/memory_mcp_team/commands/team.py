@@ -1,0 +1,324 @@
+"""`admin team`: administer tenants, spaces, members, grants and keys of a shared memory, in the database of storage.url."""
+
+import argparse
+import getpass
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, family, leaf, print_result, settings_of
+from memory_mcp.errors import ConfigError, InvalidQuery
+
+if TYPE_CHECKING:
+    from memory_mcp.config import Settings
+    from memory_mcp_team.access.administration import Administration
+    from memory_mcp_team.access.directory import Member
+
+_TENANT = "which tenant (setting storage.tenant)"
+_ROLES = ("reader", "writer", "curator", "admin")
+_DAYS = 90
+
+
+def add(parsers: Subparsers) -> None:
+    """Add `admin team` with tenant, space, member, grant, revoke, key, tombstones (export, apply) and audit."""
+    inner = family(parsers, "team", "say who may use a memory that many people share; every act is kept in its audit")
+    _add_tenants(inner)
+    _add_members(inner)
+    _add_keys(inner)
+    tombstones = family(
+        inner, "tombstones", "keep what was forgotten apart from the database, for the restore of an older backup"
+    )
+    copy = leaf(tombstones, "export", run_export, "add to a file what was forgotten in any space, without a word of it")
+    copy.add_argument("file", metavar="FILE", help="made where there is none; lines are only added")
+    apply = leaf(
+        tombstones, "apply", run_apply, "forget again, in a restored database, what files say", "No server may run meanwhile."
+    )
+    apply.add_argument("places", metavar="FILE", nargs="+", help="files, or folders of files such as team.tombstones_dir")
+    acts = _leaf(inner, "audit", run_audit, "list the administrative acts over a tenant, newest first")
+    acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
+
+
+def _add_tenants(inner: Subparsers) -> None:
+    """Add the commands `tenant` (add, list) and `space` (add, list)."""
+    tenants = family(inner, "tenant", "add and list tenants: organizations that share nothing with each other")
+    new = leaf(tenants, "add", run_tenant_add, "add a tenant, or change its class")
+    new.add_argument("name", metavar="NAME", help="as tokens name it, where a claim of theirs does")
+    new.add_argument("--class", dest="tenant_class", default="", metavar="CLASS", help="small, standard or large: its limits")
+    leaf(tenants, "list", run_tenant_list, "list the tenants")
+    spaces = family(inner, "space", "add and list spaces: memories that members may see together")
+    space = _leaf(spaces, "add", run_space_add, "add a space")
+    space.add_argument("name", metavar="NAME", help="letters, digits, dots, dashes and underscores")
+    space.add_argument("--kind", default="team", metavar="KIND", help="team, project or private (team)")
+    space.add_argument("--owner", default="", metavar="MEMBER", help="becomes the space's admin; a private space needs one")
+    space.add_argument("--timezone", default="UTC", metavar="ZONE", help="of its days, such as Europe/Berlin (UTC)")
+    _leaf(spaces, "list", run_space_list, "list the spaces")
+
+
+def _add_members(inner: Subparsers) -> None:
+    """Add the commands `member` (add, list, remove), `grant` and `revoke`."""
+    members = family(inner, "member", "add, list and remove members")
+    new = _leaf(members, "add", run_member_add, "add a member, or change one", "Without --sub the member has API keys alone.")
+    new.add_argument("name", metavar="NAME", help="what people call the member")
+    new.add_argument("--sub", default="", metavar="SUBJECT", help="the claim sub of the member's tokens")
+    new.add_argument("--issuer", default="", metavar="URL", help="the OpenID provider (setting team.issuer)")
+    new.add_argument("--admin", action="store_true", help="may administer the tenant")
+    _leaf(members, "list", run_member_list, "list the members with their roles in spaces")
+    gone = _leaf(members, "remove", run_member_remove, "take a member's grants and keys away; what was recorded stays")
+    gone.add_argument("name", metavar="NAME", help="the member's name or subject")
+    grant = _leaf(inner, "grant", run_grant, "give a member a role in a space, in place of the one before")
+    revoke = _leaf(inner, "revoke", run_revoke, "take a member's role in a space away")
+    for parser in (grant, revoke):
+        parser.add_argument("member", metavar="MEMBER", help="the member's name or subject")
+        parser.add_argument("space", metavar="SPACE", help="the space's name")
+    grant.add_argument("role", metavar="ROLE", choices=_ROLES, help="reader, writer, curator or admin")
+
+
+def _add_keys(inner: Subparsers) -> None:
+    """Add the command `key` (make, list, revoke), of API keys."""
+    keys = family(inner, "key", "make, list and revoke API keys, for hooks and CI")
+    make = _leaf(keys, "make", run_key_make, "make a key that acts as a member; its text is shown once")
+    make.add_argument("name", metavar="NAME", help="what the key is for")
+    make.add_argument("--member", required=True, metavar="MEMBER", help="as whom it acts: name or subject")
+    text = "memory:read, memory:write, memory:curate or memory:admin (read)"
+    make.add_argument("--scope", action="append", default=[], metavar="SCOPE", help=text)
+    make.add_argument("--space", action="append", default=[], metavar="SPACE", help="in this space alone; may be repeated")
+    make.add_argument("--days", type=int, default=_DAYS, metavar="N", help=f"until it expires ({_DAYS}); 0: never")
+    _leaf(keys, "list", run_key_list, "list the keys, without their texts")
+    gone = _leaf(keys, "revoke", run_key_revoke, "have a key count no more, from the next call")
+    gone.add_argument("key_id", metavar="KEY", help="the key's id")
+
+
+def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") -> argparse.ArgumentParser:
+    """Add a command about one tenant, with --tenant beside what `leaf` adds, and return its parser."""
+    parser = leaf(parsers, name, run, text, aside)
+    parser.add_argument("--tenant", default="", metavar="TENANT", help=_TENANT)
+    return parser
+
+
+@contextmanager
+def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Settings"]]:
+    """Yield the administration of the database of storage.url, and the settings; its tables are made or brought up first.
+
+    Acts are recorded as of this user and machine; the database is closed at the end. Raises ConfigError where no database is set,
+    or what it needs is not installed.
+    """
+    settings = settings_of(args)
+    if not settings.storage.url:
+        raise ConfigError("storage.url is not set", "Name the database: postgresql://USER@HOST/NAME")
+    try:
+        from memory_mcp_team.access.administration import Administration
+        from memory_mcp_team.postgres import migrations
+        from memory_mcp_team.postgres.database import Database
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed", "Install memory-mcp-tree[team].") from None
+    database = Database(settings.storage.url, 2)
+    try:
+        migrations.bring_up(database)
+        try:
+            user = getpass.getuser()
+        except (OSError, KeyError):
+            user = "unknown"
+        yield Administration(database, f"{user}@{socket.gethostname()}"), settings
+    finally:
+        database.close()
+
+
+@contextmanager
+def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int]]:
+    """Yield (administration, number of the tenant) for --tenant, else storage.tenant; raise NotFound for an unknown tenant.
+
+    ConfigError where no database is set, or what it needs is not installed.
+    """
+    with _acting(args) as (acts, settings):
+        yield acts, acts.tenant(args.tenant or settings.storage.tenant).tenant
+
+
+def run_tenant_add(args: argparse.Namespace) -> int:
+    """Add the tenant NAME, or give the one that there is the class --class, print it, and return 0; changes are audited.
+
+    Raises ConfigError where no database is set, InvalidQuery for a name or class that will not do.
+    """
+    with _acting(args) as (acts, _):
+        tenant = acts.add_tenant(args.name, args.tenant_class)
+    return print_result(args, asdict(tenant), [f"tenant {tenant.name} (class {tenant.tenant_class})"])
+
+
+def run_tenant_list(args: argparse.Namespace) -> int:
+    """Print the tenants with their classes; return 0."""
+    with _acting(args) as (acts, _):
+        tenants = acts.directory.tenants()
+    lines = [f"{_day(tenant.at_ms)}  {tenant.tenant_class:<9} {tenant.name}" for tenant in tenants]
+    return print_result(args, {"tenants": [asdict(tenant) for tenant in tenants]}, lines or ["there are no tenants yet"])
+
+
+def run_space_add(args: argparse.Namespace) -> int:
+    """Add the space NAME to a tenant, with --owner as its admin, print it, and return 0; changes are audited.
+
+    A space that is there keeps its kind and zone. Raises InvalidQuery for a name, kind, zone or owner that will not do, NotFound
+    for an unknown tenant or an owner who is no member, ConfigError where no database is set.
+    """
+    with _of_tenant(args) as (acts, tenant):
+        space = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
+    owned = f"; {args.owner} is its admin" if args.owner else ""
+    return print_result(args, asdict(space), [f"space {space.name} ({space.kind}, days of {space.timezone}){owned}"])
+
+
+def run_space_list(args: argparse.Namespace) -> int:
+    """Print the spaces of a tenant with their events; return 0."""
+    with _of_tenant(args) as (acts, tenant):
+        spaces = acts.directory.spaces(tenant)
+    lines = [f"{_day(space.at_ms)}  {space.kind:<8} {space.name:<24} {space.events:>12,} events" for space in spaces]
+    return print_result(args, {"spaces": [asdict(space) for space in spaces]}, lines or ["there are no spaces yet"])
+
+
+def run_member_add(args: argparse.Namespace) -> int:
+    """Add a member (API keys alone without --sub) or change one, and return 0; InvalidQuery for a subject without a provider."""
+    with _acting(args) as (acts, settings):
+        issuer = args.issuer or settings.team.issuer
+        if args.sub and not issuer:
+            raise InvalidQuery("a subject belongs to a provider", "Name it: --issuer URL, or the setting team.issuer.")
+        # An issuer is an address: no subject of one begins so.
+        subject = f"{issuer}|{args.sub}" if args.sub else f"keys|{args.name}"
+        tenant = acts.tenant(args.tenant or settings.storage.tenant).tenant
+        member = acts.add_member(tenant, args.name, subject, "admin" if args.admin else "member")
+    return print_result(args, asdict(member), [_member_line(member)])
+
+
+def run_member_list(args: argparse.Namespace) -> int:
+    """Print the members of a tenant with their roles in spaces; return 0."""
+    with _of_tenant(args) as (acts, tenant):
+        members = acts.directory.members(tenant)
+    lines = [_member_line(member) for member in members]
+    return print_result(args, {"members": [asdict(member) for member in members]}, lines or ["there are no members yet"])
+
+
+def _member_line(member: "Member") -> str:
+    """Return a member's number, name, roles in spaces (or when it was removed) and subject on one line."""
+    grants = ", ".join(f"{space}: {role}" for space, role in member.grants) or "no space"
+    state = f"removed {_day(member.removed_ms)}" if member.removed_ms is not None else grants
+    admin = " (tenant admin)" if member.role == "admin" else ""
+    return f"{member.member:>4}  {render.one_line(member.name)}{admin}  {state}  [{render.one_line(member.subject)}]"
+
+
+def run_member_remove(args: argparse.Namespace) -> int:
+    """Mark a member as removed, take its grants away, revoke its keys, print that, and return 0; what was recorded stays.
+
+    Raises NotFound for an unknown tenant or member, ConfigError where no database is set.
+    """
+    with _of_tenant(args) as (acts, tenant):
+        gone = acts.remove_member(tenant, args.name)
+    return print_result(args, {"removed": gone.name, "subject": gone.subject}, [f"removed {gone.name}"])
+
+
+def run_grant(args: argparse.Namespace) -> int:
+    """Give a member a role in a space, in place of the one before, and return 0; NotFound for an unknown member or space."""
+    from memory_mcp_team.access.who import Role
+
+    with _of_tenant(args) as (acts, tenant):
+        changed = acts.grant(tenant, args.member, args.space, Role(args.role))
+    line = f"{args.member} is {args.role} of {args.space}" + ("" if changed else " already")
+    data = {"member": args.member, "space": args.space, "role": args.role, "changed": changed}
+    return print_result(args, data, [line])
+
+
+def run_revoke(args: argparse.Namespace) -> int:
+    """Take a member's role in a space away, print whether that changed anything, and return 0."""
+    with _of_tenant(args) as (acts, tenant):
+        changed = acts.revoke(tenant, args.member, args.space)
+    line = f"{args.member} has no role in {args.space}" + (" any more" if changed else "; nothing changed")
+    return print_result(args, {"member": args.member, "space": args.space, "changed": changed}, [line])
+
+
+def run_key_make(args: argparse.Namespace) -> int:
+    """Make an API key that acts as a member, print it this once, and return 0; only its hash is stored.
+
+    Its scopes are --scope, else memory:read. JSON: key, key_id, scopes, and days (None: it never expires). Raises InvalidQuery
+    for a scope, name or number of days that will not do, NotFound for an unknown tenant, member or space.
+    """
+    scopes, days = args.scope or ["memory:read"], args.days or None
+    with _of_tenant(args) as (acts, tenant):
+        key = acts.make_key(tenant, args.name, args.member, scopes, args.space, days)
+    render.err("Keep it now: only its hash is stored, and it is not shown again.")
+    data = {"key": str(key), "key_id": key.key_id, "scopes": scopes, "days": days}
+    return print_result(args, data, [str(key)])
+
+
+def run_key_list(args: argparse.Namespace) -> int:
+    """Print the keys of a tenant, revoked ones too, without their texts; return 0."""
+    with _of_tenant(args) as (acts, tenant):
+        keys = acts.directory.keys(tenant)
+    lines = []
+    for key in keys:
+        until = "never expires" if key.expires_ms is None else f"until {_day(key.expires_ms)}"
+        state = f"revoked {_day(key.revoked_ms)}" if key.revoked_ms is not None else until
+        used = "never used" if key.used_ms is None else f"used {_day(key.used_ms)}"
+        spaces = "" if key.spaces is None else f" in {', '.join(key.spaces)}"
+        scopes = " ".join(key.scopes)
+        lines.append(f"{key.key_id}  {render.one_line(key.name)}  as {key.member}: {scopes}{spaces}  {state}, {used}")
+    return print_result(args, {"keys": [asdict(key) for key in keys]}, lines or ["there are no keys yet"])
+
+
+def run_key_revoke(args: argparse.Namespace) -> int:
+    """Revoke a key, from the next call on, print whether it was revoked before, and return 0; NotFound for an unknown key."""
+    with _of_tenant(args) as (acts, tenant):
+        changed = acts.revoke_key(tenant, args.key_id)
+    line = f"key {args.key_id} counts no more" + ("" if changed else "; it was revoked before")
+    return print_result(args, {"key_id": args.key_id, "changed": changed}, [line])
+
+
+def run_audit(args: argparse.Namespace) -> int:
+    """Print the --limit newest administrative acts over a tenant, newest first; return 0. InvalidQuery for a limit below 1."""
+    if args.limit < 1:
+        raise InvalidQuery(f"--limit must be at least 1, not {args.limit}")
+    with _of_tenant(args) as (acts, tenant):
+        audit_acts = acts.directory.acts(tenant, args.limit)
+    lines = []
+    for act in audit_acts:
+        what = f"{act.what:<14} {render.one_line(act.author)}  {render.one_line(act.subject)}"
+        detail = ", ".join(f"{name} {value}" for name, value in act.detail.items())
+        lines.append(f"{_moment(act.at_ms)}  {what}  {detail}".rstrip())
+    return print_result(args, {"acts": [asdict(act) for act in audit_acts]}, lines or ["nothing was done yet"])
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Add to a file, made where there is none, the tombstones of all spaces that it lacks, print how many, and return 0."""
+    from memory_mcp_team.server import tombstones
+
+    with _acting(args) as (acts, _):
+        added = tombstones.export(acts.database, Path(args.file))
+    return print_result(args, {"added": added, "file": args.file}, [f"{render.plural(added, 'tombstone')} added to {args.file}"])
+
+
+def run_apply(args: argparse.Namespace) -> int:
+    """Forget again what tombstone files name, print the counts, and return 0; a place without any is reported on stderr."""
+    from memory_mcp.forgetting.outside import files_of
+    from memory_mcp_team.server import tombstones
+
+    paths = [Path(path) for path in args.places]
+    for path in paths:
+        if not files_of([path]):
+            render.err(f"{path} holds no tombstones: nothing was forgotten, or it is another folder")
+    with _acting(args) as (acts, settings):
+        done = tombstones.apply(acts.database, settings, paths)
+    lines = [
+        f"{render.plural(done.tombstones, 'tombstone')} applied that the database did not have",
+        f"{render.plural(done.events, 'event')} forgotten again in {render.plural(done.memories, 'space')}",
+    ]
+    if done.unknown:
+        lines.append(f"{render.plural(done.unknown, 'space')} of the files are not in this database: made after the backup")
+    return print_result(args, asdict(done), lines)
+
+
+def _moment(ms: int) -> str:
+    """Return a moment (milliseconds since 1970) as UTC time up to its minute: 2026-01-05 09:30Z."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%MZ")
+
+
+def _day(ms: int) -> str:
+    """Return a moment (milliseconds since 1970) as its UTC date: 2026-01-05."""
+    return _moment(ms)[:10]

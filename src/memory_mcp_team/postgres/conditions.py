@@ -1,0 +1,132 @@
+"""Conditions of SQL statements about events, with their parameters, from a scope and from texts that are looked for.
+
+Nothing here depends on the locale of the database: letters that are not ASCII are folded in Python.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_mcp.model.event import HOOK
+from memory_mcp.model.project import Names
+from memory_mcp.storage.values import Scope
+from memory_mcp_team.postgres.connection import own
+
+#: An event's words, as texts are looked for in them.
+WHOLE = "concat_ws(' ', e.speaker, e.text, e.metadata)"
+
+
+def shown(alias: str = "e") -> str:
+    """Return the condition that event `alias` is shown: no other event is the same message and takes its place."""
+    return f"NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own('d')} AND d.event_id = {alias}.event_id)"
+
+
+def shown_in_session(session: str) -> str:
+    """Return the condition that event `e` of a session, the parameter `session`, is shown, or copies what another one shows."""
+    inside = f"EXISTS (SELECT 1 FROM event c WHERE {own('c')} AND c.event_id = d.canonical AND c.session_id = {session})"
+    return f"""NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own("d")} AND d.event_id = e.event_id
+      AND (starts_with(e.source, '{HOOK}') OR {inside}))"""
+
+
+@dataclass(slots=True)
+class Conditions:
+    """Conditions of a statement about events `e`, and their parameters by name."""
+
+    texts: list[str] = field(default_factory=list)
+    given: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, text: str, *values: object) -> None:
+        """Add a condition; each `{}` of it stands for one of the values, which become parameters."""
+        self.texts.append(text.format(*map(self.parameter, values)))
+
+    def parameter(self, value: object) -> str:
+        """Add a value to the parameters under the next of the names p0, p1, ...; return its placeholder, such as "%(p0)s"."""
+        name = f"p{len(self.given)}"
+        self.given[name] = value
+        return f"%({name})s"
+
+    @property
+    def all(self) -> str:
+        """The conditions joined by AND; "" where there are none."""
+        return " AND ".join(self.texts)
+
+
+def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
+    """Return the conditions that an event is shown and lies in a scope and a session (None: in any).
+
+    Not that it belongs to this memory (`own`). The window's end is not included; the speaker's case does not matter.
+    """
+    found = Conditions()
+    found.texts.append(shown() if session_id is None else shown_in_session(found.parameter(session_id)))
+    if scope.project is not None:
+        # The names it was recorded with, without the sessions that were split off it and with those that were split off into it.
+        condition = f"e.project = ANY({found.parameter(list(names.recorded_as(scope.project)))}::text[])"
+        moved = names.moved() if names.splits else {}
+        if out := [pair for pair in moved if names.of(pair[0]) == scope.project]:
+            condition += f" AND NOT {_one_of(found, out)}"
+        if into := [pair for pair, new in moved.items() if new == scope.project]:
+            condition = f"({condition} OR {_one_of(found, into)})"
+        found.texts.append(condition)
+    for column, value in (("agent", scope.agent), ("session_id", session_id), ("role", scope.role)):
+        if value is not None:
+            found.add(f"e.{column} = {{}}", value)
+    if scope.speaker is not None:
+        found.add("e.speaker ~ {}", f"^{_in_either_case(scope.speaker)}$")
+    if scope.window:
+        found.add("e.ts >= {} AND e.ts < {}", scope.window.start_ms, scope.window.end_ms)
+    for left_out in sorted(scope.excluded, key=lambda one: one.session_id):
+        found.add("NOT (e.session_id = {} AND e.ts >= {})", left_out.session_id, left_out.since_ms)
+    return found
+
+
+def _one_of(found: Conditions, pairs: Sequence[tuple[str, str]]) -> str:
+    """Return the condition that project and session of an event are one of some pairs; the pairs become parameters."""
+    columns = [found.parameter([pair[place] for pair in pairs]) for place in (0, 1)]
+    given = ", ".join(f"{column}::text[]" for column in columns)
+    return f"(e.project, e.session_id) IN (SELECT m.project, m.session_id FROM unnest({given}) AS m(project, session_id))"
+
+
+def holds(found: Conditions, text: str, column: str = "e.text") -> None:
+    """Add to `found` the condition that `column` holds a text: neither case nor the kind of white space matters."""
+    pieces = text.split()
+    expression = "\\s+".join(map(_in_either_case, pieces))
+    plain = max((piece for piece in pieces if piece.isascii()), key=len, default="")
+    if not plain:
+        found.add(f"{column} ~ {{}}", expression)
+    elif len(pieces) == 1:
+        found.add(f"strpos({folded(column)}, {{}}) > 0", plain.lower())
+    else:
+        # An expression costs several times what looking for a word does.
+        found.add(f"CASE WHEN strpos({folded(column)}, {{}}) > 0 THEN {column} ~ {{}} ELSE false END", plain.lower(), expression)
+
+
+def folded(text: str) -> str:
+    """Return the expression for a text with its ASCII letters in lower case, whatever the database's locale."""
+    return f'lower({text} COLLATE "C")'
+
+
+def weighed(found: Conditions, probes: Mapping[str, float]) -> str:
+    """Return the expression for the sum of the weights of those lower-case texts that the column `whole` holds.
+
+    Adds their parameters to `found`. The column `folded` has to be the same text with its ASCII letters in lower
+    case; texts that are not ASCII are looked for in any case by a regular expression. 0 without texts.
+    """
+    parts = []
+    for text, weight in probes.items():
+        held = f"strpos(folded, {found.parameter(text)}) > 0"
+        if not text.isascii():
+            held = f"whole ~ {found.parameter(_in_either_case(text))}"
+        parts.append(f"CASE WHEN {held} THEN {found.parameter(weight)}::float8 ELSE 0 END")
+    return " + ".join(parts) or "0::float8"
+
+
+def _in_either_case(piece: str) -> str:
+    """Return a regular expression for these characters in either case; ASCII signs in it are escaped."""
+    found = ""
+    for c in piece:
+        forms = {c, *(form for form in (c.lower(), c.upper(), c.title(), c.upper().lower(), c.casefold()) if len(form) == 1)}
+        if len(forms) > 1:
+            found += f"[{''.join(sorted(forms))}]"
+        else:
+            found += c if c.isalnum() or not c.isascii() else f"\\{c}"
+    return found

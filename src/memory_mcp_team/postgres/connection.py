@@ -1,0 +1,394 @@
+"""One memory's access to the database: reads, and transactions that number what they write.
+
+Invariants
+1. Every statement is about one tenant and one space: `%(tenant)s` and `%(space)s` are always given; `own` spells the condition.
+2. A writer locks the memory's `head` first: numbers have no gaps and rise in the order of commits, whichever process writes.
+3. A reader of several statements sees one moment.
+4. What a transaction writes is sent with the next statement whose answer it needs, or with its commit.
+5. What a call reads and writes for a member (`ACTING`) is bound to that member; threads that it starts without its context
+   are the program's.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+from psycopg import Connection as Raw
+from psycopg import Cursor
+
+from memory_mcp.errors import Busy, StorageAway, StorageError, no_such_space
+from memory_mcp.model.change import ChangeKind
+from memory_mcp_team.postgres.database import (
+    CHANNEL,
+    Bound,
+    Database,
+    Statement,
+    binding,
+    binding_of_writes,
+    gone,
+    run,
+    run_as,
+    sql,
+    translated,
+)
+from memory_mcp_team.postgres.head import HEAD, Head, head_of, put
+
+Row = tuple[Any, ...]
+#: Numbers for the names of server-side cursors.
+_NUMBERS = itertools.count(1)
+
+#: How long a head that was read counts as current (seconds), unless a notice of a commit comes: other processes write too.
+_FRESH = 0.1
+#: Shortest time between two notices of a memory's commits (seconds); other processes also look without a notice.
+_TELL = 0.5
+#: Events may wait so long before they are derived, so that what comes together is derived together (milliseconds).
+_PATIENCE = 4000
+#: More rows than this are written by COPY, in half the time (1,000 events in 20 ms); up to so many by one statement each.
+_COPY, _SINGLE = 200, 4
+#: Statements that wait to be sent at most.
+_UNSENT = 200
+
+#: Not in the transaction itself: PostgreSQL lets those that notify commit one after another, each with its own write to the disk.
+_NOTIFY = "SELECT pg_notify(%(channel)s, %(memory)s)"
+_BEGIN, _COMMIT = Statement("BEGIN"), Statement("COMMIT")
+_BEGIN_READING = Statement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+# Locked, so that nobody takes over between the look and the commit.
+_FENCE = """SELECT epoch FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = %(name)s FOR SHARE"""
+# In the transaction of the events, so that no server that dies leaves them underived.
+_DUE = """INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(space)s, %(name)s,
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint + %(patience)s)
+  ON CONFLICT (tenant, space, name) DO UPDATE SET due_ms = excluded.due_ms
+    WHERE work.due_ms IS NULL OR work.due_ms > excluded.due_ms"""
+#: The name under which events wait in table `work` to be derived.
+EVENTS = "events"
+#: The member whom statements of the running call are bound to; None: whom the connection was made for.
+ACTING: ContextVar[int | None] = ContextVar("acting", default=None)
+
+
+def own(alias: str = "") -> str:
+    """Return the SQL condition that rows of a table (or of its `alias`) belong to the memory of %(tenant)s and %(space)s."""
+    dot = f"{alias}." if alias else ""
+    return f"{dot}tenant = %(tenant)s AND {dot}space = %(space)s"
+
+
+class Reader:
+    """Several statements at one moment. Used by one thread."""
+
+    def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int]) -> None:
+        """Read over `raw`, in whose transaction the caller is; `memory` has the parameters `tenant` and `space`."""
+        self.raw, self._memory = raw, memory
+
+    def rows(self, text: str, **parameters: Any) -> list[Row]:
+        """Return all rows of a statement; tenant and space are among its parameters. Raises psycopg.Error."""
+        return self._run(text, parameters).fetchall()
+
+    def row(self, text: str, **parameters: Any) -> Row | None:
+        """Return the first row of a statement, or None; parameters and errors are those of `rows`."""
+        return self._run(text, parameters).fetchone()
+
+    def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
+        """Run one statement with the memory's tenant and space among its parameters; return its cursor. Raises psycopg.Error."""
+        return run(self.raw, [Statement(text, {**self._memory, **parameters})])[-1]
+
+    def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
+        """Yield the rows of a statement in lists of `size`, the last one shorter, from a cursor of the database's."""
+        with self.raw.cursor(name=f"slices_{next(_NUMBERS)}") as cursor:
+            cursor.itersize = size
+            cursor.execute(sql(text), {**self._memory, **parameters})
+            while rows := cursor.fetchmany(size):
+                yield rows
+
+
+class Writer(Reader):
+    """A transaction of one memory, with its head locked. Used by one thread."""
+
+    def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int], head: Head) -> None:
+        """Write over `raw`, in a transaction that has locked the memory's head, whose values are `head`."""
+        super().__init__(raw, memory)
+        self.head = head
+        #: Rows of each question that `Connection.writing` was given.
+        self.answers: list[list[Row]] = []
+        self._unsent: list[Statement] = []
+        self._settling: list[Callable[[], object]] = []
+
+    def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
+        """Send the statements that wait and this one in one round trip; return this one's cursor."""
+        return self.send(Statement(text, {**self._memory, **parameters}))[-1]
+
+    def run(self, text: str, **parameters: Any) -> int:
+        """Run a statement, after those that wait; return how many rows it touched."""
+        return self._run(text, parameters).rowcount
+
+    def later(self, text: str, **parameters: Any) -> None:
+        """Run a statement before the next one whose answer is needed, or before the commit; at the latest the 200th is sent."""
+        self._unsent.append(Statement(text, {**self._memory, **parameters}))
+        if len(self._unsent) >= _UNSENT:
+            self.send()
+
+    def send(self, *more: Statement) -> "list[Cursor[Row]]":
+        """Run the statements that wait, and some more after them, in one round trip; return the cursors of all, in order."""
+        waiting, self._unsent = [*self._unsent, *more], []
+        return run(self.raw, waiting) if waiting else []
+
+    def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
+        """Yield the rows of a statement in slices of `size`, after sending the statements that wait."""
+        self.send()
+        yield from super().stream(text, size, **parameters)
+
+    def insert(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
+        """Insert rows given as lists, one for each column, inside this transaction; nothing without rows.
+
+        `columns` are their names separated by commas, `types` their SQL types; uuids are given as texts.
+        """
+        if not lists or not lists[0]:
+            return
+        names = f"tenant, space, {columns}"
+        if len(lists[0]) <= _COPY:
+            self._insert_few(table, columns, types, lists)
+            return
+        memory = (self._memory["tenant"], self._memory["space"])
+        rows = ((*memory, *row) for row in zip(*lists, strict=True))
+        self.send()
+        # Row-level security refuses COPY into a table of memories: rows are copied into one of the connection's own first.
+        aside = f"new_{table}"
+        self.raw.execute(sql(f"CREATE TEMP TABLE IF NOT EXISTS {aside} ON COMMIT DELETE ROWS AS TABLE {table} WITH NO DATA"))
+        with self.raw.cursor().copy(sql(f"COPY {aside} ({names}) FROM STDIN")) as copy:
+            for row in rows:
+                copy.write_row(row)
+        self.raw.execute(sql(f"INSERT INTO {table} ({names}) SELECT {names} FROM {aside}"))
+        self.raw.execute(sql(f"DELETE FROM {aside}"))
+
+    def _insert_few(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
+        """Insert up to 200 rows, sent later: in one statement, or one each where they are at most 4 or have arrays."""
+        into = f"INSERT INTO {table} (tenant, space, {columns})"
+        given = [f"c{place}" for place in range(len(types))]
+        if len(lists[0]) <= _SINGLE or any(kind.endswith("[]") for kind in types):
+            values = ", ".join(f"%({name})s::{kind}" for name, kind in zip(given, types, strict=True))
+            for row in zip(*lists, strict=True):
+                self.later(f"{into} VALUES (%(tenant)s, %(space)s, {values})", **dict(zip(given, row, strict=True)))
+            return
+        arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in zip(given, types, strict=True))
+        rows = {name: list(column) for name, column in zip(given, lists, strict=True)}
+        self.later(f"{into} SELECT %(tenant)s, %(space)s, * FROM unnest({arrays})", **rows)
+
+    def change(self, changes: Sequence[tuple[ChangeKind, str]]) -> int:
+        """Write outbox entries (kind, subject); return the number of the last given out, also if there are none."""
+        if changes:
+            first = self.head.last_change + 1
+            self.head.last_change += len(changes)
+            kinds, subjects = [kind.value for kind, _ in changes], [subject for _, subject in changes]
+            numbers = range(first, first + len(changes))
+            self.insert("outbox", "seq, kind, subject", ("bigint", "text", "text"), [numbers, kinds, subjects])
+        return self.head.last_change
+
+    def once_committed(self, act: Callable[[], object]) -> None:
+        """Call `act` when this transaction is committed, outside of it; never if it is not."""
+        self._settling.append(act)
+
+    def settle(self) -> None:
+        """Call what waits for the commit, in order; called once, after it, outside of the transaction."""
+        for act in self._settling:
+            act()
+
+
+class Connection:
+    """Reads and writes one memory for one member. Safe in any thread."""
+
+    def __init__(self, database: Database, tenant: int, space: int, member: int = 0, replica: Database | None = None) -> None:
+        """Serve one memory for one member (0: the program itself); reads go to `replica` where there is one."""
+        self.database, self.tenant, self.space = database, tenant, space
+        self._reads_from = replica or database
+        self._bound = Bound(tenant, member)
+        self._memory = {"tenant": tenant, "space": space}
+        self._head: tuple[float, Head] | None = None
+        #: When others were told of a commit last.
+        self._told = float("-inf")
+        self._reading: dict[int, list[Raw[Row]]] = {}
+        self._reading_lock = threading.Lock()
+        self._fences = threading.local()
+        self._closed = False
+        #: Called when another process took something out or put it back as a whole: what is kept in memory may be gone.
+        self.on_reset: Callable[[], None] = lambda: None
+
+    def rows(self, text: str, **parameters: Any) -> list[Row]:
+        """Return all rows of one query, its errors raised as ours; asked once more where the first connection broke."""
+        try:
+            return self._rows(text, parameters)
+        except StorageAway as error:
+            if self._closed or not (error.__cause__ and gone(error.__cause__)):
+                raise
+            return self._rows(text, parameters)
+
+    def _rows(self, text: str, parameters: Mapping[str, Any]) -> list[Row]:
+        """Return all rows of one query, on a connection of the pool bound to the member of the running call."""
+        with self._lent(self._reads_from) as raw:
+            return run_as(raw, self._acting(), [Statement(text, {**self._memory, **parameters})])[-1].fetchall()
+
+    def row(self, text: str, **parameters: Any) -> Row | None:
+        """Return the first row of a query, or None; all its rows are read, see `rows`."""
+        found = self.rows(text, **parameters)
+        return found[0] if found else None
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """Lend a connection on which several statements see one moment: a read-only transaction."""
+        with self._lent(self._reads_from) as raw:
+            try:
+                run(raw, [_BEGIN_READING, *binding(raw, self._acting())])
+                yield Reader(raw, self._memory)
+                # A rollback would have the driver forget every statement that it has prepared.
+                raw.commit()
+            except BaseException:
+                with suppress(psycopg.Error):
+                    raw.rollback()
+                raise
+
+    @contextmanager
+    def writing(self, *questions: Statement) -> Iterator[Writer]:
+        """Open a transaction with the memory's head locked: committed when the block ends, rolled back when it raises.
+
+        `questions` are asked in the round trip that locks the head, after it is locked; see `Writer.answers`.
+        """
+        with self._lent(self.database) as raw, translated():
+            try:
+                writer = self._begun(raw, questions)
+                head, before = writer.head, replace(writer.head)
+                yield writer
+                self._commit(writer, before)
+            except BaseException:
+                with suppress(psycopg.Error):
+                    raw.rollback()
+                raise
+        if self._reads_from is self.database:
+            # A replica that is behind does not have it yet.
+            self._keep(head, own=head.resets - before.resets <= 1)
+        writer.settle()
+
+    def _begun(self, raw: "Raw[Row]", questions: Sequence[Statement]) -> Writer:
+        """Lock the head, and check that a claim is still held, so that nobody takes it over until the commit.
+
+        Raises Busy when the claim was lost, NotFound for a member who may not see the memory, StorageAway when it is
+        gone.
+        """
+        fence: tuple[str, int] | None = getattr(self._fences, "now", None)
+        asked = [Statement(HEAD + " FOR UPDATE", self._memory)]
+        if fence is not None:
+            asked.append(Statement(_FENCE, {**self._memory, "name": fence[0]}))
+        asked += [Statement(one.text, {**self._memory, **(one.given or {})}) for one in questions]
+        told = run(raw, [_BEGIN, binding_of_writes(self._acting()), *asked])[-len(asked) :]
+        rows = [cursor.fetchall() for cursor in told]
+        if not rows[0] and ACTING.get() is not None:
+            raise no_such_space()
+        if not rows[0]:
+            raise StorageAway("this memory is not in the database any more", "Ask the administrator.")
+        if fence is not None and [row[0] for row in rows[1]] != [fence[1]]:
+            raise Busy(f"another process has taken over: {fence[0]}", "It goes on there.")
+        writer = Writer(raw, self._memory, head_of(rows[0][0]))
+        writer.answers = rows[len(rows) - len(questions) :]
+        return writer
+
+    def _commit(self, writer: Writer, before: Head) -> None:
+        """Write the head where it changed, tell other processes (every 0.5 s at most), have new events derived, commit.
+
+        Raises StorageError when the database rolled back.
+        """
+        head, last = writer.head, [_COMMIT]
+        if head != before:
+            put_head = put(head)
+            writer.later(put_head.text, **(put_head.given or {}))
+            if head.resets != before.resets or time.monotonic() - self._told >= _TELL:
+                self._told = time.monotonic()
+                last.append(Statement(_NOTIFY, {"channel": CHANNEL, "memory": f"{self.tenant}/{self.space}"}))
+        if head.last_event != before.last_event:
+            writer.later(_DUE, name=EVENTS, patience=_PATIENCE)
+        done = writer.send(*last)[-len(last)]
+        if done.statusmessage != "COMMIT":
+            raise StorageError("the database took a transaction back", "Call again; nothing of it was written.")
+
+    @contextmanager
+    def fenced(self, name: str, epoch: int) -> Iterator[None]:
+        """In the block, have this thread's writing transactions raise Busy at their start once claim `name` has another epoch."""
+        before = getattr(self._fences, "now", None)
+        self._fences.now = (name, epoch)
+        try:
+            yield
+        finally:
+            self._fences.now = before
+
+    def head(self) -> Head:
+        """Return how far the memory got, up to 0.1 s ago if others write; NotFound for a member who may not see it."""
+        known = self._head
+        if known is not None and time.monotonic() - known[0] <= _FRESH:
+            return known[1]
+        began = time.monotonic()
+        row = self.row(HEAD)
+        if row is None and ACTING.get() is not None:
+            raise no_such_space()
+        newer = self._head
+        if newer is not None and newer[0] >= began:
+            # Kept meanwhile by another thread, which may have written what was not yet read here.
+            return newer[1]
+        head = Head() if row is None else head_of(row)
+        self._keep(head)
+        return head
+
+    def _keep(self, head: Head, own: bool = False) -> None:
+        """Keep a head that was read or (`own`) written here; call `on_reset` where another process has reset it."""
+        known, self._head = self._head, (time.monotonic(), head)
+        if not own and known is not None and known[1].resets != head.resets:
+            self.on_reset()
+
+    def heard(self) -> None:
+        """Note that another process committed: the next call of `head` reads it again. Nothing is read here."""
+        known = self._head
+        if known is not None:
+            self._head = (float("-inf"), known[1])
+
+    @contextmanager
+    def for_all(self) -> Iterator[None]:
+        """Bind this block's statements to whom the connection was made for, not to the member of the running call."""
+        acting = ACTING.set(None)
+        try:
+            yield
+        finally:
+            ACTING.reset(acting)
+
+    def _acting(self) -> Bound:
+        """Return whom statements of the running call are bound to: its member, else whom the connection was made for."""
+        acting = ACTING.get()
+        return self._bound if acting is None else Bound(self.tenant, acting)
+
+    @contextmanager
+    def _lent(self, database: Database) -> Iterator["Raw[Row]"]:
+        """Lend a connection of a pool, which `interrupt` can cancel meanwhile."""
+        me = threading.get_ident()
+        with database.lent() as raw:
+            with self._reading_lock:
+                self._reading.setdefault(me, []).append(raw)
+            try:
+                yield raw
+            finally:
+                with self._reading_lock:
+                    self._reading[me].remove(raw)
+                    if not self._reading[me]:
+                        del self._reading[me]
+
+    def interrupt(self, thread: int | None = None) -> None:
+        """Cancel the statements running now, of one thread or of all; they raise DeadlineExceeded. Errors are ignored."""
+        with self._reading_lock:
+            running = [raw for owner, several in self._reading.items() if thread in (None, owner) for raw in several]
+        for raw in running:
+            try:
+                raw.cancel_safe(timeout=1.0)
+            except psycopg.Error:
+                continue
+
+    def close(self) -> None:
+        """Stop serving: a broken read is not asked again. The database stays open for others."""
+        self._closed = True

@@ -1,0 +1,163 @@
+"""Removes what is to be forgotten from every table of a memory, in one transaction; the caller derives anew what depends on it.
+
+Invariants: those of the engine `duckdb` (`storage/duckdb/erasing.py`), and
+1. Every process notices that the memory is not what it was, and reads again what it keeps of it (`head.resets`).
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from memory_mcp.failpoints import failpoint
+from memory_mcp.model.ids import event_key
+from memory_mcp.storage import forgotten
+from memory_mcp.storage.archive import SYNCED
+from memory_mcp.storage.forgotten import EVENT_COLUMNS, READ, Findings
+from memory_mcp.storage.rows import event_columns
+from memory_mcp.storage.values import Cleaner, Erased
+from memory_mcp_team.postgres.archive import count_events
+from memory_mcp_team.postgres.connection import Connection, Reader, Row, Writer, own
+from memory_mcp_team.postgres.events import EVENT_TYPES
+from memory_mcp_team.postgres.keys import uuid_of, uuids_of
+from memory_mcp_team.postgres.terms import without_sets
+
+_SPELLED = {
+    "own": own(),
+    "keys": "= ANY(%(keys)s::bigint[])",
+    "ids": "= ANY(%(ids)s::uuid[])",
+    "names": "= ANY(%(names)s::text[])",
+    "list": "%(list)s::text[]",
+}
+_BEHIND = f"{forgotten.BEHIND.format(own=own(), after='%(after)s')} LIMIT {READ}"
+_COLUMNS = ", ".join(EVENT_COLUMNS)
+_IDS, _STREAMS = "ANY(%(ids)s::uuid[])", "ANY(%(streams)s::bigint[])"
+_ELSEWHERE = "ALL(%(streams)s::bigint[])"
+_PLACES = f"""SELECT name,
+    (SELECT count(*) FROM event e WHERE {own("e")} AND e.seq <= c.value::bigint AND e.stream <> {_ELSEWHERE})
+  FROM checkpoint c WHERE {own("c")} AND starts_with(name, %(synced)s)"""
+_DERIVED = f"SELECT count(*) FROM event WHERE {own()} AND seq <= %(derived)s AND stream <> {_ELSEWHERE}"
+#: Rows are taken out before any is put in: no number is there twice.
+_NUMBER_ANEW = f"""WITH taken AS (DELETE FROM event WHERE {own()} AND seq >= %(first)s RETURNING *),
+    placed AS (SELECT *, row_number() OVER (ORDER BY stream = {_STREAMS}, seq) - 1 + %(first)s AS place FROM taken)
+  INSERT INTO event (tenant, space, {_COLUMNS})
+  SELECT tenant, space, place, {", ".join(EVENT_COLUMNS[1:])} FROM placed"""
+_RENAMED = f"""UPDATE duplicate d SET {{column}} = m.new FROM unnest(%(old)s::uuid[], %(new)s::uuid[]) m(old, new)
+  WHERE {own("d")} AND d.{{column}} = m.old"""
+
+
+def erase(con: Connection, keep: Cleaner, dry: bool, after: int) -> Erased:
+    """Remove from every table what `keep` does not keep, and return what went; with `dry` count it in a read-only transaction.
+
+    Events above the number `after` are looked through before other writers have to wait; those that came meanwhile, while
+    they wait. If another process has numbered events anew since the look, all are looked through again, while writers wait.
+    `resets` rises, so that every process reads again what it keeps.
+    """
+    findings, resets = Findings(after), con.head().resets
+    findings.look_through(lambda seq: con.rows(_BEHIND, after=seq), keep)
+    if dry:
+        with con.reading() as reader:
+            erased = _Erasing(reader, keep, findings).run()
+            erased.last_seq = con.head().last_event
+            return erased
+    with con.writing() as writer:
+        if writer.head.resets != resets:
+            # Events may have other numbers than those that were looked through.
+            findings = Findings()
+        erased = _Erasing(writer, keep, findings).run()
+        writer.head.resets += 1
+        erased.last_seq = writer.head.last_event
+        failpoint("forget.before_commit")
+    failpoint("forget.erased")
+    return erased
+
+
+class _Erasing(forgotten.Erasing):
+    """One pass over a memory, inside the caller's transaction: with a reader, what goes is only counted."""
+
+    _keys = dict.fromkeys((*forgotten.CLEANED, *forgotten.DROPPED), "number") | {
+        "pin": "target",
+        "checkpoint": "name",
+        "project_alias": "old",
+    }
+
+    def __init__(self, rows: Reader | Writer, keep: Cleaner, findings: Findings) -> None:
+        """Run in the transaction of `rows`; with a Reader in place of a Writer what goes is only counted (a dry run)."""
+        super().__init__(keep, findings, dry=not isinstance(rows, Writer))
+        self._reader = rows
+        if isinstance(rows, Writer):
+            self._change, self._without_sets = rows.change, partial(without_sets, rows)
+
+    @property
+    def _writer(self) -> Writer:
+        """The transaction that writes; only in a pass that is not a dry run."""
+        assert isinstance(self._reader, Writer)
+        return self._reader
+
+    def _rows(self, statement: str, **given: Any) -> list[Row]:
+        """Run a statement of `storage.forgotten` with its parameters `given`, in the caller's transaction; return all rows."""
+        text, parameters = _spelled(statement, given)
+        return self._reader.rows(text, **parameters)
+
+    def _each(self, statement: str) -> Iterator[Row]:
+        """Yield the rows of a statement without parameters but {own} one by one, read 2000 at a time."""
+        for rows in self._reader.stream(statement.format(**_SPELLED), READ):
+            yield from rows
+
+    def _run(self, statement: str, **given: Any) -> None:
+        """Run a statement of `storage.forgotten` that writes, in the caller's transaction; AssertionError in a dry run."""
+        text, parameters = _spelled(statement, given)
+        self._writer.run(text, **parameters)
+
+    def _rewrite_events(self) -> None:
+        """Remove and change the events that were found, then number events anew from the first concerned one on.
+
+        Events of the streams concerned come behind all others. The deriver's and the exports' positions are set to
+        the number of unconcerned events before them; outbox entries say which ids are gone and from which number on
+        events moved.
+        """
+        writer = self._writer
+        streams, gone, changed = list(self._findings.streams), uuids_of(self._findings.gone), uuids_of(self._findings.changed)
+        sql = f"SELECT min(seq) FROM event WHERE {own()} AND stream = {_STREAMS}"
+        first = (writer.row(sql, streams=streams) or (None,))[0]
+        writer.run(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=gone)
+        writer.run(f"DELETE FROM event WHERE {own()} AND event_id = {_IDS}", ids=[*gone, *changed])
+        self._put_changed(writer)
+        # Whoever counts in numbers of events goes on where it was; what was touched comes to everybody again.
+        for name, place in writer.rows(_PLACES, streams=streams, synced=SYNCED):
+            sql = f"UPDATE checkpoint SET value = %(place)s WHERE {own()} AND name = %(name)s"
+            writer.run(sql, name=name, place=str(place))
+        (writer.head.derived,) = writer.rows(_DERIVED, derived=writer.head.derived, streams=streams)[0]
+        if first is not None:
+            writer.change(self._findings.news(first))
+            writer.run(_NUMBER_ANEW, streams=streams, first=first)
+        count_events(writer)
+
+    def _put_changed(self, writer: Writer) -> None:
+        """Store the changed events under their numbers and new ids, and rename them in pairs.
+
+        One whose new id is stored already, by an import or a change before it, is left out, with its pairs.
+        """
+        changed = self._findings.changed
+        new = {old: event_key(event.event_id) for old, (_, event) in changed.items()}
+        sql = f"SELECT event_id FROM event WHERE {own()} AND event_id = {_IDS}"
+        there = {row[0] for row in writer.rows(sql, ids=uuids_of(new.values()))}
+        put: dict[int, int] = {}
+        for old, key in new.items():
+            if key not in there:
+                there.add(key)
+                put[old] = key
+        left = uuids_of(old for old in new if old not in put)
+        writer.run(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=left)
+        lists = event_columns([changed[old][1] for old in put], 1)
+        lists[:2] = [changed[old][0] for old in put], uuids_of(put.values())
+        writer.insert("event", _COLUMNS, EVENT_TYPES, lists)
+        moved = [(old, key) for old, key in put.items() if old != key]
+        for column in ("event_id", "canonical") if moved else ():
+            given = {"old": [uuid_of(old) for old, _ in moved], "new": [uuid_of(key) for _, key in moved]}
+            writer.run(_RENAMED.format(column=column), **given)
+
+
+def _spelled(statement: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return a statement of `storage.forgotten` as PostgreSQL takes it, and its parameters, keys as uuids."""
+    parameters = {name: uuids_of(value) if name == "ids" else value for name, value in given.items()}
+    return statement.format(**{name: f"%({name})s" for name in given} | _SPELLED), parameters

@@ -1,0 +1,371 @@
+"""EventStore on PostgreSQL. Nothing of it is kept in memory: other processes write too."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from memory_mcp.clock import Clock
+from memory_mcp.failpoints import failpoint
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.change import ChangeKind
+from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
+from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
+from memory_mcp.model.segment import Segment
+from memory_mcp.storage.arriving import Arriving, Stored, appended_of
+from memory_mcp.storage.pairing import SUMMARY
+from memory_mcp.storage.records import REQUEST_KEPT_MS
+from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
+from memory_mcp.storage.values import Appended, Batch, Place, Request, Scope, SessionInfo, StoredEvent
+from memory_mcp_team.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, shown_in_session, weighed
+from memory_mcp_team.postgres.connection import Connection, Row, Writer, own
+from memory_mcp_team.postgres.database import Statement
+from memory_mcp_team.postgres.duplicates import Duplicates, sources_of
+from memory_mcp_team.postgres.keys import uuid_of, uuids_of
+from memory_mcp_team.postgres.outbox import forget_old_requests
+from memory_mcp_team.postgres.projects import PostgresProjects
+
+_COLUMNS = """seq, event_id, ts, stream, session_id, agent, project, thread, speaker, type, role, trust, source, source_id,
+  content, text, metadata"""
+EVENT_TYPES = ("bigint", "uuid", "bigint", "bigint", *["text"] * 10, "bigint", "text", "text")
+_EVENT = ", ".join(f"e.{column}" for column in EVENT.split(", "))
+_KNOWN = f"SELECT event_id, content, session_id FROM event WHERE {own()} AND event_id = ANY(%(keys)s::uuid[])"
+_REPLAY = f"SELECT key, answer FROM request WHERE {own()} AND key = ANY(%(keys)s::text[]) AND at_ms >= %(since)s"
+_ANSWERED = """INSERT INTO request (tenant, space, key, answer, at_ms)
+  SELECT %(tenant)s, %(space)s, key, answer, %(at_ms)s
+  FROM unnest(%(keys)s::text[], %(answers)s::text[]) AS given(key, answer)
+  ON CONFLICT (tenant, space, key) DO UPDATE SET answer = excluded.answer, at_ms = excluded.at_ms"""
+#: Whether they are there is asked of so few events before it is known that it must be.
+_FEW = 64
+#: Answers to re-sent writes that are too old are removed this often (milliseconds).
+_FORGET_MS = 600_000
+_GET = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND e.event_id = ANY(%(keys)s::uuid[])"
+#: The lower 80 bits of a key are the last ten of its sixteen bytes.
+_TAILS = f"SELECT event_id FROM event WHERE {own()} AND substring(uuid_send(event_id) from 7) = ANY(%(tails)s::bytea[])"
+_AFTER = f"SELECT e.seq, {_EVENT} FROM event e WHERE {own('e')} AND e.seq > %(seq)s AND e.seq <= %(to)s ORDER BY e.seq"
+#: Parameters: see `_spans`.
+_SPANS = """unnest(%(keys)s::bigint[], %(streams)s::bigint[], %(from_ts)s::bigint[], %(from_ids)s::uuid[], %(to_ts)s::bigint[],
+  %(to_ids)s::uuid[]) AS s(key, stream, from_ts, from_id, to_ts, to_id)"""
+_INSIDE = """e.stream = s.stream AND (e.ts, e.event_id) >= (s.from_ts, s.from_id) AND (e.ts, e.event_id) <= (s.to_ts, s.to_id)"""
+_IN_SEGMENTS = f"""SELECT s.key, {_EVENT} FROM {_SPANS} JOIN event e ON {_INSIDE}
+WHERE {own("e")} AND (%(last_seq)s::bigint IS NULL OR e.seq <= %(last_seq)s) AND {{which}} ORDER BY s.key, e.ts, e.event_id"""
+_OUTDONE = f"""EXISTS (SELECT 1 FROM duplicate d JOIN event o ON {own("o")} AND o.event_id = d.canonical
+  WHERE {own("d")} AND d.event_id = e.event_id AND o.seq > e.seq)"""
+_RECAPS = f"""SELECT {_EVENT} FROM event e
+WHERE {own("e")} AND e.stream = ANY(%(streams)s) AND e.type = 'note' AND strpos(e.metadata, '{SUMMARY}"') > 0 AND {shown()}
+ORDER BY e.ts, e.event_id"""
+#: What is shown in the place of a hidden event is no neighbour of it.
+_NEAR = f"""(SELECT {_EVENT} FROM event e
+WHERE {own("e")} AND e.stream = %(stream)s AND (e.ts, e.event_id) {{where}} (%(ts)s, %(key)s::uuid)
+  AND {shown_in_session("%(session)s")}
+  AND NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own("d")} AND d.event_id = %(key)s::uuid AND d.canonical = e.event_id)
+ORDER BY e.ts {{order}}, e.event_id {{order}} LIMIT %({{limit}})s)"""
+_AROUND = " UNION ALL ".join(
+    [_NEAR.format(where="<", order="DESC", limit="before"), _NEAR.format(where=">", order="ASC", limit="after")]
+)
+
+
+class PostgresEvents:
+    """Layer 0 of one memory, an `EventStore`; no event is kept in this process."""
+
+    def __init__(self, con: Connection, clock: Clock, projects: PostgresProjects) -> None:
+        """Read nothing yet; `projects` gives the names under which events are shown, and is told of new events."""
+        self._con, self._clock, self._projects = con, clock, projects
+        self._pairs = Duplicates(con)
+        self._forgot_ms = 0
+
+    def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
+        """Store the events that are new, in one transaction; return the ids of these and of those stored before.
+
+        A `request` answered within the last hour stores nothing and gets that answer. Raises what `Connection.writing`
+        raises, such as Busy or StorageError.
+        """
+        return self.append_each([Batch(events, request)])[0]
+
+    def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
+        """Append each batch in turn, all in one transaction, so all or nothing is stored; return the results in that order.
+
+        A batch whose request key was answered within the last hour, or by an earlier batch, stores nothing and gets that
+        answer. At most every ten minutes, too old answers are removed.
+        """
+        now = self._clock.now_ms()
+        with self._con.writing(*self._questions(batches, now)) as writer:
+            sources, replayed, *known = writer.answers
+            answers = {str(key): str(answer) for key, answer in replayed}
+            given, fresh, sorted_out = dict[str, str](), list[Event](), list[tuple[list[Event], list[EventId], str | None]]()
+            if known:
+                stored = _contents(known[0])
+            else:
+                # An id begins with its time: what is later than all before need not be looked up.
+                events = (event for batch in batches for event in batch.events)
+                stored = _stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
+            arriving = Arriving(stored, lambda variants: _stored(writer, variants))
+            for batch in batches:
+                key = batch.request.key if batch.request else ""
+                if batch.request and (answer := answers.get(key, given.get(key))) is not None:
+                    sorted_out.append(([], [], answer))
+                    continue
+                new, old = arriving.sort_out(batch.events)
+                fresh += new
+                sorted_out.append((new, old, None))
+                if batch.request:
+                    given[key] = batch.request.answer or " ".join(e.event_id for e in new)
+            copies = self._insert(writer, fresh, sources) if fresh else set[EventId]()
+            if given:
+                if abs(now - self._forgot_ms) > _FORGET_MS:
+                    forget_old_requests(writer, now)
+                    self._forgot_ms = now
+                writer.later(_ANSWERED, keys=list(given), answers=list(given.values()), at_ms=now)
+            failpoint("events.before_commit")
+        failpoint("events.committed")
+        return [replace(appended_of(new, old, copies), replay=answer) for new, old, answer in sorted_out]
+
+    def _questions(self, batches: Sequence[Batch], now: int) -> list[Statement]:
+        """Return what is asked with the head locked: sources of sessions, earlier answers, and for up to 64 events stored ids."""
+        events = [event for batch in batches for event in batch.events]
+        keys = [batch.request.key for batch in batches if batch.request]
+        asked = [sources_of(events), Statement(_REPLAY, {"keys": keys, "since": now - REQUEST_KEPT_MS})]
+        if len(events) <= _FEW:
+            asked.append(Statement(_KNOWN, {"keys": uuids_of(event_key(e.event_id) for e in events)}))
+        return asked
+
+    def _insert(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> set[EventId]:
+        """Store pairs, number and store new events, and write one outbox entry, in the caller's transaction.
+
+        Return the ids of those that say again what another session holds.
+        """
+        copies = self._pairs.decide(writer, fresh, sources)
+        first = writer.head.last_event + 1
+        writer.head.last_event += len(fresh)
+        columns = event_columns(fresh, first)
+        writer.head.newest = max(writer.head.newest, *columns[1])
+        columns[1] = uuids_of(columns[1])
+        writer.insert("event", _COLUMNS, EVENT_TYPES, columns)
+        writer.change([(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
+        writer.once_committed(lambda: self._projects.take(fresh))
+        return copies
+
+    def _event(self, row: Row) -> Event:
+        """Return the event of a row of `EVENT` columns, with the name that its project has now."""
+        event = event_of(row)
+        return event.shown_as(self._projects.names.shown(event.project, event.session_id))
+
+    def _events(self, text: str, **parameters: Any) -> list[Event]:
+        """Return the events of a query of `_EVENT` columns, in its order, with the names their projects have now."""
+        return [self._event(row) for row in self._con.rows(text, **parameters)]
+
+    def _conditions(self, scope: Scope, session_id: str | None = None) -> Conditions:
+        """Return the conditions that an event is shown and lies in a scope and a session (None: in any)."""
+        return of_scope(scope, session_id, self._projects.names)
+
+    def find(self, event_id: EventId) -> Event | None:
+        """Return the event of this id, shown or not, with its project's present name; None for an unknown id."""
+        return next(iter(self._events(_GET, keys=[uuid_of(event_key(event_id))])), None)
+
+    def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
+        """Return those of `ids` that are stored, shown or not, by id, with their projects' present names; others left out."""
+        keys = uuids_of({event_key(i) for i in ids})
+        return {e.event_id: e for e in self._events(_GET, keys=keys)} if keys else {}
+
+    def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
+        """Return the stored ids whose lower 80 bits (a hash of the event's source) are among `tails`, by these bits."""
+        if not tails:
+            return {}
+        rows = self._con.rows(_TAILS, tails=[tail.to_bytes(10, "big") for tail in tails])
+        return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
+
+    def after(self, seq: int, limit: int) -> list[StoredEvent]:
+        """Return the events, shown or not, numbered from `seq` + 1 to `seq` + `limit`, in order; [] for none.
+
+        Reads nothing where the head, which may be 0.1 s old, says that none are there.
+        """
+        if seq >= self._con.head().last_event:
+            return []
+        return [StoredEvent(row[0], self._event(row[1:])) for row in self._con.rows(_AFTER, seq=seq, to=seq + limit)]
+
+    def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
+        """Return, in order of arrival, the shown events of a scope numbered above `after` up to `to` that may hold a probe.
+
+        Probes, in lower case, are looked for in speaker, text and metadata; without any, all such events are returned. What
+        is not ASCII may be folded in ways that the engine does not know, so every such event is taken to hold a probe. With
+        `live` only events of hooks and tools.
+        """
+        found = self._conditions(scope)
+        found.add("e.seq > {} AND e.seq <= {}", after, to)
+        if live:
+            found.add("(e.source = {} OR starts_with(e.source, {}))", TOOL, HOOK)
+        if probes:
+            either = " OR ".join(f"strpos({folded(WHOLE)}, {{}}) > 0" for _ in probes)
+            found.add(f"(octet_length({WHOLE}) <> char_length({WHOLE}) OR {either})", *probes)
+        return self._events(f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.seq", **found.given)
+
+    def last_seq(self) -> int:
+        """Return the highest number of arrival, from the head, which may be 0.1 s old; 0 when the memory is empty."""
+        return self._con.head().last_event
+
+    def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
+        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is."""
+        return self._pairs.of(ids)
+
+    def in_segment(self, segment: Segment) -> list[Event]:
+        """Return the events of a segment in order: the shown ones, else hidden ones as `in_segments` does; [] for none."""
+        return self.in_segments([segment]).get(segment.key, [])
+
+    def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
+        """Return by segment key its shown events, in order, numbered up to `last_seq`, if that is given.
+
+        A segment of which none is shown has the hidden ones whose shown other was stored later, else all; one without any
+        is left out.
+        """
+        found = self._in_segments(segments, last_seq, shown())
+        # Copies may also be hidden by what was stored before them.
+        for which in (_OUTDONE, "true"):
+            found |= self._in_segments([s for s in segments if s.key not in found], last_seq, which)
+        return found
+
+    def _in_segments(self, segments: Sequence[Segment], last_seq: int | None, which: str) -> dict[int, list[Event]]:
+        """Return the events of segments by key, in order of time, under the further condition `which`."""
+        found: dict[int, list[Event]] = {}
+        if segments:
+            for row in self._con.rows(_IN_SEGMENTS.format(which=which), last_seq=last_seq, **_spans(segments)):
+                found.setdefault(row[0], []).append(self._event(row[1:]))
+        return found
+
+    def recaps(self, streams: Iterable[int]) -> list[Event]:
+        """Return every shown recap (a note with a client's summary of its conversation) of these streams, in order of time."""
+        return list(filter(is_recap, self._events(_RECAPS, streams=list(streams))))
+
+    def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
+        """Return the shown events nearest to one in its session, project and thread: up to `before` earlier, `after` later.
+
+        Each list is in order of time; neither `event` nor, if it is hidden, the one shown in its place is among them.
+        """
+        at = {
+            "stream": event.stream,
+            "ts": event.timestamp,
+            "key": uuid_of(event_key(event.event_id)),
+            "session": event.session_id,
+        }
+        near = sorted(self._events(_AROUND, before=before, after=after, **at), key=lambda e: e.order)
+        return [e for e in near if e.order < event.order], [e for e in near if e.order > event.order]
+
+    def window(
+        self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
+    ) -> list[Event]:
+        """Return up to `limit` shown events of a scope, of one session if it is named, in order of (timestamp, id).
+
+        With `after`, the (timestamp, id) of the last event that the caller has, those behind it: the next page.
+        """
+        found = self._conditions(scope, session_id)
+        if after:
+            found.add("(e.ts, e.event_id) > ({}, {}::uuid)", after[0], uuid_of(event_key(after[1])))
+        text = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.ts, e.event_id LIMIT %(limit)s"
+        return self._events(text, **found.given, limit=limit)
+
+    def holding(
+        self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
+    ) -> tuple[int, list[Event]]:
+        """Return how many events of a scope are shown, and up to `limit` of them that hold every one of `words`, newest first.
+
+        Words are looked for in texts alone, whatever their case. With `segments` only their events are looked at, and the
+        number is the sum of their counts of events.
+        """
+        found = self._conditions(scope)
+        table, given = "event e", dict[str, Any]()
+        if segments is None:
+            row = self._con.row(f"SELECT count(*) FROM event e WHERE {own('e')} AND {found.all}", **found.given)
+            count = row[0] if row else 0
+        else:
+            count = sum(s.events for s in segments)
+            table, given = f"{_SPANS} JOIN event e ON {_INSIDE}", _spans(segments)
+        for word in words:
+            holds(found, word)
+        text = (
+            f"SELECT {_EVENT} FROM {table} WHERE {own('e')} AND {found.all} ORDER BY e.ts DESC, e.event_id DESC LIMIT %(limit)s"
+        )
+        return count, self._events(text, **given, **found.given, limit=limit)
+
+    def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
+        """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts, best first.
+
+        An event's worth is the sum of the weights of the probes that its speaker, text or metadata hold, over the logarithm
+        of its length; events that hold none are left out. The number is 0 with a `limit` of 0.
+        """
+        found = self._conditions(scope)
+        weight = weighed(found, probes)
+        # Without the fences each probe would put the words together, and fold them, again.
+        text = f"""SELECT stream, ts, event_id, ({weight}) / ln(20 + length(whole) / 10.0::float8) AS weight, count(*) OVER ()
+                   FROM (SELECT *, {folded("whole")} AS folded FROM (
+                     SELECT e.stream, e.ts, e.event_id, {WHOLE} AS whole FROM event e WHERE {own("e")} AND {found.all} OFFSET 0
+                   ) w OFFSET 0) f
+                   ORDER BY weight DESC, ts DESC, event_id DESC LIMIT %(limit)s"""
+        rows = self._con.rows(text, **found.given, limit=limit)
+        places = [Place(row[0], (row[1], event_id_from(row[2]))) for row in rows if row[3] > 0]
+        return rows[0][4] if rows else 0, places
+
+    def span(self, scope: Scope) -> TimeWindow | None:
+        """Return the time from the first to the last shown event of a scope (end 1 ms after it, excluded); None for no event."""
+        found = self._conditions(scope)
+        one = f"SELECT e.ts FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
+        row = self._con.row(f"SELECT ({one.format('ASC')}), ({one.format('DESC')})", **found.given)
+        return None if row is None or row[0] is None else TimeWindow(row[0], row[1] + 1)
+
+    def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
+        """Return up to `limit` sessions of a scope that have shown events, the latest first; counts are within the scope.
+
+        Fewer where a session of one project was recorded under two names.
+        """
+        found = self._conditions(scope)
+        text = f"""SELECT e.session_id, e.project, max(e.agent COLLATE "C"), min(e.ts), max(e.ts), count(*)
+                   FROM event e WHERE {own("e")} AND {found.all}
+                   GROUP BY e.session_id, e.project ORDER BY max(e.ts) DESC, e.session_id COLLATE "C" LIMIT %(limit)s"""
+        return sessions_of(self._con.rows(text, **found.given, limit=limit), self._projects.names)
+
+    def speakers(self, scope: Scope) -> list[str]:
+        """Return the names, but "", of those who said the shown events of a scope, as recorded, in alphabetical order."""
+        found = self._conditions(scope)
+        found.add("e.speaker <> ''")
+        text = f"SELECT DISTINCT e.speaker FROM event e WHERE {own('e')} AND {found.all}"
+        return sorted(row[0] for row in self._con.rows(text, **found.given))
+
+    def marks(self, begin: str, pattern: str) -> dict[str, int]:
+        """Return how often texts and metadata of shown events match `pattern`, by what its only group matches, in its order.
+
+        Only events that hold `begin` are looked at. The pattern is one of PostgreSQL's regular expressions.
+        """
+        found = self._conditions(Scope())
+        found.add("(strpos(e.text, {}) > 0 OR strpos(e.metadata, {}) > 0)", begin, begin)
+        text = f"""SELECT m.groups[1], count(*) FROM event e,
+                     LATERAL regexp_matches(e.text || chr(10) || e.metadata, %(pattern)s, 'g') AS m(groups)
+                   WHERE {own("e")} AND {found.all} GROUP BY 1"""
+        return dict(sorted(self._con.rows(text, **found.given, pattern=pattern)))
+
+    def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
+        """Yield every event in order of arrival, `batch` at a time; each batch is a read of its own, so new ones come too."""
+        seq = 0
+        while found := self.after(seq, batch):
+            yield found
+            seq = found[-1].seq
+
+
+def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, Stored]:
+    """Return text and session of those of the events whose ids are stored, by id; read in the writer's transaction."""
+    if not events:
+        return {}
+    return _contents(writer.rows(_KNOWN, keys=uuids_of(event_key(e.event_id) for e in events)))
+
+
+def _contents(rows: Sequence[Row]) -> dict[EventId, Stored]:
+    """Return text and session of rows (key, hash, session) by event id."""
+    return {event_id_from(key): (content, session) for key, content, session in rows}
+
+
+def _spans(segments: Sequence[Segment]) -> dict[str, list[Any]]:
+    """Return the parameters of `_SPANS`: keys, streams, and first and last times and ids, as lists by name."""
+    return {
+        "keys": [s.key for s in segments],
+        "streams": [s.stream for s in segments],
+        "from_ts": [s.start[0] for s in segments],
+        "from_ids": uuids_of(event_key(s.start[1]) for s in segments),
+        "to_ts": [s.end[0] for s in segments],
+        "to_ids": uuids_of(event_key(s.end[1]) for s in segments),
+    }

@@ -1,0 +1,173 @@
+"""What every search asks for, kept in memory: a memory's cuts, and the stamps of its segments.
+
+Invariants
+1. Whatever writes the cut, the node or the term rows of a segment that has a node names it in the outbox, or raises `resets`.
+2. What is kept is of one moment, no older than the head was when it was asked for, and brought up to date by the outbox:
+   other processes write too.
+3. A memory of more than `MOST` segments keeps nothing, and is read from the tables.
+"""
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Generic, TypeVar
+
+from memory_mcp.model.ids import NodeId, segment_key_of
+from memory_mcp.model.segment import Segment
+from memory_mcp.storage.rows import SEGMENT, segment_of
+from memory_mcp.storage.values import Scope, Tally
+from memory_mcp_team.postgres.connection import Connection, Reader, own
+
+K = TypeVar("K")
+#: Segments of a memory that are kept, some 900 bytes each.
+MOST = 50_000
+#: More changes than this are not followed: everything is read again.
+_FOLLOWED = 1000
+_POSITION = f"SELECT last_change, resets FROM head WHERE {own()}"
+_CHANGED = f"""SELECT subject FROM outbox WHERE {own()} AND seq > %(since)s AND kind IN ('segment_published', 'node_dropped')
+  LIMIT {_FOLLOWED + 1}"""
+_CUTS = f"SELECT key, {SEGMENT} FROM segment_cut WHERE {own()}"
+#: By node id the key of a segment, and what `TocStore.stamps` says of it.
+Stamps = dict[NodeId, tuple[int, tuple[int, int, int]]]
+
+
+class Followed(Generic[K]):
+    """A value kept of a memory, with the position up to which it holds."""
+
+    def __init__(self, con: Connection, read: Callable[[Reader], K], follow: Callable[[Reader, K, Collection[int]], K]) -> None:
+        """`read` returns the value from the tables; `follow` returns it with the changes of some segments (keys) taken in."""
+        self._con, self._read, self._follow = con, read, follow
+        self._lock = threading.Lock()
+        self._kept: tuple[tuple[int, int], K] | None = None
+
+    def now(self) -> K:
+        """Return the value, brought up to date where the head has moved.
+
+        Read anew after a reset, more than 1000 changes, or `forget`; other threads wait meanwhile.
+        """
+        head = self._con.head()
+        if (kept := self._kept) is not None and _holds(kept[0], head.stamp):
+            return kept[1]
+        with self._lock:
+            if (kept := self._kept) is not None and _holds(kept[0], head.stamp):
+                return kept[1]
+            with self._con.reading() as reader:
+                row = reader.row(_POSITION)
+                position = (int(row[0]), int(row[1])) if row else (0, 0)
+                follows = kept is not None and kept[0][1] == position[1]
+                rows = reader.rows(_CHANGED, since=kept[0][0]) if kept is not None and follows else []
+                if kept is None or not follows or len(rows) > _FOLLOWED:
+                    value = self._read(reader)
+                else:
+                    changed = {key for (subject,) in rows if (key := segment_key_of(subject)) is not None}
+                    value = self._follow(reader, kept[1], changed)
+            self._kept = (position, value)
+            return value
+
+    def at_hand(self) -> K | None:
+        """Return the value where it is up to date by the head, else None; the tables are not read."""
+        kept, head = self._kept, self._con.head()
+        return kept[1] if kept is not None and _holds(kept[0], head.stamp) else None
+
+    def forget(self) -> None:
+        """Drop the value, so that it is read anew when it is asked for next."""
+        with self._lock:
+            self._kept = None
+
+
+def _holds(position: tuple[int, int], stamp: tuple[int, int]) -> bool:
+    """Return whether a value read at `position` (last change, resets) holds for a head: same resets, no later change."""
+    return position[1] == stamp[1] and position[0] >= stamp[0]
+
+
+class Cuts:
+    """All cuts of a memory; an instance never changes."""
+
+    def __init__(self, by_key: Mapping[int, Segment]) -> None:
+        """Order cuts that are given by their keys by start, and file them by day; no database is read."""
+        self.by_key = by_key
+        self._order = sorted(by_key.values(), key=lambda cut: cut.start)
+        self._days: dict[str, list[Segment]] = {}
+        for cut in self._order:
+            self._days.setdefault(cut.day, []).append(cut)
+        self._names = sorted(self._days)
+
+    def within(self, first: str, after: str, project: str | None) -> list[Segment]:
+        """Return the kept cuts (of a project; None: any) from day `first` up to, not including, `after`, ordered by start."""
+        return sorted(self._of_days(first, after, project), key=lambda cut: cut.start)
+
+    def inside(self, scope: Scope) -> list[Segment]:
+        """Return those kept cuts of a scope's project and agent (None: any) whose own time meets its window, ordered by start."""
+        cuts: Iterable[Segment] = self._order
+        if window := scope.window:
+            begun = self._order[: bisect_left(self._order, window.end_ms, key=lambda cut: cut.start[0])]
+            cuts = (cut for cut in begun if cut.end[0] >= window.start_ms)
+        project, agent = scope.project, scope.agent
+        return [cut for cut in cuts if project in (None, cut.project) and agent in (None, cut.agent)]
+
+    def counts(self, project: str | None) -> list[tuple[str, int]]:
+        """Return each day that has kept cuts (of a project; None: any), with their number, in order; no database is read."""
+        counted = ((day, sum(project in (None, cut.project) for cut in self._days[day])) for day in self._names)
+        return [(day, count) for day, count in counted if count]
+
+    def days(self, first: str, after: str, project: str | None) -> list[str]:
+        """Return the days from `first` up to, not including, `after` that have kept cuts (of a project; None: any), in order."""
+        days = self._span(first, after)
+        return [day for day in days if project is None or any(cut.project == project for cut in self._days[day])]
+
+    def tally(self, first: str, after: str, project: str | None) -> Tally:
+        """Return the sums of the kept cuts (of a project; None: any) of days from `first` up to, not including, `after`.
+
+        A session of several days counts once; agents and projects are sorted, without "".
+        """
+        cuts = self._of_days(first, after, project)
+        return Tally(
+            sessions=len({cut.session_id for cut in cuts}),
+            events=sum(cut.events for cut in cuts),
+            segments=len(cuts),
+            tokens=sum(cut.tokens for cut in cuts),
+            agents=tuple(sorted({cut.agent for cut in cuts} - {""})),
+            projects=tuple(sorted({cut.project for cut in cuts} - {""})),
+        )
+
+    def _of_days(self, first: str, after: str, project: str | None) -> list[Segment]:
+        """Return the cuts (of a project; None: any) of days from `first` up to, not including, `after`, by day, then start."""
+        cuts = [cut for day in self._span(first, after) for cut in self._days[day]]
+        return cuts if project is None else [cut for cut in cuts if cut.project == project]
+
+    def _span(self, first: str, after: str) -> list[str]:
+        """Return the days with cuts from `first` up to, not including, `after`, in order."""
+        return self._names[bisect_left(self._names, first) : bisect_left(self._names, after)]
+
+
+def kept_cuts(con: Connection) -> Followed[Cuts | None]:
+    """Return a memory's cuts, kept and followed in memory; None in their place where there are more than 50,000 (`MOST`)."""
+
+    def read(reader: Reader) -> Cuts | None:
+        """Return all cuts from the tables; None where there are more than 50,000 (`MOST`)."""
+        rows = reader.rows(f"{_CUTS} LIMIT {MOST + 1}")
+        return None if len(rows) > MOST else Cuts({row[0]: segment_of(row[1:]) for row in rows})
+
+    def follow(reader: Reader, kept: Cuts | None, changed: Collection[int]) -> Cuts | None:
+        """Return the cuts with those of `changed` (keys) read again, and left out where they are gone; None stays None."""
+        if kept is None or not changed:
+            return kept
+        rows = reader.rows(f"{_CUTS} AND key = ANY(%(keys)s::bigint[])", keys=list(changed))
+        rest = {key: cut for key, cut in kept.by_key.items() if key not in changed}
+        return Cuts(rest | {row[0]: segment_of(row[1:]) for row in rows})
+
+    return Followed(con, read, follow)
+
+
+def kept_stamps(con: Connection) -> Followed[Stamps]:
+    """Return the stamps of segments that were asked for; those of periods are not kept: the outbox does not tell of each.
+
+    The dictionary begins empty and is filled by `PostgresToc.stamps`.
+    """
+
+    def follow(_: Reader, kept: Stamps, changed: Collection[int]) -> Stamps:
+        """Return the stamps in another dictionary, without those of `changed` (keys)."""
+        # Another: who still reads the old one may put stamps into it that are old by now.
+        return {node_id: stamp for node_id, stamp in kept.copy().items() if stamp[0] not in changed}
+
+    return Followed(con, lambda _: {}, follow)

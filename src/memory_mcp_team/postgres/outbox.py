@@ -1,0 +1,102 @@
+"""Outbox and positions on PostgreSQL; any number of servers follow them."""
+
+from collections.abc import Mapping
+
+from memory_mcp.model.change import OF_NODES, Change, ChangeKind
+from memory_mcp.storage.records import DERIVER, REQUEST_KEPT_MS
+from memory_mcp_team.postgres.connection import Connection, Writer, own
+
+#: More changes than this behind a number are not told one by one.
+_TOLD = 20_000
+
+_PUT = """INSERT INTO checkpoint (tenant, space, name, value) VALUES (%(tenant)s, %(space)s, %(name)s, %(value)s)
+  ON CONFLICT (tenant, space, name) DO UPDATE SET value = excluded.value"""
+_PUT_ALL = """INSERT INTO checkpoint (tenant, space, name, value)
+  SELECT %(tenant)s, %(space)s, name, value FROM unnest(%(names)s::text[], %(values)s::text[]) given(name, value)
+  ON CONFLICT (tenant, space, name) DO UPDATE SET value = excluded.value"""
+_AFTER = f"SELECT seq, kind, subject FROM outbox WHERE {own()} AND seq > %(seq)s ORDER BY seq LIMIT %(limit)s"
+_MARKS = f"SELECT name, value FROM checkpoint WHERE {own()} AND starts_with(name, %(prefix)s)"
+
+
+def put_checkpoint(writer: Writer, name: str, value: str) -> None:
+    """Replace or add one position inside the caller's transaction; the deriver's, as a number, goes into the memory's head."""
+    if name == DERIVER:
+        writer.head.derived = int(value)
+    else:
+        writer.later(_PUT, name=name, value=value)
+
+
+_FORGET = f"DELETE FROM request WHERE {own()} AND at_ms < %(until)s"
+
+
+def forget_old_requests(writer: Writer, now_ms: int) -> None:
+    """Remove, inside the caller's transaction, the answers older than an hour at `now_ms`."""
+    writer.later(_FORGET, until=now_ms - REQUEST_KEPT_MS)
+
+
+class PostgresOutbox:
+    """Changes, positions of followers and importers, and answers to requests; an `Outbox`."""
+
+    def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
+        self._con = con
+        self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
+
+    def after(self, seq: int, limit: int) -> list[Change]:
+        """Return up to `limit` changes whose number is above `seq`, in order; [] at the end, known from the head."""
+        if seq >= self._con.head().last_change:
+            return []
+        return [Change(row[0], ChangeKind(row[1]), row[2]) for row in self._con.rows(_AFTER, seq=seq, limit=limit)]
+
+    def changed_since(self, seq: int) -> frozenset[str] | None:
+        """Return the ids of the nodes that changed after the change `seq`; "" stands for changes of anything else.
+
+        None for more than 20,000 changes, empty for none. The last answer is kept.
+        """
+        last = self._con.head().last_change
+        if seq >= last:
+            return frozenset()
+        if self._changed[0] != (seq, last):
+            behind = self.after(seq, _TOLD + 1)
+            if len(behind) > _TOLD:
+                return None
+            told = (change.subject if change.kind in OF_NODES else "" for change in behind)
+            self._changed = ((seq, last), frozenset(told))
+        return self._changed[1]
+
+    def checkpoint(self, follower: str) -> int:
+        """Return how far a follower got, 0 at first; the deriver's, from the head, counts events. ValueError for no number."""
+        if follower == DERIVER:
+            return self._con.head().derived
+        row = self._con.row(f"SELECT value FROM checkpoint WHERE {own()} AND name = %(name)s", name=follower)
+        return int(row[0]) if row else 0
+
+    def mark(self, follower: str, value: str) -> None:
+        """Store the position of a follower or importer in place of its earlier one, in a transaction of its own.
+
+        The deriver's, which has to be a number, goes into the memory's head.
+        """
+        with self._con.writing() as writer:
+            put_checkpoint(writer, follower, value)
+
+    def mark_all(self, values: Mapping[str, str]) -> None:
+        """Store several positions, by name, each in place of its earlier one, in one transaction; the deriver's in the head."""
+        with self._con.writing() as writer:
+            rest = {name: value for name, value in values.items() if name != DERIVER}
+            if DERIVER in values:
+                put_checkpoint(writer, DERIVER, values[DERIVER])
+            if rest:
+                writer.later(_PUT_ALL, names=list(rest), values=list(rest.values()))
+
+    def marks(self, prefix: str) -> dict[str, str]:
+        """Return the positions whose names begin with `prefix`, by name, as texts, the deriver's if above 0; {} for none."""
+        rows = self._con.rows(_MARKS, prefix=prefix)
+        found = {str(name): str(value) for name, value in rows}
+        if DERIVER.startswith(prefix) and (derived := self._con.head().derived):
+            found[DERIVER] = str(derived)
+        return found
+
+    def forget_requests(self, now_ms: int) -> int:
+        """Remove the answers older than an hour at `now_ms` (UTC ms), in a transaction of its own; return how many."""
+        with self._con.writing() as writer:
+            return writer.run(_FORGET, until=now_ms - REQUEST_KEPT_MS)

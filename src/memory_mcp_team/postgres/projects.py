@@ -1,0 +1,218 @@
+"""ProjectStore on PostgreSQL: two small tables of rules, kept in memory, and what events and cuts say of projects.
+
+Invariants
+1. What another process recorded or stored is in force here as soon as the head was read again; while nothing changed, `names`
+   is the same object.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from memory_mcp.model.event import ROOT_COMMIT, Event
+from memory_mcp.model.project import Alias, Names, Split
+from memory_mcp.storage.rows import activity_of, daily_of, folder_of, root_commit_in
+from memory_mcp.storage.values import Activity, DailyActivity
+from memory_mcp_team.postgres.connection import Connection, own
+from memory_mcp_team.postgres.head import Head
+
+_ALIAS, _ALIAS_TYPES = "old, new, author, at_ms", ("text", "text", "text", "bigint")
+_SPLIT, _SPLIT_TYPES = "project, session_id, folder, new, at_ms", ("text", "text", "text", "text", "bigint")
+_ALIASES = f"SELECT {_ALIAS} FROM project_alias WHERE {own()} ORDER BY at_ms, old"
+_SPLITS = f"SELECT {_SPLIT} FROM project_split WHERE {own()} ORDER BY at_ms, number"
+_BEHIND = "seq > %(after)s AND seq <= %(to)s"
+_BEGAN = f"""SELECT DISTINCT ON (project, session_id) project, session_id, metadata FROM event
+  WHERE {own()} AND {_BEHIND} AND project = ANY(%(projects)s::text[]) ORDER BY project, session_id, seq"""
+_RECORDED = f"SELECT DISTINCT project FROM event WHERE {own()}"
+_BRANCH = f"""SELECT 1 FROM event WHERE {own()} AND project = %(project)s AND strpos(metadata, '"branch":"') > 0 LIMIT 1"""
+_ROOTS = f"""SELECT project, (array_agg(metadata ORDER BY seq DESC))[1] FROM event
+  WHERE {own()} AND type = 'user_message' AND project <> '' AND strpos(metadata, '"{ROOT_COMMIT}":"') > 0
+  GROUP BY project ORDER BY min(seq)"""
+_STREAMS = f"""SELECT e.stream, e.project, e.session_id, s.project
+  FROM (SELECT stream, min(project) AS project, min(session_id) AS session_id FROM event WHERE {own()} GROUP BY stream) e
+  JOIN (SELECT DISTINCT stream, project FROM segment_cut WHERE {own()}) s ON s.stream = e.stream"""
+_ACTIVITY = f"""SELECT {{column}}, sum(events)::bigint, count(DISTINCT session_id), min(start_ts), max(end_ts),
+  array_agg(DISTINCT {{other}}) FILTER (WHERE {{other}} <> '') FROM segment_cut WHERE {own()} GROUP BY {{column}}"""
+
+_OF = f"""{own()} AND (%(project)s::text IS NULL OR project = %(project)s)
+  AND (%(agent)s::text IS NULL OR agent = %(agent)s)"""
+#: One row for each day, project and agent, and one for all; `level` has a bit for each column that is not grouped by.
+_DAILY = f"""SELECT grouping(day, month, project, agent) AS level, coalesce(day, project, agent, ''),
+  sum(events)::bigint, count(DISTINCT session_id), coalesce(month, '')
+FROM (SELECT day, left(day, 7) AS month, project, agent, events, session_id FROM segment_cut
+      WHERE {_OF} AND day >= %(first)s AND day < %(after)s) cut
+GROUP BY GROUPING SETS ((day), (project), (agent), (), (month, project), (month, agent))"""
+_YEARS = f"SELECT DISTINCT left(day, 4)::integer FROM segment_cut WHERE {_OF} ORDER BY 1"
+
+
+@dataclass(slots=True)
+class _Rules:
+    """The rules that are kept in memory."""
+
+    names: Names
+    #: When they were read, as `Head.noted` says it.
+    noted: tuple[int, int]
+    #: Number of the event up to which it is known where sessions began.
+    looked_to: int = 0
+
+    def hold(self, head: Head) -> bool:
+        """Return whether by `head` nothing was noted or reset since, nor, if a rule asks where sessions began, stored."""
+        return self.noted == head.noted and (self.looked_to >= head.last_event or not self.names.watched())
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """The recorded names that are known."""
+
+    known: set[str] = field(default_factory=set)
+    resets: int = -1
+    looked_to: int = 0
+
+
+class PostgresProjects:
+    """Rules for names of projects, kept in memory, and what events and cuts say of projects; a `ProjectStore`."""
+
+    def __init__(self, con: Connection, renamed: Callable[[], None]) -> None:
+        """Read nothing yet; `renamed` is called whenever other rules than before are found in force."""
+        self._con = con
+        self._renamed = renamed
+        #: Never held while `renamed` is called.
+        self._lock = threading.Lock()
+        self._rules: _Rules | None = None
+        self._recorded = _Recorded()
+
+    @property
+    def names(self) -> Names:
+        """Every rule in force: the same object while none changed; `renamed` is called where others are found.
+
+        Rules are read again where the head shows that one may have changed.
+        """
+        head, rules = self._con.head(), self._rules
+        if rules is not None and rules.hold(head):
+            return rules.names
+        with self._lock:
+            before = self._rules
+            rules = self._read(before, head.noted)
+            watched, to = rules.names.watched(), head.last_event
+            if watched and to > rules.looked_to:
+                for row in self._con.rows(_BEGAN, projects=sorted(watched), after=rules.looked_to, to=to):
+                    rules.names.began_in(row[0], row[1], folder_of(row[2]))
+                rules.looked_to = to
+            self._rules = rules
+        if before is not None and rules.names is not before.names:
+            self._renamed()
+        return rules.names
+
+    def reread(self) -> None:
+        """Have the rules read again when they are asked for next, and all recorded names looked at by `news`."""
+        with self._lock:
+            self._rules = self._rules and _Rules(self._rules.names, (-1, -1))
+            self._recorded = _Recorded(self._recorded.known)
+
+    def _read(self, before: _Rules | None, noted: tuple[int, int]) -> _Rules:
+        """Return the rules as of `noted`; the same `Names` object as before where they say the same."""
+        if before is not None and before.noted == noted:
+            return before
+        with self._con.reading() as reader:
+            aliases = [Alias(*row) for row in reader.rows(_ALIASES)]
+            splits = [Split(*row) for row in reader.rows(_SPLITS)]
+        if before is not None and (list(before.names.aliases), list(before.names.splits)) == (aliases, splits):
+            # What was erased or loaded may have numbered events anew.
+            return _Rules(before.names, noted, before.looked_to if before.noted[0] == noted[0] else 0)
+        return _Rules(Names(aliases, splits), noted)
+
+    def take(self, events: Sequence[Event]) -> list[Event]:
+        """Return events stored just now under their projects' present names; note where sessions began if a rule asks for it."""
+        names = self.names
+        watched = names.watched()
+        for event in events:
+            if event.project in watched:
+                names.began_in(event.project, event.session_id, event.metadata.get("cwd", ""))
+        return [event.shown_as(names.shown(event.project, event.session_id)) for event in events]
+
+    def news(self) -> list[str]:
+        """Return the recorded names but "" that came since the last call in this process, sorted; at the first call all.
+
+        Reads only events that came since the last call; all of them at the first and after a reset.
+        """
+        head = self._con.head()
+        with self._lock:
+            last = self._recorded
+            after = last.looked_to if last.resets == head.resets else 0
+            if after >= head.last_event:
+                return []
+            rows = self._con.rows(f"{_RECORDED} AND {_BEHIND}", after=after, to=head.last_event)
+            fresh = {row[0] for row in rows} - last.known
+            self._recorded = _Recorded(last.known | fresh, head.resets, head.last_event)
+        return sorted(fresh - {""})
+
+    def recorded(self) -> list[str]:
+        """Return every name but "" that events were recorded with, sorted; reads the names of all events."""
+        return sorted({row[0] for row in self._con.rows(_RECORDED)} - {""})
+
+    def has_branch(self, project: str) -> bool:
+        """Return whether an event recorded with this name (not shown under it) has a branch: it was in a repository."""
+        return self._con.row(_BRANCH, project=project) is not None
+
+    def root_commits(self) -> dict[str, str]:
+        """Return the newest root commit that messages recorded with a name have, by name; those recorded first come first."""
+        return {row[0]: root_commit_in(row[1]) for row in self._con.rows(_ROOTS)}
+
+    def streams(self) -> list[tuple[int, str, str, str]]:
+        """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.
+
+        A stream whose cuts name two projects comes once for each. The recorded project is the first by name of its
+        events'.
+        """
+        return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(_STREAMS)]
+
+    def activity(self) -> list[Activity]:
+        """Return events, sessions, first and last time, and agents of each project in the tree, in no order, from the cuts."""
+        return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
+
+    def agents(self) -> list[Activity]:
+        """Return events, sessions, first and last time, and projects of each agent in the tree, in no order, from the cuts."""
+        return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
+
+    def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
+        """Return events and sessions of the local days from `first_day` up to, not including, `after_day` (ISO dates).
+
+        Counted in one query over the cuts, by day, project, agent and month; `project` and `agent` None: of all.
+        """
+        given = {"first": first_day, "after": after_day, "project": project, "agent": agent}
+        rows = sorted(self._con.rows(_DAILY, **given), key=lambda row: (row[0], row[4], row[1]))
+        return daily_of(rows)
+
+    def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
+        """Return the years that have any segment (of the project, of the agent; None: of any), in order."""
+        return [row[0] for row in self._con.rows(_YEARS, project=project, agent=agent)]
+
+    def add_alias(self, alias: Alias) -> None:
+        """Record another name of a project, in place of what was recorded of `alias.old` before, in a transaction.
+
+        Processes, this one too, notice by the head and read the rules again.
+        """
+        with self._con.writing() as writer:
+            writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=alias.old)
+            row = [alias.old, alias.new, alias.author, alias.at_ms]
+            writer.insert("project_alias", _ALIAS, _ALIAS_TYPES, [[value] for value in row])
+            writer.head.notes += 1
+
+    def drop_alias(self, old: str) -> None:
+        """Remove the rule about the name `old`, in a transaction of its own; a name without a rule is no error."""
+        with self._con.writing() as writer:
+            writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=old)
+            writer.head.notes += 1
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        """Record, in one transaction, sessions as a project of their own; other rules stay, every process notices by the head."""
+        rows = [(s.project, s.session_id, s.folder, s.new, s.at_ms) for s in splits]
+        with self._con.writing() as writer:
+            writer.insert("project_split", _SPLIT, _SPLIT_TYPES, [list(column) for column in zip(*rows, strict=True)])
+            writer.head.notes += 1
+
+    def drop_splits(self, new: str) -> None:
+        """Remove the rules (none is no error) that made `new` a project: its sessions belong again to where they came from."""
+        with self._con.writing() as writer:
+            writer.run(f"DELETE FROM project_split WHERE {own()} AND new = %(new)s", new=new)
+            writer.head.notes += 1

@@ -1,0 +1,177 @@
+"""Writes one build: cuts, nodes, bullets, grips, term rows, outbox entries and the checkpoint, in one transaction."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from memory_mcp.failpoints import failpoint
+from memory_mcp.model.calendar import TocLevel, level_of
+from memory_mcp.model.change import ChangeKind
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import NodeId, grip_key, node_key
+from memory_mcp.model.segment import Segment
+from memory_mcp.storage.builds import VERSIONS_KEPT, bullet_columns, changes_of, parent_columns, with_old_versions
+from memory_mcp.storage.records import DERIVER
+from memory_mcp.storage.rows import NODE, grip_columns, node_columns, segment_columns
+from memory_mcp.storage.values import Build
+from memory_mcp_team.postgres.connection import Connection, Row, Writer, own
+from memory_mcp_team.postgres.keys import uuids_of
+from memory_mcp_team.postgres.outbox import put_checkpoint
+
+_CUT = (
+    ("key", "bigint"), ("stream", "bigint"), ("cut_no", "integer"), ("session_id", "text"), ("project", "text"),
+    ("thread", "text"), ("agent", "text"), ("day", "text"), ("start_ts", "bigint"), ("start_id", "uuid"), ("end_ts", "bigint"),
+    ("end_id", "uuid"), ("events", "integer"), ("tokens", "integer"), ("open", "boolean"), ("cutter", "integer"),
+)  # fmt: skip
+_GRIP = (
+    ("grip_id", "uuid"), ("event_start", "uuid"), ("event_end", "uuid"), ("span_start", "integer"), ("span_end", "integer"),
+    ("quote_hash", "bigint"), ("ts", "bigint"), ("segment", "bigint"),
+)  # fmt: skip
+_PARENT = (("child", "bigint"), ("parent", "bigint"), ("child_id", "text"), ("start_ms", "bigint"))
+_NODE = NODE.replace("version,", "version, current,")
+_NODE_TYPES = (
+    *("bigint", "text", "text", "integer", "boolean", "bigint", "bigint", "text", "text", "text[]", "text"),
+    *("double precision", "integer", "integer", "text[]", "text[]", "text", "bigint"),
+)
+_BULLET, _BULLET_TYPES = "key, version, pos, text, kind, project, agent", ("bigint", "integer", "integer", *["text"] * 4)
+_LINK, _LINK_TYPES = "key, version, pos, place, grip_id", ("bigint", *["integer"] * 3, "uuid")
+_HAVE_NODES = f"SELECT node_id FROM node WHERE {own()} AND current AND key = ANY(%(keys)s::bigint[])"
+_REPLACED = f"UPDATE node SET current = false WHERE {own()} AND current AND key = ANY(%(keys)s::bigint[])"
+_COUNTED = f"""UPDATE node n SET sessions = m.sessions, events = m.events, built = %(built)s
+  FROM unnest(%(keys)s::bigint[], %(sessions)s::integer[], %(events)s::integer[]) m(key, sessions, events)
+  WHERE {own("n")} AND n.current AND n.key = m.key"""
+_OLD = f"""DELETE FROM {{table}} o USING unnest(%(keys)s::bigint[], %(last)s::integer[]) m(key, version)
+  WHERE {own("o")} AND o.key = m.key AND o.version <= m.version"""
+_MOVED = f"""UPDATE grip g SET segment = m.segment FROM unnest(%(ids)s::uuid[], %(segments)s::bigint[]) m(id, segment)
+  WHERE {own("g")} AND g.grip_id = m.id AND g.segment <> m.segment"""
+#: Rows of one statement; more are written in several, so that no statement's parameters grow without bound.
+_ROWS = 5000
+
+
+def publish(con: Connection, build: Build) -> int:
+    """Write a build in one transaction; return its number, the last outbox number of the transaction.
+
+    Segments whose cut or terms are written without a node get an outbox entry too, unless their cut is as it was.
+    Grips that are stored stay as they are, but for their segment with `relist`.
+    """
+    with con.writing() as writer:
+        changes = changes_of(build.nodes)
+        same = {s.node_id for s in build.segments}.difference(put_cuts(writer, build.segments))
+        if others := unnamed(build) - same:
+            changes += published(writer, others)
+        built = writer.change(changes)
+        _nodes(writer, build, built)
+        if build.counted:
+            keys = [node_key(n.node_id) for n in build.counted]
+            sessions, events = [n.session_count for n in build.counted], [n.event_count for n in build.counted]
+            writer.later(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
+        _grips(writer, build)
+        if build.reset_terms:
+            reset = [node_key(n) for n in build.reset_terms]
+            writer.later(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=reset)
+        if build.reset_frequencies:
+            writer.later(f"DELETE FROM frequency WHERE {own()}")
+        terms: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
+        writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), terms)
+        by_project: list[tuple[Any, ...]] = [(f.project, f.hashes, f.counts) for f in build.frequencies]
+        columns = [list(column) for column in zip(*by_project, strict=True)]
+        writer.insert("frequency", "project, hashes, counts", ("text", "bytea", "bytea"), columns)
+        if build.derived_to is not None:
+            put_checkpoint(writer, DERIVER, str(build.derived_to))
+        failpoint("derive.before_commit")
+    failpoint("derive.committed")
+    return built
+
+
+def unnamed(build: Build) -> set[NodeId]:
+    """Return the ids of the segments of a build of which it writes a cut or terms, or resets terms, but writes no node."""
+    told = (*(s.node_id for s in build.segments), *build.reset_terms, *(t.node_id for t in build.terms))
+    return {i for i in told if level_of(i) is TocLevel.SEGMENT} - {n.node_id for n in build.nodes}
+
+
+def published(writer: Writer, ids: Iterable[NodeId]) -> list[tuple[ChangeKind, str]]:
+    """Return an outbox entry (kind, id) for each segment that has a node: what other processes keep of it is to be read again."""
+    rows = writer.rows(_HAVE_NODES, keys=[node_key(i) for i in ids])
+    return [(ChangeKind.SEGMENT_PUBLISHED, node_id) for (node_id,) in rows]
+
+
+def put_cuts(writer: Writer, segments: Sequence[Segment]) -> list[NodeId]:
+    """Write cuts in the place of their earlier form, of one key the last; return the ids of those that changed."""
+    by_key = {s.key: s for s in segments}
+    columns = segment_columns(list(by_key.values()))
+    columns[9], columns[11] = uuids_of(columns[9]), uuids_of(columns[11])
+    written: list[Row] = []
+    for start in range(0, len(by_key), _ROWS):
+        written += writer.rows(_PUT_CUTS, **_given(_CUT, columns, start))
+    return [by_key[key].node_id for (key,) in written]
+
+
+def put(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], key: str) -> None:
+    """Write rows given as lists, one for each column (name and type); a row whose key (names) is stored replaces it.
+
+    No key may be there twice in one call. With the key "" stored rows stay as they are. Sent later, 5000 rows a
+    statement; `lists` has one list at least.
+    """
+    text = _upsert(table, columns, key)
+    for start in range(0, len(lists[0]), _ROWS):
+        writer.later(text, **_given(columns, lists, start))
+
+
+def _upsert(table: str, columns: Sequence[tuple[str, str]], key: str) -> str:
+    """Return the statement that inserts rows of a table, and replaces those with the same `key`, with "" leaves them."""
+    names = ", ".join(name for name, _ in columns)
+    given = ", ".join(f"%({name})s::{kind}[]" for name, kind in columns)
+    fresh = ", ".join(f"{name} = excluded.{name}" for name, _ in columns)
+    on = f"(tenant, space, {key}) DO UPDATE SET {fresh}" if key else "DO NOTHING"
+    return f"""INSERT INTO {table} (tenant, space, {names}) SELECT %(tenant)s, %(space)s, {names}
+      FROM unnest({given}) given({names}) ON CONFLICT {on}"""
+
+
+def _given(columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], start: int) -> dict[str, list[Any]]:
+    """Return up to 5000 rows from place `start` on, as lists by the names of their columns."""
+    return {name: rows[start : start + _ROWS] for (name, _), rows in zip(columns, lists, strict=True)}
+
+
+#: A cut that is as it was is not written, and not named.
+_PUT_CUTS = f"""{_upsert("segment_cut", _CUT, "key")}
+  WHERE ({", ".join(f"segment_cut.{name}" for name, _ in _CUT)}) IS DISTINCT FROM ({", ".join(f"excluded.{n}" for n, _ in _CUT)})
+  RETURNING key"""
+
+
+def _nodes(writer: Writer, build: Build, built: int) -> None:
+    """Write the nodes of a build as current versions, with bullets, quotations and places under their parents.
+
+    Old versions of nodes are removed now and then. Only new nodes are listed under their parents, all with `relist`.
+    """
+    nodes = build.nodes
+    if not nodes:
+        return
+    keys = [node_key(n.node_id) for n in nodes]
+    if replaced := [key for key, n in zip(keys, nodes, strict=True) if n.version > 1]:
+        writer.later(_REPLACED, keys=replaced)
+    writer.insert("node", _NODE, _NODE_TYPES, node_columns(nodes, keys, built))
+    bullets, links = bullet_columns(nodes)
+    writer.insert("bullet", _BULLET, _BULLET_TYPES, bullets)
+    if links:
+        writer.insert("bullet_grip", _LINK, _LINK_TYPES, [*links[:4], uuids_of(links[4])])
+    aged = with_old_versions(nodes)
+    for table in ("bullet", "bullet_grip", "node") if aged else ():
+        last = [n.version - VERSIONS_KEPT for n in aged]
+        writer.later(_OLD.format(table=table), keys=[node_key(n.node_id) for n in aged], last=last)
+    listed = [n for n in nodes if n.version == 1 or build.relist]
+    if build.relist:
+        unlist = f"DELETE FROM node_parent WHERE {own()} AND child = ANY(%(keys)s::bigint[])"
+        writer.later(unlist, keys=[node_key(n.node_id) for n in listed])
+    if listed and (columns := parent_columns(listed)):
+        put(writer, "node_parent", _PARENT, columns, "parent, child")
+
+
+def _grips(writer: Writer, build: Build) -> None:
+    """Write those grips of a build that are not stored; with `relist` the segments of stored ones are set too."""
+    grips: Sequence[Grip] = list({g.grip_id: g for g in build.grips}.values())
+    if not grips:
+        return
+    columns = grip_columns(grips, [grip_key(g.grip_id)[0] for g in grips])
+    columns[:3] = map(uuids_of, columns[:3])
+    put(writer, "grip", _GRIP, columns, "")
+    if build.relist:
+        writer.later(_MOVED, ids=columns[0], segments=columns[7])

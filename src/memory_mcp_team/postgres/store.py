@@ -1,0 +1,223 @@
+"""The whole store of one memory on PostgreSQL: a space of a tenant, and its parts."""
+
+import threading
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.storage.lock import DirectoryLock
+from memory_mcp.storage.opening import Opening, system_zone
+from memory_mcp.storage.rows import COUNTED, stats_of
+from memory_mcp.storage.values import Cleaner, Erased, Loss, StoreStats
+from memory_mcp_team.postgres import migrations
+from memory_mcp_team.postgres.archive import PostgresArchive
+from memory_mcp_team.postgres.audit import PostgresAudit
+from memory_mcp_team.postgres.claims import Claims
+from memory_mcp_team.postgres.connection import ACTING, Connection, own
+from memory_mcp_team.postgres.database import Bound, Database, sql
+from memory_mcp_team.postgres.erasing import erase
+from memory_mcp_team.postgres.events import PostgresEvents
+from memory_mcp_team.postgres.grips import PostgresGrips
+from memory_mcp_team.postgres.memories import TEAM, Memory, find_space, make_space, make_tenant
+from memory_mcp_team.postgres.outbox import PostgresOutbox
+from memory_mcp_team.postgres.projects import PostgresProjects
+from memory_mcp_team.postgres.spending import PostgresSpending
+from memory_mcp_team.postgres.superseded import PostgresSuperseded
+from memory_mcp_team.postgres.toc import PostgresToc
+from memory_mcp_team.postgres.tombstones import PostgresTombstones
+from memory_mcp_team.postgres.topics import PostgresTopics
+from memory_mcp_team.postgres.usage import PostgresUsage
+
+_COUNTS = f"SELECT 'event', count(*), min(ts), max(ts) FROM event WHERE {own()}" + "".join(
+    f" UNION ALL SELECT '{table}', count(*), NULL, NULL FROM {table} WHERE {own()}" for table in COUNTED
+)
+_TEXT_BYTES = f"SELECT coalesce(sum(octet_length(text)), 0)::bigint FROM event WHERE {own()}"
+
+
+def open_storage(opening: Opening) -> "PostgresStorage":
+    """Open the memory that the settings name, made where there is none, in a database with its own pool of connections.
+
+    The tables are made or brought up to date first; the directory is locked if one is named and not locked already.
+    Raises StorageAway when the database does not answer, SchemaTooNew when a newer program made its tables, StorageLocked
+    when another process has the data directory, where the indexes lie, ConfigError for an address that is none,
+    InvalidQuery for a zone that does not exist. Nothing stays open then; a lock that the caller gave stays held.
+    """
+    given = opening.lock is not None
+    lock = opening.lock or (DirectoryLock(opening.directory) if opening.directory is not None else None)
+    database = Database(opening.url, opening.pool)
+    try:
+        migrations.bring_up(database)
+        zone = opening.timezone or system_zone()
+        Calendar(zone).day_of(0)
+        memory = make_space(database, make_tenant(database, opening.tenant), opening.space, TEAM, zone)
+        return PostgresStorage(database, memory, lock=lock, owns_database=True)
+    except BaseException:
+        database.close()
+        if lock is not None and not given:
+            lock.release()
+        raise
+
+
+class PostgresStorage:
+    """The whole store of one memory, a space of a tenant in a database; a `Storage`."""
+
+    def __init__(
+        self,
+        database: Database,
+        memory: Memory,
+        member: int = 0,
+        replica: Database | None = None,
+        lock: DirectoryLock | None = None,
+        owns_database: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        """Serve one memory for one member (0: the program itself); reads go to `replica` where there is one.
+
+        `close` releases `lock` and, with `owns_database`, closes the database. Nothing is read yet.
+        """
+        clock = clock or SystemClock()
+        self._database, self._memory = database, memory
+        self._lock, self._owns_database = lock, owns_database
+        self._con = con = Connection(database, memory.tenant, memory.space, member, replica)
+        #: What this process alone does for the memory.
+        self.claims = Claims(con)
+        self._counted: tuple[tuple[int, int], StoreStats | None] = ((-1, -1), None)
+        self._closing = threading.Lock()
+        self._closed = False
+        # Nothing is kept here that says the names of projects.
+        self.projects = PostgresProjects(con, renamed=lambda: None)
+        self.events = PostgresEvents(con, clock, self.projects)
+        self.toc = PostgresToc(con, clock)
+        self.grips = PostgresGrips(con)
+        self.usage = PostgresUsage(con)
+        self.superseded = PostgresSuperseded(con)
+        self.spending = PostgresSpending(con)
+        self.topics = PostgresTopics(con)
+        self.audit = PostgresAudit(con)
+        self.tombstones = PostgresTombstones(con)
+        self.archive = PostgresArchive(con, memory, self.reread)
+        self.outbox = PostgresOutbox(con)
+        con.on_reset = self.reread
+
+    @property
+    def connection(self) -> Connection:
+        """The memory's access to the database, for callers that follow its commits."""
+        return self._con
+
+    @property
+    def timezone(self) -> str:
+        """The IANA name of the zone in which the memory's days are counted, as last read."""
+        return self._memory.timezone
+
+    def set_timezone(self, name: str) -> None:
+        """Change the zone in a transaction; others read it again, the caller counts days anew. InvalidQuery for a wrong zone."""
+        Calendar(name).day_of(0)
+        with self._con.writing() as writer:
+            writer.run(f"UPDATE space SET timezone = %(zone)s WHERE {own()}", zone=name)
+            writer.head.resets += 1
+        self._memory = replace(self._memory, timezone=name)
+
+    def exclusive(self, name: str) -> AbstractContextManager[bool]:
+        """Hold the claim `name` for a block, which then runs in one process alone of all that have the memory open.
+
+        A claim in the database, see `Claims.held`; threads of this process wait for each other. Yields whether another
+        process held it since this one did, True at the first time. Raises Busy after 30 seconds.
+        """
+        return self.claims.held(name)
+
+    def stats(self, text: bool = True) -> StoreStats:
+        """Return counts by table and facts; without `text`, for which every text is read, `text_bytes` is 0.
+
+        Rows are counted again only after the tree or its events changed. The size is that of the whole database, and 0 for
+        a member.
+        """
+        head = self._con.head()
+        stamp, known = self._counted
+        if known is None or stamp != head.stamp:
+            facts = (self._memory.store_id, self.timezone, migrations.CURRENT)
+            # The size is that of the whole database: tables are shared, and what one memory takes of them is not known.
+            known = stats_of(self._con.rows(_COUNTS), *facts, size_bytes=self._size())
+            self._counted = (head.stamp, known)
+        (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
+        # A member is not told how much others have in the same tables.
+        size = 0 if ACTING.get() else known.size_bytes
+        return replace(known, size_bytes=size, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
+
+    def latest(self) -> dict[str, int]:
+        """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty memory."""
+        rows = self._con.rows(f"SELECT source, max(ts) FROM event WHERE {own()} GROUP BY source")
+        return {str(source): int(ms) for source, ms in rows}
+
+    def interrupt(self, thread: int | None = None) -> None:
+        """Stop this memory's statements that run in this process, of one thread (by its identity) or of all.
+
+        They raise DeadlineExceeded; those of other memories and processes go on.
+        """
+        self._con.interrupt(thread)
+
+    def reread(self) -> None:
+        """Drop what is kept in memory of the content; read zone and store id at once. Raises NotFound when the space is gone."""
+        self._con.heard()
+        self.toc.reread()
+        self._memory = find_space(self._database, self._memory.tenant, self._memory.space)
+        self.projects.reread()
+        self.superseded.reread()
+        self.superseded.unfollow()
+
+    def checkpoint(self) -> None:
+        """Do nothing: the database writes its log into its files by itself."""
+
+    def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
+        """Remove from every table what `keep` does not keep, with `dry` only count it; return what went.
+
+        See `erasing.erase`; afterwards what this process keeps is read again, unless `dry`.
+        """
+        erased = erase(self._con, keep, dry, after)
+        if not dry:
+            self.reread()
+        return erased
+
+    def dead_bytes(self) -> int:
+        """Return 0 always: the database frees its room by itself."""
+        return 0
+
+    def save_anew(self) -> bool:
+        """Return False always: the database looks after its files."""
+        return False
+
+    def compact(self) -> tuple[int, int]:
+        """Vacuum each table that holds memories; return the size of the whole database before and after, in bytes.
+
+        Room of dead rows is used anew after that; the files seldom become smaller.
+        """
+        before = self._size()
+        with self._database.connection(Bound(self._memory.tenant)) as raw:
+            for table in migrations.tables():
+                raw.execute(sql(f"VACUUM {table}"))
+        return before, self._size()
+
+    def _size(self) -> int:
+        """Return the bytes of the whole database."""
+        row = self._con.row("SELECT pg_database_size(current_database())")
+        return int(row[0]) if row else 0
+
+    @property
+    def loss(self) -> Loss | None:
+        """None always: the log and the backups of the database show losses."""
+        return None
+
+    def reseal(self, acknowledge: bool = False) -> None:
+        """Do nothing, whatever `acknowledge` is: no mark is kept beside the database, and `loss` is always None."""
+
+    def close(self) -> None:
+        """Stop serving, close the pool if it was made for this memory, and release the lock; a second call does nothing."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        self._con.close()
+        if self._owns_database:
+            self._database.close()
+        if self._lock is not None:
+            self._lock.release()

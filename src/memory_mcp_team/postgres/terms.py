@@ -1,0 +1,83 @@
+"""The tree's term sets and the root's document frequencies, as append-only rows that are folded now and then."""
+
+from collections.abc import Iterable, Sequence
+
+from memory_mcp.model.ids import NodeId, node_key
+from memory_mcp.storage.termsets import folded_counts, folded_sets, less, sets_by_project
+from memory_mcp_team.postgres.connection import Connection, Writer, own
+
+_SETS = f"SELECT key, hashes FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])"
+_OF_DAYS = f"""SELECT t.hashes FROM segment_cut s JOIN term_delta t ON {own("t")} AND t.key = s.key
+  WHERE {own("s")} AND s.project = %(project)s AND s.day >= %(first)s AND s.day < %(after)s"""
+_MANY = f"""SELECT number, key, hashes FROM term_delta WHERE {own()} AND key IN (
+  SELECT key FROM term_delta WHERE {own()} GROUP BY key HAVING count(*) > %(most)s)"""
+_GONE = f"""DELETE FROM term_delta t USING unnest(%(keys)s::bigint[], %(numbers)s::bigint[]) m(key, number)
+  WHERE {own("t")} AND t.key = m.key AND t.number = m.number"""
+_MANY_FREQUENCIES = f"""SELECT number, project, hashes, counts FROM frequency WHERE {own()} AND project IN (
+  SELECT project FROM frequency WHERE {own()} GROUP BY project HAVING count(*) > %(most)s)"""
+_FREQUENCY = ("project, hashes, counts", ("text", "bytea", "bytea"))
+
+
+class PostgresTerms:
+    """The part of TocStore about terms: reads and folds rows, which `publish` adds."""
+
+    def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
+        self._con = con
+
+    def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
+        """Return the stored term rows of each node that has any: sorted little-endian uint32; a node's set is their union."""
+        by_key = {node_key(i): i for i in ids}
+        found: dict[NodeId, list[bytes]] = {}
+        for key, hashes in self._con.rows(_SETS, keys=list(by_key)) if by_key else ():
+            found.setdefault(by_key[key], []).append(hashes)
+        return found
+
+    def terms_of_days(self, first_day: str, after_day: str, project: str) -> list[bytes]:
+        """Return the stored term rows (sorted little-endian uint32) of a project's segments of a span of days, in no order.
+
+        `after_day` is not included; a segment may have several rows.
+        """
+        return [row[0] for row in self._con.rows(_OF_DAYS, project=project, first=first_day, after=after_day)]
+
+    def frequencies(self) -> list[tuple[str, bytes, bytes]]:
+        """Return the rows of document frequencies: project, term hashes (uint32), counts (int32), little-endian.
+
+        A project may have several rows, whose counts are to be added.
+        """
+        rows = self._con.rows(f"SELECT project, hashes, counts FROM frequency WHERE {own()}")
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def fold_terms(self, more_than: int) -> int:
+        """Join the term rows of each node and project that has more than `more_than`, in one transaction; return how many had.
+
+        A row that is large against all others of its node stays as it is.
+        """
+        with self._con.writing() as writer:
+            gone, joined = folded_sets(writer.rows(_MANY, most=more_than), more_than)
+            if joined:
+                rows = [(key, number) for key, numbers in gone.items() for number in numbers]
+                writer.run(_GONE, keys=[key for key, _ in rows], numbers=[number for _, number in rows])
+                writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), [list(joined), list(joined.values())])
+            folded = list(folded_counts(writer.rows(_MANY_FREQUENCIES, most=more_than), more_than))
+            for project, numbers, (hashes, counts) in folded:
+                writer.run(f"DELETE FROM frequency WHERE {own()} AND number = ANY(%(numbers)s::bigint[])", numbers=numbers)
+                writer.insert("frequency", *_FREQUENCY, [[project], [hashes], [counts]])
+            return len(joined) + len(folded)
+
+
+def without_sets(writer: Writer, segments: Sequence[int]) -> None:
+    """Subtract the term sets of segments (keys) from the frequencies of their projects, in the writer's transaction.
+
+    Terms whose count becomes 0 are removed. The segments' cuts and term rows have to be there still.
+    """
+    found = writer.rows(
+        f"""SELECT s.project, t.key, t.hashes FROM term_delta t JOIN segment_cut s ON {own("s")} AND s.key = t.key
+            WHERE {own("t")} AND t.key = ANY(%(keys)s::bigint[])""",
+        keys=list(segments),
+    )
+    for project, sets in sets_by_project(found).items():
+        rows = writer.rows(f"SELECT hashes, counts FROM frequency WHERE {own()} AND project = %(project)s", project=project)
+        writer.run(f"DELETE FROM frequency WHERE {own()} AND project = %(project)s", project=project)
+        if left := less(rows, sets):
+            writer.insert("frequency", *_FREQUENCY, [[project], *([part] for part in left)])

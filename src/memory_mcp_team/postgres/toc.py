@@ -1,0 +1,331 @@
+"""TocStore on PostgreSQL."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from memory_mcp.clock import Clock
+from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of
+from memory_mcp.model.change import ChangeKind
+from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import EXTRACTIVE, LLM, TocNode
+from memory_mcp.storage.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
+from memory_mcp.storage.values import Build, Freshness, Scope, Tally
+from memory_mcp_team.postgres.connection import Connection, Writer, own
+from memory_mcp_team.postgres.kept import MOST, kept_cuts, kept_stamps
+from memory_mcp_team.postgres.publish import publish, published, put, put_cuts, unnamed
+from memory_mcp_team.postgres.terms import PostgresTerms
+
+_KEYS = "= ANY(%(keys)s::bigint[])"
+_CUTS = f"SELECT {SEGMENT} FROM segment_cut WHERE {own()}"
+_BY_STREAM = f"{_CUTS} AND stream = ANY(%(streams)s::bigint[]) ORDER BY stream, start_ts, start_id"
+_HEADS = f"SELECT {NODE} FROM node WHERE {own()} AND current AND key {_KEYS}"
+#: A node and what hangs on it in one statement, so that all of it is of one moment: bullets as arrays, a place in each for
+#: every bullet; grips as two arrays, the bullet of each and their 16 bytes one after the other.
+_WHOLE = f"""SELECT {", ".join(f"n.{column}" for column in NODE.split(", "))},
+    EXISTS (SELECT FROM pin p WHERE {own("p")} AND p.target = n.node_id),
+    b.places, b.texts, b.kinds, b.projects, b.agents, g.places, g.ids
+  FROM node n
+  LEFT JOIN LATERAL (
+    SELECT array_agg(pos ORDER BY pos) AS places, array_agg(text ORDER BY pos) AS texts, array_agg(kind ORDER BY pos) AS kinds,
+      array_agg(project ORDER BY pos) AS projects, array_agg(agent ORDER BY pos) AS agents
+    FROM bullet WHERE {own("bullet")} AND bullet.key = n.key AND bullet.version = n.version) b ON true
+  LEFT JOIN LATERAL (
+    SELECT array_agg(pos ORDER BY pos, place) AS places, string_agg(uuid_send(grip_id), ''::bytea ORDER BY pos, place) AS ids
+    FROM bullet_grip l WHERE {own("l")} AND l.key = n.key AND l.version = n.version) g ON true
+  WHERE {own("n")} AND n.current AND n.key {_KEYS}"""
+_STAMPS = f"""SELECT n.key, n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
+    SELECT key, count(*) AS rows, max(number) AS last FROM term_delta WHERE {own()} AND key {_KEYS} GROUP BY key
+  ) t ON t.key = n.key WHERE {own("n")} AND n.current AND n.key {_KEYS}"""
+_TALLY = f"""SELECT count(DISTINCT session_id), coalesce(sum(events), 0)::bigint, count(*), coalesce(sum(tokens), 0)::bigint,
+    array_agg(DISTINCT agent), array_agg(DISTINCT project)
+  FROM segment_cut WHERE {own()} AND day >= %(first)s AND day < %(after)s"""
+_SALIENT = f"""SELECT n.node_id FROM segment_cut s JOIN node n ON {own("n")} AND n.key = s.key AND n.current
+  WHERE {own("s")} AND s.project = %(project)s AND s.day >= %(first)s AND s.day < %(after)s
+  ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT %(limit)s"""
+_FRESH_DAYS = f"""SELECT s.day, max(n.built) FROM node n JOIN segment_cut s ON {own("s")} AND s.key = n.key
+  WHERE {own("n")} AND n.current AND n.level = 'segment' GROUP BY s.day"""
+_FRESH_PERIODS = f"SELECT node_id, built FROM node WHERE {own()} AND current AND level <> 'segment'"
+_PINNED = """INSERT INTO pin (tenant, space, target, set_by, at_ms) VALUES (%(tenant)s, %(space)s, %(target)s, %(by)s, %(at)s)
+  ON CONFLICT (tenant, space, target) DO UPDATE SET set_by = excluded.set_by, at_ms = excluded.at_ms"""
+_LED = f"""UPDATE grip g SET segment = m.new FROM unnest(%(gone)s::bigint[], %(to)s::bigint[]) m(old, new)
+  WHERE {own("g")} AND g.segment = m.old"""
+_FILED = "unnest(%(keys)s::bigint[], %(days)s::text[], %(ids)s::text[], %(parents)s::bigint[]) m(key, day, id, parent)"
+#: Nodes of one statement when all of them are read.
+_AT_ONCE = 1000
+
+
+class PostgresToc(PostgresTerms):
+    """Layer 1 of one memory, a `TocStore`; cuts and stamps of segments are kept in memory."""
+
+    def __init__(self, con: Connection, clock: Clock) -> None:
+        """Use `con`; nothing is read yet, and cuts and stamps are kept once they are asked for."""
+        super().__init__(con)
+        self._clock = clock
+        self._cuts, self._stamps = kept_cuts(con), kept_stamps(con)
+
+    def version(self) -> int:
+        """Return the number of the last change (up to 0.1 s old); what was read under one number holds until the next."""
+        return self._con.head().last_change
+
+    def publish(self, build: Build) -> int:
+        """Write a build and its outbox entries in one transaction; return the build's number, that of its last entry.
+
+        What is kept in memory is dropped where a segment is written without its node.
+        """
+        built = publish(self._con, build)
+        if unnamed(build):
+            self.reread()
+        return built
+
+    def reread(self) -> None:
+        """Drop what is kept in memory, so that the tables are read."""
+        self._cuts.forget()
+        self._stamps.forget()
+
+    def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
+        """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts."""
+        found: dict[int, list[Segment]] = {stream: [] for stream in streams}
+        for segment in map(segment_of, self._con.rows(_BY_STREAM, streams=list(found)) if found else ()):
+            found[segment.stream].append(segment)
+        return found
+
+    def iter_cuts(self) -> Iterator[Segment]:
+        """Yield every cut, by stream and start; all rows are read at once, from the tables."""
+        yield from map(segment_of, self._con.rows(f"{_CUTS} ORDER BY stream, start_ts, start_id"))
+
+    def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
+        """Return those cuts that exist, by segment key; from memory where that is up to date, else from the tables."""
+        wanted = list(keys)
+        if (kept := self._cuts.at_hand()) is not None:
+            return {key: kept.by_key[key] for key in wanted if key in kept.by_key}
+        sql = f"SELECT key, {SEGMENT} FROM segment_cut WHERE {own()} AND key {_KEYS}"
+        rows = self._con.rows(sql, keys=wanted) if wanted else ()
+        return {row[0]: segment_of(row[1:]) for row in rows}
+
+    def segments_in(self, scope: Scope) -> list[Segment]:
+        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start; None: any.
+
+        A segment that begins at the window's end is left out. From memory unless there are more than 50,000 cuts.
+        """
+        if (kept := self._cuts.now()) is not None:
+            return kept.inside(scope)
+        where, given = [_CUTS], dict[str, Any]()
+        for column, value in (("project", scope.project), ("agent", scope.agent)):
+            if value is not None:
+                where.append(f"{column} = %({column})s")
+                given[column] = value
+        if scope.window:
+            where.append("end_ts >= %(start)s AND start_ts < %(end)s")
+            given |= {"start": scope.window.start_ms, "end": scope.window.end_ms}
+        return [segment_of(row) for row in self._con.rows(f"{' AND '.join(where)} ORDER BY start_ts, start_id", **given)]
+
+    def find(self, node_id: NodeId) -> TocNode | None:
+        """Return the latest version of a node, also by any earlier id of it; None for none, or in a circle of former ids."""
+        seen: set[NodeId] = set()
+        while node_id not in seen:
+            seen.add(node_id)
+            if found := self.nodes([node_id]):
+                return next(iter(found.values()))
+            row = self._con.row(f"SELECT new FROM alias WHERE {own()} AND old = %(old)s", old=node_id)
+            node_id = NodeId(row[0]) if row else node_id
+        return None
+
+    def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
+        """Return the latest versions, with bullets and pins, of those nodes that exist, by id, all of one moment."""
+        keys = list({node_key(i) for i in ids})
+        return {n.node_id: n for n in self._whole(keys)} if keys else {}
+
+    def _whole(self, keys: Sequence[int]) -> Iterator[TocNode]:
+        """Yield the current nodes of these keys with bullets and pins, in no order; missing ones are left out."""
+        for row in self._con.rows(_WHOLE, keys=keys):
+            pinned, places, texts, kinds, projects, agents, quoted, ids = row[17:]
+            grips: dict[int, list[int]] = {}
+            for at, place in enumerate(quoted or ()):
+                grips.setdefault(place, []).append(int.from_bytes(ids[16 * at : 16 * at + 16], "big"))
+            bullets = zip(places or (), texts or (), kinds or (), projects or (), agents or (), strict=True)
+            told = [bullet_of(text, kind, project, agent, grips.get(at, ())) for at, text, kind, project, agent in bullets]
+            yield node_of(row, told, pinned)
+
+    def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
+        """Return by id the same as `nodes` but without bullets (empty) and pins (False), at a lower cost."""
+        keys = list({node_key(i) for i in ids})
+        return {n.node_id: n for row in self._con.rows(_HEADS, keys=keys) if (n := node_of(row, (), False))} if keys else {}
+
+    def refined(self) -> list[NodeId]:
+        """Return the ids of the current nodes that an agent has written, neither summarizer nor language model."""
+        return [node_id for node_id, author in self.authors().items() if not author.startswith(LLM)]
+
+    def authors(self) -> dict[NodeId, str]:
+        """Return by id who wrote each current node that the summarizer has not written: an agent, or a language model."""
+        sql = f"SELECT node_id, author FROM node WHERE {own()} AND current AND author <> %(plain)s"
+        return {NodeId(row[0]): row[1] for row in self._con.rows(sql, plain=EXTRACTIVE)}
+
+    def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
+        """Return by each node's present id: its build number, how many term rows it has, the last row's number (0: none).
+
+        Nodes that do not exist are left out. Those of segments are kept in memory.
+        """
+        kept, wanted = self._stamps.now(), list(ids)
+        found = {i: kept[i][1] for i in wanted if i in kept}
+        if missing := {node_key(i) for i in wanted if i not in found}:
+            read = {NodeId(r[1]): (r[0], (r[2], r[3], r[4])) for r in self._con.rows(_STAMPS, keys=list(missing))}
+            found |= {i: stamp for i, (_, stamp) in read.items()}
+            if len(kept) + len(read) <= MOST:
+                kept |= {i: stamp for i, stamp in read.items() if level_of(i) is TocLevel.SEGMENT}
+        return found
+
+    def child_ids(self, parent: NodeId) -> list[NodeId]:
+        """Return the ids of a node's children in order of time, then id, [] without any; for the root, those of the years."""
+        sql = f"SELECT child_id FROM node_parent WHERE {own()} AND parent = %(parent)s ORDER BY start_ms, child_id"
+        return [NodeId(row[0]) for row in self._con.rows(sql, parent=node_key(parent))]
+
+    def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
+        """Return the ids of one level that begin inside the window (None: any), in order of time, then id.
+
+        The window's end is not included. With `project` only nodes whose projects name it.
+        """
+        where, given = ["level = %(level)s"], dict[str, Any](level=level.value)
+        if window:
+            where.append("start_ms >= %(start)s AND start_ms < %(end)s")
+            given |= {"start": window.start_ms, "end": window.end_ms}
+        if project is not None:
+            where.append("%(project)s = ANY(projects)")
+            given["project"] = project
+        sql = f"SELECT node_id FROM node WHERE {own()} AND current AND {' AND '.join(where)} ORDER BY start_ms, node_id"
+        return [NodeId(row[0]) for row in self._con.rows(sql, **given)]
+
+    def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
+        """Return sessions, events, segments, tokens, agents and projects of a span of days' segments (`after_day` excluded).
+
+        From memory unless there are more than 50,000 cuts. All 0 where there is no segment.
+        """
+        if (kept := self._cuts.now()) is not None:
+            return kept.tally(first_day, after_day, project)
+        sql, given = (_TALLY, {}) if project is None else (f"{_TALLY} AND project = %(project)s", {"project": project})
+        row = self._con.row(sql, first=first_day, after=after_day, **given)
+        sessions, events, segments, tokens, agents, projects = row or (0, 0, 0, 0, None, None)
+        named = (tuple(sorted(set(names or ()) - {""})) for names in (agents, projects))
+        return Tally(sessions, events, segments, tokens, *named)
+
+    def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
+        """Return up to `limit` ids of a project's most salient segments of days before `after_day`, newest of equals first."""
+        rows = self._con.rows(_SALIENT, project=project, first=first_day, after=after_day, limit=limit)
+        return [NodeId(row[0]) for row in rows]
+
+    def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
+        """Return each day with segments (of the project; None: any), their number, in order; from memory up to 50,000 cuts."""
+        if (kept := self._cuts.now()) is not None:
+            return kept.counts(project)
+        where, given = _of(project)
+        rows = self._con.rows(f"SELECT day, count(*) FROM segment_cut WHERE {own()} {where} GROUP BY day ORDER BY day", **given)
+        return [(row[0], row[1]) for row in rows]
+
+    def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
+        """Return the days from `first_day` up to, not including, `after_day` that have a segment (of the project), in order.
+
+        From memory unless there are more than 50,000 cuts; `project` None: of any.
+        """
+        if (kept := self._cuts.now()) is not None:
+            return kept.days(first_day, after_day, project)
+        where, given = _of(project)
+        sql = f"SELECT DISTINCT day FROM segment_cut WHERE {own()} {where} AND day >= %(first)s AND day < %(after)s ORDER BY day"
+        return [row[0] for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
+
+    def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
+        """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start.
+
+        From memory unless there are more than 50,000 cuts; `project` None: of any.
+        """
+        if (kept := self._cuts.now()) is not None:
+            return kept.within(first_day, after_day, project)
+        where, given = _of(project)
+        sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE {own()} {where} AND day >= %(first)s AND day < %(after)s
+                  ORDER BY start_ts, start_id"""
+        return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
+
+    def freshness(self) -> Freshness:
+        """Return the build numbers, of one moment, of the periods' nodes, and by day the highest of the segments' nodes."""
+        with self._con.reading() as reader:
+            days, periods = reader.rows(_FRESH_DAYS), reader.rows(_FRESH_PERIODS)
+        return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
+
+    def set_pin(self, target: str, on: bool, by: str) -> None:
+        """Pin a node or grip id (`target`) in the name of `by`, or with `on` False remove its pin; it need not exist.
+
+        A pin that is set again has the new author and time. A transaction of its own.
+        """
+        with self._con.writing() as writer:
+            if on:
+                writer.run(_PINNED, target=target, by=by, at=self._clock.now_ms())
+            else:
+                writer.run(f"DELETE FROM pin WHERE {own()} AND target = %(target)s", target=target)
+
+    def pins(self) -> frozenset[str]:
+        """Return every node and grip id that is pinned; read at each call."""
+        return frozenset(row[0] for row in self._con.rows(f"SELECT target FROM pin WHERE {own()}"))
+
+    def drop_nodes(self, ids: Iterable[NodeId]) -> None:
+        """Remove nodes with their bullets and term sets, and note each in the outbox, in a transaction of its own.
+
+        An id that does not exist is noted too. Events, cuts, grips and pins stay.
+        """
+        with self._con.writing() as writer:
+            _drop_nodes(writer, list(dict.fromkeys(ids)))
+
+    def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
+        """Store cuts under their keys, and remove cuts and nodes that `leads` names, in one transaction.
+
+        Each removed id leads to the node that it is mapped to, where its grips are filed then. A changed cut that has a
+        node is noted. What is kept in memory is dropped.
+        """
+        with self._con.writing() as writer:
+            if leads:
+                gone, to = ([node_key(i) for i in ids] for ids in (leads, leads.values()))
+                writer.run(f"DELETE FROM segment_cut WHERE {own()} AND key {_KEYS}", keys=gone)
+                writer.run(_LED, gone=gone, to=to)
+                _drop_nodes(writer, list(leads))
+                columns = (("old", "text"), ("new", "text"))
+                put(writer, "alias", columns, [list(leads), list(leads.values())], "old")
+            writer.change(published(writer, put_cuts(writer, cuts)))
+        self.reread()
+
+    def move_segments(self, days: Mapping[int, str]) -> None:
+        """File segments (by key) under other days, with new node ids, noting each in the outbox, in one transaction.
+
+        Segment ids are read by hash: an id with the old day still finds its node.
+        """
+        ids = [segment_id(day, key) for key, day in days.items()]
+        parents = [node_key(day_id(day)) for day in days.values()]
+        given = {"keys": list(days), "days": list(days.values()), "ids": ids, "parents": parents}
+        with self._con.writing() as writer:
+            writer.change([(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])
+            writer.run(f"UPDATE segment_cut t SET day = m.day FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **given)
+            writer.run(f"UPDATE node t SET node_id = m.id FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **given)
+            parent = (
+                f"UPDATE node_parent t SET parent = m.parent, child_id = m.id FROM {_FILED} WHERE {own('t')} AND t.child = m.key"
+            )
+            writer.run(parent, **given)
+
+    def all_nodes(self) -> Iterator[TocNode]:
+        """Yield each node's latest version with bullets and pins, by level and time, 1000 read at once; none removed since."""
+        rows = self._con.rows(f"SELECT key FROM node WHERE {own()} AND current ORDER BY level, start_ms, node_id")
+        keys = [row[0] for row in rows]
+        for start in range(0, len(keys), _AT_ONCE):
+            part = keys[start : start + _AT_ONCE]
+            whole = {node_key(n.node_id): n for n in self._whole(part)}
+            yield from (whole[key] for key in part if key in whole)
+
+
+def _of(project: str | None) -> tuple[str, dict[str, str]]:
+    """Return the further condition that a row is of a project, and its parameters by name; ("", {}) for None."""
+    return ("", {}) if project is None else ("AND project = %(project)s", {"project": project})
+
+
+def _drop_nodes(writer: Writer, ids: Sequence[NodeId]) -> None:
+    """Remove nodes with bullets, terms and places under their parents, and note each, in the writer's transaction."""
+    keys = list({node_key(i) for i in ids})
+    writer.change([(ChangeKind.NODE_DROPPED, i) for i in ids])
+    for table in ("node", "bullet", "bullet_grip", "term_delta"):
+        writer.run(f"DELETE FROM {table} WHERE {own()} AND key {_KEYS}", keys=keys)
+    writer.run(f"DELETE FROM node_parent WHERE {own()} AND child {_KEYS}", keys=keys)

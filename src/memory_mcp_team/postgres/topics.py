@@ -1,0 +1,53 @@
+"""TopicStore on PostgreSQL: two small tables, read when the memory is grouped and when its topics are opened."""
+
+from collections.abc import Sequence
+
+from memory_mcp.model.ids import TopicId
+from memory_mcp.model.topic import KnownTopic, TopicLabel
+from memory_mcp.storage.rows import TOPIC, topic_columns, topic_of
+from memory_mcp_team.postgres.connection import Connection, own
+
+_TYPES = ("text", "bigint", "boolean", "bytea", "text", "boolean", "text")
+_LABEL = "topic_id, project, label, author, at_ms"
+_LABEL_TYPES = ("text", "text", "text", "text", "bigint")
+_TAKE_BACK = f"""DELETE FROM topic_label
+  WHERE {own()} AND topic_id = %(topic)s AND project IS NOT DISTINCT FROM %(project)s::text"""
+
+
+class PostgresTopics:
+    """Which topics there are and were, and their labels; a `TopicStore`."""
+
+    def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
+        self._con = con
+
+    def all(self) -> list[KnownTopic]:
+        """Return every topic that was ever found, also those that are over or merged, in the order of their ids."""
+        rows = self._con.rows(f'SELECT {TOPIC} FROM topic WHERE {own()} ORDER BY topic_id COLLATE "C"')
+        return [topic_of(row) for row in rows]
+
+    def replace(self, topics: Sequence[KnownTopic]) -> None:
+        """Replace everything that is known of topics, in one transaction; labels stay. Without topics all are removed."""
+        columns = topic_columns(topics)
+        with self._con.writing() as writer:
+            writer.run(f"DELETE FROM topic WHERE {own()}")
+            writer.insert("topic", TOPIC, _TYPES, columns)
+            writer.head.notes += 1
+
+    def label(self, given: TopicLabel) -> None:
+        """Give a topic a label for one project, or for all (None), in place of the one it has there; "" only removes that.
+
+        A transaction of its own; the topic need not exist. Other processes notice by the head.
+        """
+        with self._con.writing() as writer:
+            writer.run(_TAKE_BACK, topic=given.topic_id, project=given.project)
+            if given.label:
+                row = [given.topic_id, given.project, given.label, given.author, given.at_ms]
+                writer.insert("topic_label", _LABEL, _LABEL_TYPES, [[value] for value in row])
+            # Labels do not pass through the outbox: this is how other processes notice.
+            writer.head.notes += 1
+
+    def labels(self) -> list[TopicLabel]:
+        """Return every label in force, in the order in which they were given, also of topics that no longer exist."""
+        rows = self._con.rows(f"SELECT {_LABEL} FROM topic_label WHERE {own()} ORDER BY at_ms, number")
+        return [TopicLabel(TopicId(topic_id), *told) for topic_id, *told in rows]

@@ -1,0 +1,193 @@
+"""Finds out who sent an HTTP request, and answers those that nobody known sent. One layer around all routes.
+
+Invariants
+1. Nothing of a body is read, and no route reached, before the caller is known; only the metadata of RFC 9728 is public.
+2. A refusal says nothing about tenants, members or keys that its caller did not prove to be their own.
+3. A session of the protocol belongs to the member and key that began it (the library asks `scope["user"]`).
+"""
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memory_mcp.daemon.security import Refusal, send_whole
+from memory_mcp.errors import (
+    InsufficientScope,
+    MemoryMcpError,
+    PermissionDenied,
+    QuotaExceeded,
+    StorageError,
+    Unauthenticated,
+)
+from memory_mcp.server.errors import hint_of
+from memory_mcp_team.access import keys
+from memory_mcp_team.access.administration import Administration
+from memory_mcp_team.access.directory import Directory
+from memory_mcp_team.access.oauth import Claims, Tokens, metadata
+from memory_mcp_team.access.provider import KeyNotKnown
+from memory_mcp_team.access.quotas import Quotas
+from memory_mcp_team.access.who import SCOPES, Principal, Role
+from memory_mcp_team.settings import TeamSettings
+
+#: Where RFC 9728 has the metadata of a resource, before the resource's own path.
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+#: Tokens whose key must be fetched first wait in so many threads at most, so that those of others never do.
+_WAITING = 4
+#: Lookups in the database that run at once.
+_LOOKUPS = 2
+_CORS = ((b"access-control-allow-origin", b"*"), (b"access-control-allow-methods", b"GET, OPTIONS"))
+_STATUS = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503}
+
+
+class Door:
+    """Finds out who calls. Used in one event loop."""
+
+    def __init__(
+        self, settings: TeamSettings, directory: Directory, joining: Administration, tokens: Tokens | None = None
+    ) -> None:
+        """Look callers up in `directory`; `joining` makes members of those the provider vouches for, if settings allow it."""
+        self._settings, self._directory, self._joining = settings, directory, joining
+        self._tokens = (tokens or Tokens(settings)) if settings.takes_tokens else None
+        self._waiting, self._lookups = anyio.CapacityLimiter(_WAITING), anyio.CapacityLimiter(_LOOKUPS)
+        self._spaces = [(space, Role(role)) for space, role in settings.joins]
+        #: Numbers of tenants by name: they never change.
+        self._numbers: dict[str, int] = {}
+
+    async def enter(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
+        """Return who sent a request with these headers.
+
+        A key is looked up; a token is checked, and its bearer made a member first where the settings say so (join = claim).
+        Raises Unauthenticated without a token or key that counts, PermissionDenied when it is of no member, InsufficientScope
+        when no scope of it is about a memory, ProviderUnavailable or StorageError when it cannot be found out now.
+        """
+        bearer = _bearer(headers)
+        if keys.is_key(bearer):
+            key = keys.read(bearer) if self._settings.takes_keys else None
+            if key is None:
+                raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
+            principal = await anyio.to_thread.run_sync(self._directory.by_key, key, limiter=self._lookups)
+        elif self._tokens is not None:
+            try:
+                claims = self._tokens.check(bearer, fetch=False)
+            except KeyNotKnown:
+                claims = await anyio.to_thread.run_sync(self._tokens.check, bearer, limiter=self._waiting)
+            principal = await anyio.to_thread.run_sync(self._member, claims, limiter=self._lookups)
+        else:
+            raise Unauthenticated("tokens do not count here", "Send an API key: Authorization: Bearer mmk_...")
+        if principal.at_most is None:
+            lowest = next(iter(SCOPES))
+            hint = f"Ask for one of {', '.join(SCOPES)}."
+            raise InsufficientScope("no scope of the token or key is about a memory", hint, lowest)
+        return principal
+
+    def _member(self, claims: Claims) -> Principal:
+        """Return the member a token is of; makes one first where there is none and the settings say join = claim.
+
+        Raises PermissionDenied where there is no member or no such tenant (the same error), or the member was removed.
+        """
+        number = self._numbers.get(claims.tenant)
+        if number is None and (tenant := self._directory.find_tenant(claims.tenant)) is not None:
+            number = self._numbers[claims.tenant] = tenant.tenant
+        found = None if number is None else self._directory.by_subject(number, claims.subject, claims.scopes)
+        if found is None and number is not None and self._settings.join == "claim":
+            self._joining.join(number, claims.name, claims.subject, self._spaces)
+            found = self._directory.by_subject(number, claims.subject, claims.scopes)
+        if found is None:
+            # The same for a tenant that there is and one that there is not.
+            subject = claims.subject.removeprefix(f"{self._settings.issuer}|")
+            hint = f"Ask its administrator to run: memory-mcp admin team member add NAME --sub {subject!r}"
+            raise PermissionDenied("you are not a member of this team", hint)
+        return found
+
+
+class Guard:
+    """The layer around the routes: puts the `Principal` into the scope, or answers with a refusal."""
+
+    def __init__(self, app: ASGIApp, door: Door, settings: TeamSettings, quotas: Quotas | None = None) -> None:
+        """Put the door before `app`; quotas are those of the settings unless given."""
+        self._app, self._door, self._settings = app, door, settings
+        self._quotas = quotas or Quotas(settings)
+        self._metadata = metadata(settings) if settings.takes_tokens else None
+        path = urlsplit(settings.audience).path.rstrip("/")
+        #: A client asks at the resource's own path first, then at the root.
+        self._places = {WELL_KNOWN, WELL_KNOWN + path}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request with `principal` and `user` in its scope, or answer it with a refusal.
+
+        Metadata (RFC 9728) is answered to anybody, if tokens are taken: GET with it, OPTIONS with CORS headers, other methods
+        with 405. What is no HTTP is passed on unchecked. A request counts against the quota of calls once its caller is known.
+        """
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if self._metadata is not None and scope["path"] in self._places:
+            if scope["method"] == "OPTIONS":
+                # Clients in a browser send the version of the protocol.
+                allowed = (b"access-control-allow-headers", b"mcp-protocol-version")
+                await send_whole(send, 204, b"", b"application/json", (*_CORS, allowed))
+            elif scope["method"] == "GET":
+                await send_whole(send, 200, self._metadata, b"application/json", _CORS)
+            else:
+                await Refusal(405, "INVALID_ARGUMENT", "this route takes another method", "Use GET.").send(send)
+            return
+        try:
+            principal = await self._door.enter(scope["headers"])
+            self._quotas.call(principal)
+        except MemoryMcpError as error:
+            await refusal(self._settings, error).send(send)
+            return
+        whose = f"{principal.tenant}/{principal.member}/{principal.key_id}"
+        user = AuthenticatedUser(AccessToken(token="", client_id=whose, scopes=[]))
+        await self._app({**scope, "principal": principal, "user": user}, receive, send)
+
+
+def refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
+    """Return an error as an HTTP response: its status, code, message and hint.
+
+    401 for UNAUTHENTICATED, 403 PERMISSION_DENIED, 429 RESOURCE_EXHAUSTED, 503 UNAVAILABLE and any StorageError, else 500. Adds
+    WWW-Authenticate to a missing or insufficient token, Retry-After (seconds) to an exceeded quota and to status 503 (5).
+    """
+    status = 503 if isinstance(error, StorageError) else _STATUS.get(error.code, 500)
+    headers: list[tuple[bytes, bytes]] = []
+    if isinstance(error, Unauthenticated | InsufficientScope):
+        headers.append((b"www-authenticate", challenge(settings, error).encode()))
+    if isinstance(error, QuotaExceeded):
+        headers.append((b"retry-after", str(error.retry_after).encode()))
+    elif status == 503:
+        headers.append((b"retry-after", b"5"))
+    return Refusal(status, error.code, error.message, hint_of(error), tuple(headers))
+
+
+def challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope) -> str:
+    """Return the value of WWW-Authenticate (RFC 6750) for a refusal.
+
+    It says why (nothing where no token was sent), which scope would do, and where the metadata is if tokens are taken.
+    """
+    parts = ['realm="memory-mcp"']
+    if isinstance(error, InsufficientScope):
+        parts += ['error="insufficient_scope"', f'scope="{error.scope}"']
+    elif not error.is_missing:
+        # Without any token there is no error to name (RFC 6750, section 3.1).
+        parts.append('error="invalid_token"')
+    if settings.takes_tokens:
+        at = urlsplit(settings.audience)
+        parts.append(f'resource_metadata="{at.scheme}://{at.netloc}{WELL_KNOWN}{at.path.rstrip("/")}"')
+    return "Bearer " + ", ".join(parts)
+
+
+def _bearer(headers: Sequence[tuple[bytes, bytes]]) -> str:
+    """Return the bearer token of a request, stripped; raise Unauthenticated for none or for several Authorization headers."""
+    given = [value for name, value in headers if name.lower() == b"authorization"]
+    kind, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
+    if len(given) > 1:
+        raise Unauthenticated("the Authorization header comes twice", "Send it once.")
+    if kind.lower() != b"bearer" or not token.strip():
+        hint = "Send 'Authorization: Bearer TOKEN': a token of the authorization server or an API key."
+        raise Unauthenticated("no token was sent", hint, is_missing=True)
+    return token.strip().decode("latin-1")

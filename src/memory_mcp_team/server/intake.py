@@ -1,0 +1,171 @@
+"""Stores payloads of clients' hooks in a space: acknowledged when they are committed, with no spool between.
+
+Invariants
+1. What comes for one space while something of it is being stored is stored next, together: each commit locks the memory and
+   waits for the disk, and many agents share a space.
+2. What one payload is refused for is told to its sender alone.
+3. A sender that hangs up before its payload is begun has sent nothing.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+import anyio.to_thread
+
+from memory_mcp.app import App
+from memory_mcp.client import spoolfile
+from memory_mcp.errors import InvalidQuery, MemoryMcpError, NotFound, StorageError
+from memory_mcp.events.log import Write
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.hooks.base import Envelope, Hooks, Malformed
+from memory_mcp.model.event import HOOK
+from memory_mcp.storage.values import Request
+from memory_mcp_team.server.host import TeamHost, served
+
+#: Threads that store at a time: each has a connection, and the interpreter serves one of them at a time anyway.
+_WRITERS = 2
+#: Payloads stored together at most.
+_MOST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Outcome of a payload: how many events were stored."""
+
+    events: int
+    #: Why nothing of it was stored; "" where something was, or had been before.
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A payload as it came."""
+
+    client: str
+    body: bytes
+    #: The caller's own name for it: sent again under the same one, it is stored once. "" for none.
+    key: str = ""
+    #: The project that the caller works on; "" where only the payload names one.
+    project: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """A payload whose sender waits."""
+
+    payload: Payload
+    outcome: Taken | Exception | None = None
+
+
+@dataclass(slots=True)
+class _Line:
+    """The payloads of one caller in one space that wait to be stored."""
+
+    entries: list[_Entry] = field(default_factory=list)
+    storing: anyio.Lock = field(default_factory=anyio.Lock)
+    #: Senders that hold on to the line.
+    users: int = 0
+
+
+class Intake:
+    """Collects payloads of callers and stores them together. Used in one event loop."""
+
+    def __init__(self, host: TeamHost, hooks: Mapping[str, Hooks]) -> None:
+        """Store in the memories that `host` lends; `hooks` by the clients' names."""
+        self._host, self._hooks = host, hooks
+        #: By tenant, space, member and key: a transaction is bound to one member.
+        self._lines: defaultdict[tuple[int, int, int, str], _Line] = defaultdict(_Line)
+        self._writers = anyio.CapacityLimiter(_WRITERS)
+
+    async def take(self, payload: Payload) -> Taken:
+        """Store the events of a payload, for the caller of the running request; return how many once they are committed.
+
+        Payloads of the same caller and space that wait meanwhile are stored together, at most 64. Raises NotFound for an
+        unknown client, InvalidQuery for a payload that cannot be read, and what storing raises.
+        """
+        who, entry = served().principal, _Entry(payload)
+        whose = (who.tenant, served().space.space, who.member, who.key_id)
+        line = self._lines[whose]
+        line.entries.append(entry)
+        line.users += 1
+        try:
+            async with line.storing:
+                if entry.outcome is None:
+                    together, line.entries = line.entries[:_MOST], line.entries[_MOST:]
+                    await anyio.to_thread.run_sync(self._store, together, limiter=self._writers)
+        finally:
+            line.users -= 1
+            if entry in line.entries:
+                line.entries.remove(entry)
+            if not line.users:
+                self._lines.pop(whose, None)
+        assert entry.outcome is not None
+        if isinstance(entry.outcome, Exception):
+            raise entry.outcome
+        return entry.outcome
+
+    def _store(self, entries: Sequence[_Entry]) -> None:
+        """Store payloads on the caller's memory and set their outcomes; an error becomes the outcome of those that have none."""
+        try:
+            with self._host.lent(writing=True, only_appends=True) as app:
+                store(app, entries, self._hooks)
+        except Exception as error:
+            for entry in entries:
+                entry.outcome = entry.outcome or error
+
+
+def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> None:
+    """Store payloads in one transaction, and set the outcome of each.
+
+    When they are refused together (such as by a quota), each is stored on its own and gets its own error. Raises
+    StorageError when the store fails, and what storing a single payload raises.
+    """
+    written: list[tuple[_Entry, Write]] = []
+    for entry in entries:
+        try:
+            told = read(app, entry.payload, hooks)
+        except MemoryMcpError as error:
+            entry.outcome = error
+        else:
+            if isinstance(told, Taken):
+                entry.outcome = told
+            else:
+                written.append((entry, told))
+    if not written:
+        return
+    try:
+        for (entry, _), stored in zip(written, app.append_each([write for _, write in written]), strict=True):
+            entry.outcome = Taken(len(stored.new))
+    except MemoryMcpError as error:
+        if len(written) == 1 or isinstance(error, StorageError):
+            raise
+        # Together they are more than the caller may record: each for itself may not be.
+        for entry, _ in written:
+            try:
+                store(app, [entry], hooks)
+            except MemoryMcpError as own:
+                entry.outcome = own
+
+
+def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Taken:
+    """Return a payload's events, as far as the gate lets them pass, as a Write; where none are left, a Taken of 0 that says why.
+
+    `payload.project` replaces the events' own. Raises NotFound for an unknown client, InvalidQuery for an unreadable payload.
+    """
+    if payload.client not in hooks:
+        raise NotFound(f"no client is called {payload.client!r}", f"Clients are {', '.join(sorted(hooks))}.")
+    envelope = Envelope(spoolfile.name_of(payload.client, payload.body), time.time_ns() // 1_000_000)
+    try:
+        heard = hooks[payload.client].read(payload.body.decode("utf-8-sig", "replace"), envelope)
+    except Malformed as error:
+        hint = f"Send it as {payload.client} gives it to its hooks."
+        raise InvalidQuery(f"the payload cannot be read: {error}", hint) from None
+    drafts = [replace(draft, project=payload.project) if payload.project else draft for draft in heard.drafts]
+    report = ImportReport()
+    clean = [kept for draft in drafts if (kept := app.gate.clean(draft, report)) is not None]
+    if not clean:
+        return Taken(0, heard.skipped or next(iter(report.dropped), "nothing to keep"))
+    return Write(clean, HOOK + payload.client, Request(f"hook:{payload.key}") if payload.key else None)

@@ -1,0 +1,223 @@
+"""The routes of a team server: the protocol in both eras without sessions, hooks, health and metrics.
+
+Invariants
+1. No memory is reached without a caller who has proved who they are, in a space that they may see.
+2. Nothing of a caller stays here between two requests: any server answers the next one.
+3. Health tells nothing of anybody; metrics are read with a token of their own, or from this machine.
+"""
+
+import hmac
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from mcp.server.mcpserver import MCPServer
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memory_mcp import metrics
+from memory_mcp.daemon.routes import CLIENT, STATUS, Mended, answered, application
+from memory_mcp.daemon.security import LOOPBACK, Refusal
+from memory_mcp.errors import InvalidQuery, MemoryMcpError
+from memory_mcp.server.caller import CALLER
+from memory_mcp.server.errors import as_ours, hint_of
+from memory_mcp_team.access.who import Grant, Principal, see
+from memory_mcp_team.postgres.memories import PRIVATE, PROJECT, TEAM
+from memory_mcp_team.server.host import SERVED, Served
+from memory_mcp_team.server.intake import Payload, Taken
+
+SPACE_HEADER, KEY_HEADER = "memory-space", "idempotency-key"
+_LONGEST_KEY = 200
+#: Headers in which a proxy names its client: such a request does not come from this machine.
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
+_SPACES = "/spaces/"
+_HEALTH, _METRICS = "/health/", "/metrics"
+#: A database that does not answer for so long is not there (seconds).
+_PATIENCE = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """The functions that answer the routes outside the protocol."""
+
+    take_hook: Callable[[Payload], Awaitable[Taken]]
+    #: Raises where the database does not answer; returns why the server is not ready, "" where it is.
+    ready: Callable[[], str]
+    exposition: Callable[[], str]
+    metrics_token: str
+
+
+def route_of(path: str) -> str:
+    """Return the name under which a path is counted: /mcp, /hooks, /share, /health, /metrics, /.well-known or "other".
+
+    /spaces/NAME/mcp counts as /mcp; of the others the beginning of the path decides.
+    """
+    if path == "/mcp" or (path.startswith(_SPACES) and path.endswith("/mcp")):
+        return "/mcp"
+    known = ("/hooks", "/share", "/health", "/metrics", "/.well-known")
+    return next((start for start in known if path.startswith(start)), "other")
+
+
+def default_space(principal: Principal, project: str) -> Grant | None:
+    """Return the space of a caller who names none.
+
+    The first project space named as `project` or as its last part; else the first private one, else the first team's, else
+    the only one that there is. None where several of another kind are left, or none.
+    """
+    seen = [grant for grant in principal.grants if principal.role_in(grant.space) is not None]
+    own = [g for g in seen if g.kind == PROJECT and project and (project == g.name or project.endswith(f"/{g.name}"))]
+    for found in (own, *([g for g in seen if g.kind == kind] for kind in (PRIVATE, TEAM))):
+        if found:
+            return found[0]
+    return seen[0] if len(seen) == 1 else None
+
+
+def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequence[BaseRoute] = ()) -> Starlette:
+    """Return the application behind the door, which has put the `Principal` into the scope.
+
+    It serves the protocol, /hooks and `more` routes, which choose their spaces themselves; unknown ones get a JSON refusal.
+    """
+    manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, stateless=True)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        """Run the protocol's session manager as long as the application runs."""
+        async with manager.run():
+            yield
+
+    async def hook(request: Request) -> Response:
+        """Store a hook's payload and answer with JSON: `events`, how many were stored, and `skipped`, why none were, or "".
+
+        Raises InvalidQuery for a key that is too long, HTTPException 404 for no client's name, and what `take_hook` raises.
+        """
+        client = request.path_params["client"]
+        if not CLIENT.match(client):
+            raise HTTPException(404)
+        key = request.headers.get(KEY_HEADER, "")
+        if len(key) > _LONGEST_KEY:
+            raise InvalidQuery("the Idempotency-Key header is too long", f"Use at most {_LONGEST_KEY} characters.")
+        payload = Payload(client, await request.body(), key, CALLER.get().project)
+        return JSONResponse(asdict(await handlers.take_hook(payload)))
+
+    async def hooks(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await answered(hook)(Request(scope, receive))
+        await response(scope, receive, send)
+
+    protocol = _Known(Mended(StreamableHTTPASGIApp(manager)))
+    found = [
+        Route("/mcp", protocol, methods=["POST"]),
+        Route("/spaces/{name}/mcp", protocol, methods=["POST"]),
+        *more,
+        Route("/hooks/{client}", _Known(hooks), methods=["POST"]),
+    ]
+    known = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /share, /health/live, /health/ready and /metrics."
+    return application(found, lifespan, known)
+
+
+class _Known:
+    """Lets a request through once it is known which space of its caller is meant, and counts it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request with `SERVED` set to its caller and space, and count and time it by the tenant's class.
+
+        A space that the caller may not see, or two that are named, are answered with the error; these are not counted.
+        """
+        began = time.perf_counter()
+        principal: Principal = scope["principal"]
+        try:
+            named = _named(scope)
+            grant = see(principal, named) if named else default_space(principal, CALLER.get().project)
+        except Exception as error:
+            ours = as_ours(error, route_of(scope["path"]))
+            await Refusal(STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours)).send(send)
+            return
+        served = SERVED.set(Served(principal, grant))
+        status = "none"
+
+        async def counted(message: Message) -> None:
+            """Pass on a message, and note the status that a response starts with."""
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = str(message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, counted)
+        finally:
+            SERVED.reset(served)
+            metrics.count("team_requests_total", tenant_class=principal.tenant_class, status=status)
+            metrics.observe("team_request_seconds", time.perf_counter() - began, tenant_class=principal.tenant_class)
+
+
+def _named(scope: Scope) -> str:
+    """Return the space that a request names, by its path or else by its Memory-Space header; "" for none.
+
+    Raises InvalidQuery where path and header differ or the header comes twice.
+    """
+    by_path = scope["path"].removeprefix(_SPACES).removesuffix("/mcp") if scope["path"].startswith(_SPACES) else ""
+    given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == SPACE_HEADER.encode()]
+    if len(given) > 1 or (by_path and given and given[0] != by_path):
+        raise InvalidQuery("the request names two spaces", "Name one: by the header Memory-Space or by the address.")
+    return by_path or (given[0] if given else "")
+
+
+class Front:
+    """Answers health and metrics unchecked, since programs that watch servers know no host's name; passes on the rest."""
+
+    def __init__(self, app: ASGIApp, handlers: Handlers) -> None:
+        self._app, self._handlers = app, handlers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer paths of health and metrics; pass on everything else."""
+        if scope["type"] == "http" and scope["path"].startswith((_HEALTH, _METRICS)):
+            response = await self._answer(Request(scope, receive))
+            await response(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        """Answer health and metrics: {"status": "ok"} for a live server, {"status": "ready"}, or the text made in a thread.
+
+        A server that is not ready is 503 and {"status": "not ready", "reason": ...}; so is one whose database is silent for 3 s
+        or raises an error of ours. 404 for any other path or method than GET and HEAD, 401 for metrics without the right.
+        """
+        path = request.url.path
+        if request.method not in ("GET", "HEAD") or path not in ("/health/live", "/health/ready", "/metrics"):
+            refusal = Refusal(404, "NOT_FOUND", "no such route", "Routes are /health/live, /health/ready and /metrics.")
+            return Response(refusal.body(), refusal.status, media_type="application/json")
+        if path == "/health/live":
+            return JSONResponse({"status": "ok"})
+        if path == "/health/ready":
+            reason = "the database does not answer in time"
+            with anyio.move_on_after(_PATIENCE):
+                try:
+                    reason = await anyio.to_thread.run_sync(self._handlers.ready, abandon_on_cancel=True)
+                except MemoryMcpError as error:
+                    reason = error.message
+            status = {"status": "not ready", "reason": reason} if reason else {"status": "ready"}
+            return JSONResponse(status, 503 if reason else 200)
+        if not self._may_measure(request):
+            why, hint = "metrics are for this machine, or for a token", "Set team.server.metrics_token."
+            refusal = Refusal(401, "UNAUTHENTICATED", why, hint)
+            return Response(refusal.body(), refusal.status, {"www-authenticate": "Bearer"}, "application/json")
+        return PlainTextResponse(await anyio.to_thread.run_sync(self._handlers.exposition), media_type=metrics.CONTENT_TYPE)
+
+    def _may_measure(self, request: Request) -> bool:
+        """Return whether a request may read metrics: by the token that is set, or if none is, from this machine by no proxy."""
+        if token := self._handlers.metrics_token:
+            scheme, _, given = request.headers.get("authorization", "").partition(" ")
+            return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+        forwarded = any(name in request.headers for name in _FORWARDED)
+        return request.client is not None and request.client.host in LOOPBACK and not forwarded

@@ -1,0 +1,285 @@
+"""A team server from its start to its end: many tenants and spaces over one database, with only their indexes on its own disk.
+
+Invariants
+1. What it acknowledged is committed; killed at any moment it loses nothing, and others finish its work.
+2. Asked to end, it says that it is not ready, takes no more calls, lets those under way finish, and leaves its work to others.
+"""
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+
+from memory_mcp import metrics
+from memory_mcp.app import App, Callbacks
+from memory_mcp.children import few_collections
+from memory_mcp.config import Settings
+from memory_mcp.daemon.http import MAX_BODY, Uvicorn, bind, hosts_of
+from memory_mcp.daemon.routes import Connection
+from memory_mcp.daemon.security import LOOPBACK, Rules
+from memory_mcp.daemon.security import Guard as HostGuard
+from memory_mcp.errors import ConfigError
+from memory_mcp.ingest import sources
+from memory_mcp.model.event import EventDraft
+from memory_mcp.server.build import assemble
+from memory_mcp.server.ending import signals_of_end
+from memory_mcp.storage.lock import DirectoryLock
+from memory_mcp_team.access.administration import Administration
+from memory_mcp_team.access.directory import Directory
+from memory_mcp_team.access.quotas import SEARCHES, Quotas
+from memory_mcp_team.postgres import migrations, roles
+from memory_mcp_team.postgres.database import Database
+from memory_mcp_team.postgres.store import PostgresStorage
+from memory_mcp_team.postgres.work import Work
+from memory_mcp_team.server import share_routes
+from memory_mcp_team.server.door import Door, Guard
+from memory_mcp_team.server.follow import Follower
+from memory_mcp_team.server.host import SERVED, TeamHost, allow, served
+from memory_mcp_team.server.intake import Intake, Payload, Taken
+from memory_mcp_team.server.opened import MEGABYTE, Limits, Opened, Place
+from memory_mcp_team.server.replica import Replica
+from memory_mcp_team.server.routes import Front, Handlers, route_of, routes
+from memory_mcp_team.server.tools import SpaceTools
+from memory_mcp_team.server.worker import Workers
+from memory_mcp_team.sharing.wire import MAX_BODY as MAX_BATCH
+
+log = logging.getLogger(__name__)
+
+#: What a data directory is locked as.
+KIND = "team"
+#: Threads that keep the indexes of open memories.
+_TENDERS = 2
+#: How long ending may take beyond the calls under way (seconds).
+_END = 10.0
+#: The interpreter hands its lock on after so long (seconds).
+_SWITCH = 0.0005
+
+
+class TeamServer:
+    """The parts of one server, and its life."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Connect to the database, whose tables are made or brought up to date, and make the parts; `run` starts them.
+
+        Raises ConfigError for a role that row-level security does not bind, and what `migrations.bring_up` raises.
+        """
+        team, storage = settings.team, settings.storage
+        self._settings = settings
+        self.database = Database(storage.url, storage.pool)
+        with migrations.waited_for(self.database):
+            roles.require_bound(self.database)
+            migrations.bring_up(self.database)
+        self._replica = Replica(self.database, Database(team.replica_url, storage.pool)) if team.replica_url else None
+        self.directory = Directory(self.database)
+        self.quotas = Quotas(team)
+        own = team.server
+        limits = Limits(own.open_spaces, own.memory_mb * MEGABYTE, own.disk_mb * MEGABYTE, own.idle_secs)
+        self.opened = Opened(self._open, storage.directory / "cache", limits, on_open=lambda memory: self.workers.plan(memory))  # noqa: PLW0108 - made below
+        self.host = TeamHost(settings, self.opened, self._replica)
+        self._work = Work(self.database)
+        self.workers = Workers(self._work, self.opened, own.workers)
+        databases = {False: self.database, **({True: self._replica.database} if self._replica else {})}
+        self.follower = Follower(databases, self.opened, _TENDERS, self.workers.hear)
+        self._intake = Intake(self.host, sources.hooks())
+        #: Whether somebody asked this server to end.
+        self.draining = False
+        self.address: tuple[str, int] = ("", 0)
+
+    # memories
+
+    def _open(self, place: Place, folder: Path) -> App:
+        """Open a space as the program, for everybody who may see it; `folder` holds its indexes.
+
+        Indexes that do not know of all removals are deleted first. Writes are counted against quotas and wake the workers.
+        Raises NotFound where there is no such space.
+        """
+        settings = self._settings
+        own = replace(
+            settings,
+            storage=replace(settings.storage, data_dir=str(folder)),
+            # One folder for all would mix what different spaces hold.
+            teleport=replace(settings.teleport, bm25=replace(settings.teleport.bm25, index_path="")),
+        )
+        replica = self._replica.database if place.is_replica and self._replica else None
+        memory = self.directory.memory(place.tenant, place.space)
+        callbacks = Callbacks(
+            before_write=self._count, on_write=self.workers.hear, give_way=self.host.give_way, tends_indexes=True
+        )
+        storage = PostgresStorage(self.database, memory, replica=replica)
+        self.opened.cleaned(place, storage.connection.head().resets)
+        with few_collections():
+            return App(own, callbacks=callbacks, storage=storage)
+
+    def _count(self, drafts: Sequence[EventDraft]) -> None:
+        """Count what a caller is about to record, or raise QuotaExceeded; does nothing without a caller (the program's work)."""
+        caller = SERVED.get()
+        if caller is None:
+            return
+        who = caller.principal
+        bounded = self._settings.team.limits_of(who.tenant_class).stored_events
+        stored = self.directory.stored_events(who.tenant) if bounded else 0
+        self.quotas.record(who, len(drafts), sum(len(draft.text.encode("utf-8", "replace")) for draft in drafts), stored)
+
+    def _allow(self, tool: str) -> None:
+        """Check that the caller may use a tool, and count a search; raises what `allow` raises, or QuotaExceeded."""
+        allow(tool)
+        if tool in SEARCHES:
+            self.quotas.search(served().principal)
+
+    # requests
+
+    async def _take_hook(self, payload: Payload) -> Taken:
+        """Store a hook's payload after a check that the caller may write; raises what `allow` and `Intake.take` raise."""
+        allow("hooks")
+        return await self._intake.take(payload)
+
+    def _ready(self) -> str:
+        """Return why it is not ready (ending, another schema), "" where it is; raises StorageError if the database is silent."""
+        if self.draining:
+            return "the server is ending"
+        with self.database.connection(None) as raw:
+            version = migrations.version_of(raw)
+        return "" if version == migrations.CURRENT else f"the database has schema {version}, this server {migrations.CURRENT}"
+
+    def _exposition(self) -> str:
+        """Return the metrics as text, with calls, connections, disk, memory, open spaces and waiting work as they are now.
+
+        These are the gauges team_calls, team_database_connections (open, idle, waiting), team_disk_bytes,
+        team_memory_bytes, team_spaces (open; opened and closed in all) and team_work_waiting.
+        """
+        memories = self.opened.all()
+        pool = self.database.stats
+        counts = {"open": len(memories), "opened": self.opened.opened_total, "closed": self.opened.closed_total}
+        states = {"open": "pool_size", "idle": "pool_available", "waiting": "requests_waiting"}
+        told: dict[str, Mapping[str, float]] = {
+            "team_calls": {"": self.host.calls},
+            "team_database_connections": {state: pool.get(name, 0) for state, name in states.items()},
+            "team_disk_bytes": {"": self.opened.disk_bytes},
+            "team_memory_bytes": {"": sum(memory.bytes for memory in memories)},
+            "team_spaces": counts,
+            "team_work_waiting": self._work.waiting(),
+        }
+        return metrics.exposition(told)
+
+    # life
+
+    async def run(self, announce: Callable[[str], None]) -> None:
+        """Serve until a signal comes, then drain and close.
+
+        `announce` gets the address once requests are answered. Starts workers and follower. Raises what binding raises.
+        """
+        server = self._settings.server
+        listener = bind(server.http_host, server.http_port)
+        self.address = listener.getsockname()[:2]
+        handlers = Handlers(self._take_hook, self._ready, self._exposition, self._settings.team.server.metrics_token)
+        uvicorn, connection = self._assembled(handlers)
+        self.workers.start()
+        self.follower.start()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._drain_on_signal, uvicorn, connection)
+                tasks.start_soon(self._announce, uvicorn, announce)
+                await uvicorn.serve([listener])
+                tasks.cancel_scope.cancel()
+        finally:
+            listener.close()
+        await anyio.to_thread.run_sync(self.close)
+
+    def _assembled(self, handlers: Handlers) -> tuple[Uvicorn, Connection]:
+        """Return the HTTP server, not yet started, and the layer that ends its calls.
+
+        From the outside in: health and metrics, caller, host names and sizes, routes.
+        """
+        settings = self._settings
+        with few_collections():
+            server = assemble(self.host, more=[lambda kit: SpaceTools(kit).tools()])
+        server.allow = self._allow
+        inner = routes(server, handlers, MAX_BODY, share_routes.routes(self.host.lend))
+        connection = Connection(inner)
+        door = Door(settings.team, self.directory, Administration(self.database, "join"))
+        public = urlsplit(settings.team.audience).netloc
+        hosts = (*hosts_of(settings.server), *([public] if public else []))
+        # Nothing of a body is read before it is known who calls.
+        checked = HostGuard(connection, Rules(None, "", max(MAX_BODY, MAX_BATCH), hosts), route_of)
+        front = Front(Guard(checked, door, settings.team, self.quotas), handlers)
+        return Uvicorn(front, anyio.TASK_STATUS_IGNORED, settings.team.server.drain_secs), connection
+
+    async def _announce(self, uvicorn: Uvicorn, announce: Callable[[str], None]) -> None:
+        """Call `announce` with the address once the server has started."""
+        while not uvicorn.started:
+            await anyio.sleep(0.01)
+        host, port = self.address
+        announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    async def _drain_on_signal(self, uvicorn: Uvicorn, connection: Connection) -> None:
+        """Wait for a signal, then end in steps.
+
+        First says that it is not ready and stops the workers, `notice_secs` later takes no new calls and ends streams,
+        waits up to `drain_secs` for calls under way, then ends them.
+        """
+        with signals_of_end() as received:
+            async for _ in received:
+                break
+        own = self._settings.team.server
+        log.warning("asked to end: no new calls in %d s, those under way may take %d s more", own.notice_secs, own.drain_secs)
+        self.draining = True
+        threading.Thread(target=self.workers.stop, args=(own.drain_secs or 1,), name="draining", daemon=True).start()
+        await anyio.sleep(own.notice_secs)
+        uvicorn.end()
+        connection.end_streams()
+        with anyio.move_on_after(own.drain_secs):
+            while self.host.calls:
+                await anyio.sleep(0.02)
+        connection.end_calls()
+
+    def close(self) -> None:
+        """Stop workers and follower, close the open memories, then the databases; waits some seconds for each at most."""
+        self.workers.stop(_END / 2)
+        self.follower.stop(2.0)
+        self.opened.close()
+        if self._replica is not None:
+            self._replica.database.close()
+        self.database.close()
+
+
+def serve(settings: Settings, announce: Callable[[str], None]) -> int:
+    """Serve a team until a signal comes, then end this process with status 0 (os._exit); it never returns.
+
+    `announce` is called with the server's address. Locks the data directory while it runs, and sets up logging and the
+    umask of this process. Raises ConfigError for settings that cannot serve a team, what locking raises when another server
+    has the directory, and errors of database or address at the start.
+    """
+    check(settings)
+    directory = settings.storage.directory.absolute()
+    lock = DirectoryLock(directory, kind=KIND)
+    os.umask(0o077)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(levelname)s: %(message)s")
+    sys.setswitchinterval(_SWITCH)
+    metrics.start()
+    try:
+        anyio.run(partial(TeamServer(settings).run, announce))
+    finally:
+        lock.release()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads that wait for a database which does not answer hold up nobody.
+    os._exit(0)
+
+
+def check(settings: Settings) -> None:
+    """Raise ConfigError unless settings name PostgreSQL, a proof of who calls, and, beyond this machine, the server's names."""
+    if settings.storage.engine != "postgres" or not settings.team.auth:
+        hint = "Set storage.engine = postgres, storage.url and team.auth."
+        raise ConfigError("a team is served from PostgreSQL, to callers who prove who they are", hint)
+    known = hosts_of(settings.server) or settings.team.audience
+    if settings.server.http_host not in LOOPBACK and not known:
+        hint = "Set server.http_allowed_hosts to the names by which clients reach this server, or team.audience."
+        raise ConfigError(f"server.http_host = {settings.server.http_host} needs the names by which it is reached", hint)

@@ -1,0 +1,121 @@
+"""The routes by which memories of a team's members exchange events with a space: three small ones over `requests.sharing`.
+
+Invariants
+1. They stand behind the server's door, which has put the caller's `Principal` into the scope.
+2. A space that the caller may not see does not exist.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from memory_mcp.app import App
+from memory_mcp.daemon.routes import STATUS
+from memory_mcp.errors import InvalidQuery, MemoryMcpError, ResourceExhausted, no_such_space
+from memory_mcp_team.access.who import Grant, Principal, see
+from memory_mcp_team.sharing import space as sharing
+from memory_mcp_team.sharing.wire import MAX_BODY
+
+#: Lends the memory of a space to a call, as its member: caller, space, and whether it writes.
+Lend = Callable[[Principal, Grant, bool], AbstractContextManager[App]]
+_STATUS = {**STATUS, "UNAUTHENTICATED": 401}
+_LONGEST_CURSOR = 500
+
+
+def routes(lend: Lend) -> list[Route]:
+    """Return the routes, for a server that mounts them behind its door; `lend` lends the memory of a space.
+
+    Endpoints answer with the errors of this program that are raised, such as InvalidQuery for a cursor that is too long.
+    """
+
+    async def spaces(request: Request) -> Response:
+        """Answer with JSON: `member` (the caller's name) and `spaces` that the caller may see, each with name, kind and role."""
+        principal: Principal = request.scope["principal"]
+        seen = [(grant, role) for grant in principal.grants if (role := principal.role_in(grant.space)) is not None]
+        told = [{"name": grant.name, "kind": grant.kind, "role": role.value} for grant, role in seen]
+        return JSONResponse({"member": principal.name, "spaces": told})
+
+    async def standing(request: Request) -> Response:
+        """Answer with JSON of `sharing.standing`: space, member, role, `may` (acts allowed) and `events` (last number)."""
+        principal, grant, member = _caller(request)
+        return await _run(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
+
+    async def changes(request: Request) -> Response:
+        """Answer with a page of `sharing.changes` after the cursor `after` ("": all); InvalidQuery if over 500 characters."""
+        principal, grant, _ = _caller(request)
+        after = request.query_params.get("after", "")
+        if len(after) > _LONGEST_CURSOR:
+            raise InvalidQuery("the cursor is none", "Begin without one.")
+        return await _run(lend, principal, grant, False, lambda app: sharing.changes(app, after))
+
+    async def events(request: Request) -> Response:
+        """Store a batch of events, as its member, committed when it answers; `refused` has what the member may not do."""
+        principal, grant, member = _caller(request)
+        batch = await _batch(request)
+        return await _run(lend, principal, grant, True, lambda app: sharing.receive(app, batch, member))
+
+    return [
+        Route("/share", _answered(spaces), methods=["GET"]),
+        Route("/share/{space}", _answered(standing), methods=["GET"]),
+        Route("/share/{space}/changes", _answered(changes), methods=["GET"]),
+        Route("/share/{space}/events", _answered(events), methods=["POST"]),
+    ]
+
+
+def _caller(request: Request) -> tuple[Principal, Grant, sharing.Member]:
+    """Return (caller, space of the address, caller as a `sharing.Member`); raises NotFound where it is no space of theirs."""
+    principal: Principal = request.scope["principal"]
+    grant = see(principal, request.path_params["space"])
+    role = principal.role_in(grant.space)
+    if role is None:
+        raise no_such_space(grant.name)
+    return principal, grant, sharing.Member(principal.name, role.value)
+
+
+async def _run(lend: Lend, principal: Principal, grant: Grant, writes: bool, work: Callable[[App], dict[str, Any]]) -> Response:
+    """Answer with what `work` returns, run in a thread on the space's memory; it is not cut off when the caller leaves."""
+
+    def answer() -> dict[str, Any]:
+        with lend(principal, grant, writes) as app:
+            return work(app)
+
+    return JSONResponse(await anyio.to_thread.run_sync(answer))
+
+
+async def _batch(request: Request) -> dict[str, Any]:
+    """Return the body as a JSON object. Raises ResourceExhausted beyond `MAX_BODY` bytes, InvalidQuery for anything else."""
+    raw = bytearray()
+    async for part in request.stream():
+        raw += part
+        if len(raw) > MAX_BODY:
+            raise ResourceExhausted(f"a batch has at most {MAX_BODY} bytes", "Send several.")
+    try:
+        told = json.loads(raw)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        raise InvalidQuery("the body is no batch", "Both sides must be of the same version.")
+    return told
+
+
+def _answered(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint that answers a MemoryMcpError with its status and JSON: `error` with code, message and hint.
+
+    The status is 500 for a code that is not known here. Other errors pass.
+    """
+
+    async def answer(request: Request) -> Response:
+        """Answer a request by the endpoint, an error of this program as JSON."""
+        try:
+            return await endpoint(request)
+        except MemoryMcpError as error:
+            told = {"code": error.code, "message": error.message, "hint": error.hint}
+            return JSONResponse({"error": told}, status_code=_STATUS.get(error.code, 500))
+
+    return answer

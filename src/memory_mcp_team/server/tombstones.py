@@ -1,0 +1,90 @@
+"""Copies the tombstones of all memories of a database to a file, and applies them to a database restored from a backup."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from memory_mcp.app import App
+from memory_mcp.config import Settings
+from memory_mcp.forgetting import outside
+from memory_mcp.forgetting.act import Forgetting
+from memory_mcp_team.access.directory import Directory
+from memory_mcp_team.postgres.connection import Connection
+from memory_mcp_team.postgres.database import Database
+from memory_mcp_team.postgres.memories import Memory
+from memory_mcp_team.postgres.store import PostgresStorage
+from memory_mcp_team.postgres.tombstones import PostgresTombstones
+
+#: Recorded in each memory's audit.
+AUTHOR, SUBJECT = "memory-mcp", "after a restore"
+
+
+@dataclass(slots=True)
+class Applied:
+    """What was done to a restored database."""
+
+    #: Tombstones that it did not have, and memories that had to be cleaned.
+    tombstones: int = 0
+    memories: int = 0
+    #: Rows that went or changed.
+    events: int = 0
+    #: Memories of the files that the database does not have: made after the backup.
+    unknown: int = 0
+
+
+def export(database: Database, file: Path) -> int:
+    """Add to a file the tombstones of the database that it does not have yet, of all memories; return how many.
+
+    The file exists afterwards. Raises OSError for the file, StorageError for two keys of one memory or no database.
+    """
+    return outside.keep(file, {memory.store_id: _log(database, memory) for memory in _memories(database)})
+
+
+def apply(database: Database, settings: Settings, places: Sequence[Path]) -> Applied:
+    """Forget again in a restored database what files say was forgotten; a second time changes nothing more.
+
+    Memories are matched by their store id; those without a copy are left alone. Raises InvalidQuery for a place that does
+    not exist, StorageError when something was forgotten in a memory since, under another key.
+    """
+    copies, applied, found = outside.read(outside.files_of(places)), Applied(), set[str]()
+    for memory in _memories(database):
+        # A memory that was copied keeps its id, so that several spaces may be copies of one.
+        copy = copies.get(memory.store_id)
+        if copy is None:
+            continue
+        found.add(memory.store_id)
+        new = _log(database, memory).adopt(copy.key, copy.lines)
+        applied.tombstones += len(new)
+        # Also where nothing is new: a run before this one may have been killed in the middle.
+        told = _cleaned(database, settings, memory)
+        applied.memories += bool(told)
+        applied.events += told
+    applied.unknown = len(copies.keys() - found)
+    return applied
+
+
+def _cleaned(database: Database, settings: Settings, memory: Memory) -> int:
+    """Remove from a memory what its tombstones name, as the program, without indexes; return how many events went or changed."""
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-") as folder:
+        # Indexes are each server's own: none is made here, and servers read again what they have.
+        storage = replace(settings.storage, data_dir=folder)
+        own = replace(settings, storage=storage, teleport=replace(settings.teleport, enabled=False))
+        app = App(own, storage=PostgresStorage(database, memory))
+        try:
+            return Forgetting(app).look_again(AUTHOR, SUBJECT)
+        finally:
+            app.close()
+
+
+def _memories(database: Database) -> Iterator[Memory]:
+    """Yield every space of every tenant of the database, as the storage engine opens it."""
+    directory = Directory(database)
+    for tenant in directory.tenants():
+        for space in directory.spaces(tenant.tenant):
+            yield directory.memory(tenant.tenant, space.space)
+
+
+def _log(database: Database, memory: Memory) -> PostgresTombstones:
+    """Return the table of a memory's tombstones, as the program sees it; nothing is read until it is asked."""
+    return PostgresTombstones(Connection(database, memory.tenant, memory.space))

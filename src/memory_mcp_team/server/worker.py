@@ -1,0 +1,230 @@
+"""What a server does for every memory of the database while nobody waits: each piece of work once, on whichever server is free.
+
+Invariants
+1. Work is claimed in table `work` before it is begun (`postgres/work.py`), and what a holder that lost its claim still
+   writes is refused.
+2. A server that is killed leaves its work to the others once its leases have run out; one that ends releases it at once.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from memory_mcp import metrics
+from memory_mcp.derive.derivation import Depth
+from memory_mcp.derive.derivation import Place as Where
+from memory_mcp.errors import MemoryMcpError, NotFound
+from memory_mcp.forgetting.act import Forgetting, lift_lines
+from memory_mcp.jobs.schedule import Daily, next_due
+from memory_mcp.llm.settings import OFF
+from memory_mcp_team.postgres.connection import EVENTS
+from memory_mcp_team.postgres.store import PostgresStorage
+from memory_mcp_team.postgres.tombstones import FORGET
+from memory_mcp_team.postgres.work import Taken, Work
+from memory_mcp_team.server.opened import Memory, Opened, Place
+
+log = logging.getLogger(__name__)
+
+#: Kinds of work beside events that wait to be derived.
+PERIODS, HOUSEKEEPING, SUMMARIES = "periods", "housekeeping", "summaries"
+#: Periods are rolled up so long after the first segment that they lack (seconds): what comes together is done once.
+_ROLL_UP_AFTER = 8.0
+#: More events than this are derived by child processes.
+_BULK = 400
+#: How often work is looked for without a notice, and the shortest time between two looks (seconds).
+_LOOK, _PAUSE = 2.0, 0.1
+#: The first retry after a failure, and the longest wait (seconds).
+_FIRST_RETRY, _LAST_RETRY = 2.0, 300.0
+_HOUR, _DAY_MS = 3600.0, 86_400_000
+
+#: Does a kind of work; returns in how many seconds it is due again, None where something else will say so.
+Job = Callable[[Memory], float | None]
+
+
+class Workers:
+    """Threads that claim work and do it."""
+
+    def __init__(self, work: Work, opened: Opened, count: int) -> None:
+        """Prepare `count` threads, each of which does one piece of work at a time; `start` begins them."""
+        self._work, self._opened = work, opened
+        self._jobs: Mapping[str, Job] = {
+            EVENTS: self._derive,
+            PERIODS: _roll_up,
+            HOUSEKEEPING: _keep_house,
+            SUMMARIES: _improve_summaries,
+            FORGET: _forget,
+        }
+        self._failures: dict[tuple[int, int, str], int] = {}
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._busy: set[Taken] = set()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._loop, name=f"worker {n}", daemon=True) for n in range(count)]
+
+    def start(self) -> None:
+        """Start the threads; each does one piece of work at a time."""
+        for thread in self._threads:
+            thread.start()
+
+    def hear(self) -> None:
+        """Wake waiting threads to look for work, as after a commit; returns at once."""
+        self._wake.set()
+
+    @property
+    def busy(self) -> int:
+        """The number of pieces of work under way."""
+        return len(self._busy)
+
+    def stop(self, patience: float) -> bool:
+        """Claim no more, wait up to `patience` seconds for what is under way, and release all claims to other servers.
+
+        Return whether all has ended. Claims that cannot be released run out by themselves.
+        """
+        self._stopping.set()
+        self._wake.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(patience / len(self._threads))
+        ended = not any(thread.is_alive() for thread in self._threads)
+        try:
+            self._work.let_go()
+        except MemoryMcpError as error:
+            log.warning("work is left to other servers when its lease runs out: %s", error)
+        return ended
+
+    def plan(self, memory: Memory) -> None:
+        """Put the upkeep of a memory that was opened into the table of work, unless it is there; a replica has none.
+
+        Values that earlier versions noted for mere lines of events are taken back first.
+        Housekeeping is due at its hour of the settings; summaries, unless the provider is off, in an hour.
+        """
+        app, place = memory.app, memory.place
+        if place.is_replica:
+            return
+        lift_lines(app)
+        self._work.due_once(place.tenant, place.space, HOUSEKEEPING, _until_night(memory))
+        if app.settings.summarizer.provider != OFF:
+            self._work.due_once(place.tenant, place.space, SUMMARIES, _HOUR)
+
+    def _loop(self) -> None:
+        """Claim and do work until the threads stop; without work, wait for a commit, or 2 s at most. Errors are logged."""
+        while not self._stopping.is_set():
+            taken, wait = None, _LOOK
+            try:
+                taken = self._work.take(list(self._jobs))
+                wait = 0.0 if taken else self._work.wait(list(self._jobs), _LOOK)
+            except MemoryMcpError as error:
+                log.debug("no work can be looked for: %s", error)
+            except Exception:
+                log.exception("no work can be looked for")
+            if taken is not None:
+                self._do(taken)
+                continue
+            self._wake.clear()
+            # Woken at once by every commit, it would ask the database as often.
+            if not self._stopping.wait(_PAUSE):
+                self._wake.wait(max(wait - _PAUSE, 0.0))
+
+    def _do(self, taken: Taken) -> None:
+        """Do a claimed piece of work on its memory, under its claim, and enter when it is due again.
+
+        Work of a space that is gone is dropped; what fails outside the job is logged and claimed again when the claim ends.
+        """
+        with self._lock:
+            self._busy.add(taken)
+        try:
+            with self._opened.lent(Place(taken.tenant, taken.space)) as memory:
+                claims = cast("PostgresStorage", memory.app.storage).claims
+                with claims.adopted(taken.name, taken.epoch):
+                    again = self._done(taken, memory)
+                    if again is not None:
+                        self._work.due(taken.tenant, taken.space, taken.name, again)
+        except NotFound:
+            log.info("work of a space that is gone is dropped")
+        except Exception as error:
+            # The claim runs out, and the work is due again.
+            told = log.warning if isinstance(error, MemoryMcpError) else log.exception
+            told("work waits for another try: %s", error)
+            metrics.count("team_work_total", work=taken.name, outcome="failed")
+        finally:
+            with self._lock:
+                self._busy.discard(taken)
+
+    def _done(self, taken: Taken, memory: Memory) -> float | None:
+        """Run the job for a piece of work; return in how many seconds it is due again, None where something else says so.
+
+        After an error, which is logged: 2 s, doubled with each failure in a row, at most 300 s.
+        """
+        key = (taken.tenant, taken.space, taken.name)
+        try:
+            with metrics.timed("team_work_seconds", work=taken.name):
+                again = self._jobs[taken.name](memory)
+            self._failures.pop(key, None)
+            metrics.count("team_work_total", work=taken.name, outcome="ok")
+            return again
+        except Exception as error:
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            metrics.count("team_work_total", work=taken.name, outcome="failed")
+            if isinstance(error, MemoryMcpError) or failures > 1:
+                log.warning("work of kind %s failed (%d in a row): %s", taken.name, failures, error)
+            else:
+                log.exception("work of kind %s failed; it is tried again", taken.name)
+            return min(_FIRST_RETRY * 2.0 ** min(failures - 1, 20), _LAST_RETRY)
+
+    def _derive(self, memory: Memory) -> float | None:
+        """Cut and publish segments of the events that wait, and enter when their periods are to be rolled up.
+
+        At once if a period is missing, else 8 s from now. More than 400 events are derived by child processes; None in any
+        case.
+        """
+        app = memory.app
+        connection = cast("PostgresStorage", app.storage).connection
+        connection.heard()
+        head = connection.head()
+        waiting = head.last_event - head.derived
+        if waiting <= 0:
+            return None
+        if waiting > _BULK:
+            with app.derivation.publishing:
+                app.derivation.reread()
+            app.derivation.run(Depth.SEGMENTS, Where.ASIDE)
+        else:
+            app.derivation.run(Depth.SEGMENTS)
+        place = memory.place
+        if app.derivation.lacks_a_period():
+            self._work.due(place.tenant, place.space, PERIODS, 0.0)
+        else:
+            self._work.due_once(place.tenant, place.space, PERIODS, _ROLL_UP_AFTER)
+        return None
+
+
+def _roll_up(memory: Memory) -> float | None:
+    """Roll up the periods that are stale; it is due again when segments come (None)."""
+    memory.app.derivation.run(Depth.PERIODS)
+    return None
+
+
+def _keep_house(memory: Memory) -> float | None:
+    """Run the housekeeping job now; return the seconds until it is due again."""
+    memory.app.scheduler.run_now("housekeeping")
+    return _until_night(memory)
+
+
+def _forget(memory: Memory) -> float | None:
+    """Remove what tombstones name and is still there, which ends a forgetting that was cut off; None: not due by itself."""
+    Forgetting(memory.app).look_again("memory-mcp", "looked for again")
+    return None
+
+
+def _improve_summaries(memory: Memory) -> float | None:
+    """Run the job that has a model improve summaries; return the seconds until it is due again, an hour."""
+    memory.app.scheduler.run_now("improve_summaries")
+    return _HOUR
+
+
+def _until_night(memory: Memory) -> float:
+    """Return in how many seconds the daily upkeep of a memory is due, at its hour of the settings; at least 60."""
+    app = memory.app
+    now = app.clock.now_ms()
+    return max((next_due(Daily.at(app.settings.scheduler.housekeeping_at), now, now, app.calendar) - now) / 1000, 60.0)

@@ -1,0 +1,117 @@
+"""Decides which events may leave, and in what form, by what is shared and what projects are called at that moment.
+
+Invariants
+1. An event leaves only if the project it is shown under is shared, and it is shown there by a way that existed when somebody
+   shared it: a project that is made another's name later, by a person or a guess, waits until it is shared once more.
+2. It passes the gate by today's rules; what those refuse, and what belongs to a call that they refuse, stays.
+3. It leaves under the name that is shared, never under another that it was recorded with.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from memory_mcp.app import App
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.model.event import Event, EventDraft, EventType, carried
+from memory_mcp.model.ids import digest
+from memory_mcp.model.project import Names
+from memory_mcp_team.sharing.place import SharedProject, Sharing
+
+#: Events before a result among which its call is looked for.
+_NEAR = 200
+
+
+def way_of(names: Names, recorded: str, session_id: str) -> str:
+    """Return a digest (16 hexadecimal digits) of the rules that lead a session's events to the project where they are shown.
+
+    `recorded` is the name they were recorded with; see `Names.way`.
+    """
+    return f"{digest('way', names.way(recorded, session_id), bits=64):016x}"
+
+
+def rules_of(sharing: Sharing, space: str, names: Names) -> str:
+    """Return a digest of what is shared with a space and all rules for names; while it stays, no event is looked at again."""
+    shared_projects = [f"{name} {project.ways}" for name, project in sorted(sharing.projects.items()) if project.space == space]
+    return f"{digest('rules', *shared_projects, *map(repr, (*names.aliases, *names.splits)), bits=60):x}"
+
+
+@dataclass(slots=True)
+class Leaving:
+    """Decides which events may leave to a space now."""
+
+    app: App
+    projects: Mapping[str, SharedProject]
+    #: Events that are kept back by a rule, by reason.
+    kept_back: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def to(cls, app: App, sharing: Sharing, space: str) -> "Leaving":
+        """Return the decider for the projects that are shared with a space; nothing is counted in it yet."""
+        return cls(app, {name: project for name, project in sharing.projects.items() if project.space == space})
+
+    def project_of(self, event: Event) -> str:
+        """Return the shared project as which an event may leave, the gate not asked; "" for none, or a way that came later."""
+        name, shared = self._shown(event)
+        return name if shared is not None and self._way(event) in shared.ways else ""
+
+    def waits(self, event: Event) -> str:
+        """Return the shared project that an event is shown under by a way that came after it was shared; "" for none."""
+        name, shared = self._shown(event)
+        return name if shared is not None and self._way(event) not in shared.ways else ""
+
+    def others(self) -> bool:
+        """Return whether any session with cuts is shown under a shared project that it did not belong to when that was shared."""
+        names = self.app.storage.projects.names
+        for _, recorded, session, _ in self.app.storage.projects.streams():
+            shared = self.projects.get(names.shown(recorded, session))
+            if shared is not None and way_of(names, recorded, session) not in shared.ways:
+                return True
+        return False
+
+    def _shown(self, event: Event) -> tuple[str, SharedProject | None]:
+        """Return (project an event is shown under now, what is shared of it); the latter is None where it is not shared."""
+        # By the names now, and not those when it was read.
+        name = self.app.storage.projects.names.shown(_recorded(event), event.session_id)
+        return name, self.projects.get(name) if name else None
+
+    def _way(self, event: Event) -> str:
+        """Return the digest of the rules that lead the event's session to its project now."""
+        return way_of(self.app.storage.projects.names, _recorded(event), event.session_id)
+
+    def cleaned(self, events: Iterable[Event]) -> list[tuple[Event, EventDraft]]:
+        """Return the events that may leave, each with the draft that is sent, in their order.
+
+        Those the gate refuses, and results of refused calls, are counted in `kept_back` by reason; unshared ones are not.
+        """
+        report, leaving = ImportReport(), list[tuple[Event, EventDraft]]()
+        for event in events:
+            project = self.project_of(event)
+            if not project:
+                continue
+            as_recorded, capture = carried(event), self.app.gate.capture
+            if why := capture.refusal(as_recorded) or self._call_refused(event):
+                report.dropped[why] += 1
+            elif (clean := self.app.gate.clean(replace(as_recorded, project=project), report)) is not None:
+                leaving.append((event, clean))
+        self.kept_back.update(report.dropped)
+        return leaving
+
+    def _call_refused(self, event: Event) -> str:
+        """Return why the call that a result belongs to may not leave, "" if it may or is not found.
+
+        The gate only knows calls that it saw lately; here the 200 events before the result are looked through. "" at
+        once for other events and where no rule names paths, projects or tools.
+        """
+        capture, call = self.app.gate.capture, event.metadata.get("tool_use_id", "")
+        if event.type is not EventType.TOOL_RESULT or not call or not (capture.paths or capture.projects or capture.tools):
+            return ""
+        earlier, _ = self.app.storage.events.around(event, _NEAR, 0)
+        calls = (e for e in reversed(earlier) if e.type is EventType.TOOL_CALL and e.metadata.get("tool_use_id") == call)
+        call_event = next(calls, None)
+        return capture.refusal(carried(call_event)) if call_event is not None else ""
+
+
+def _recorded(event: Event) -> str:
+    """Return the project name that an event was recorded with, which may not be the one it is shown under."""
+    return event.project if event.recorded_project is None else event.recorded_project

@@ -1,0 +1,161 @@
+"""Sends what is new in shared projects to their space, and with it what was forgotten and corrected here.
+
+Invariants
+1. How far everything was looked at is stored after it was acknowledged: killed anywhere, a run sends once more what the
+   server may have, which knows it by its id.
+2. Of what was forgotten here only ids leave, and only of events that are there.
+3. What came from the space is not sent back to it, unless something of it was forgotten here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.errors import ResourceExhausted
+from memory_mcp.failpoints import failpoint
+from memory_mcp.model.event import Event, EventDraft
+from memory_mcp.model.ids import EventId
+from memory_mcp.model.sentinel import FORGOTTEN
+from memory_mcp_team.sharing.client import Client
+from memory_mcp_team.sharing.leaving import Leaving, rules_of
+from memory_mcp_team.sharing.place import OURS, Ledger, Progress, SharePlace, Sharing, mark_of
+from memory_mcp_team.sharing.position import Position, followed
+from memory_mcp_team.sharing.said import said_of, stamp_of
+from memory_mcp_team.sharing.wire import MAX_CHARS, MAX_EVENTS, MAX_IDS, chars_of, told, told_said
+
+#: Marks of the store: how far it was looked at for a space and by which rules, and which corrections were told. On disk.
+OUT, SAID = "share:out:", "share:said:"
+#: Refusals that are kept for people.
+_REFUSALS = 20
+
+
+@dataclass(slots=True)
+class Publishing:
+    """The publishing half of a run with one space."""
+
+    app: App
+    place: SharePlace
+    client: Client
+    space: str
+    progress: Progress
+    should_stop: Callable[[], bool]
+    sent: int = 0
+    _sharing: Sharing = field(init=False)
+    _ledger: Ledger = field(init=False)
+    _mark: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read what is shared, and name the space's ledger and marks. Raises StorageError when the file of sharing is damaged."""
+        self._sharing = self.place.sharing()
+        self._ledger = self.place.ledger(self._sharing.url, self.space)
+        self._mark = mark_of(self._sharing.url, self.space)
+
+    def run(self) -> None:
+        """Send new events, ids of what was forgotten here, and corrections; then store how far everything was looked at.
+
+        All events are looked at again, and the counts of what is kept back begin anew, when what is shared, or a project's name,
+        has changed. When `should_stop` ends it early, no position is stored. Raises what the client raises.
+        """
+        storage = self.app.storage
+        stored_position, _, rules = storage.outbox.marks(OUT + self._mark).get(OUT + self._mark, "").partition("~")
+        previous_position = Position.parse(stored_position)
+        position, gone = followed(storage, previous_position)
+        now = rules_of(self._sharing, self.space, storage.projects.names)
+        seq = position.seq if rules == now else 0
+        if not seq:
+            self.progress.kept_back.clear()
+        while not self.should_stop() and (batch := storage.events.after(seq, MAX_EVENTS)):
+            self._send_all([entry.event for entry in batch])
+            seq = batch[-1].seq
+        # Which of the events there were forgotten here.
+        still = storage.events.get_many(gone) if gone else {}
+        space_ids = [
+            space_id for event_id in gone if event_id not in still and (space_id := self._ledger.there(event_id)) is not None
+        ]
+        for start in range(0, len(space_ids), MAX_IDS):
+            self._handed_over({"gone": space_ids[start : start + MAX_IDS]})
+        # All corrections and retractions of statements whose events are there, where any of them is new.
+        corrections = said_of(self.app, lambda event: self._ledger.there(event.event_id))
+        stamp, name = stamp_of([correction.superseded for correction in corrections]), SAID + self._mark
+        if corrections and storage.outbox.marks(name).get(name) != stamp:
+            self._handed_over({"corrections": told_said(corrections)})
+            storage.outbox.mark(name, stamp)
+        if self.should_stop():
+            return
+        batch = storage.events.after(seq - 1, 1) if seq else []
+        at = position.at(seq, batch[0].event.event_id) if batch else Position(0, "", position.change, position.mark)
+        if storage.outbox.marks(OUT + self._mark).get(OUT + self._mark) != f"{at}~{now}":
+            storage.outbox.mark(OUT + self._mark, f"{at}~{now}")
+
+    def _send_all(self, events: Sequence[Event]) -> None:
+        """Send those of some events that may leave, and are not there or were partly forgotten, in batches.
+
+        A batch has up to 2,000,000 characters, or one longer event. What is kept back is counted in the progress.
+        """
+        leaving = self._leaving()
+        candidates = []
+        for event in events:
+            is_partly_forgotten = any(FORGOTTEN in text for text in (event.text, *event.metadata.values()))
+            if leaving.project_of(event) and (event.event_id not in self._ledger or is_partly_forgotten):
+                candidates.append(event)
+        cleaned = leaving.cleaned(candidates)
+        for why, count in leaving.kept_back.items():
+            self.progress.kept_back[why] = self.progress.kept_back.get(why, 0) + count
+        batch: list[tuple[Event, EventDraft]] = []
+        chars = 0
+        for pair in cleaned:
+            if batch and chars + chars_of(pair[1]) > MAX_CHARS:
+                self._send(batch)
+                batch, chars = [], 0
+            batch.append(pair)
+            chars += chars_of(pair[1])
+        if batch:
+            self._send(batch)
+
+    def _leaving(self) -> Leaving:
+        """Read again what is shared, and return the decider for it: a project may have been withdrawn meanwhile."""
+        self._sharing = self.place.sharing()
+        return Leaving.to(self.app, self._sharing, self.space)
+
+    def _send(self, batch: Sequence[tuple[Event, EventDraft]]) -> None:
+        """Send those of a batch that may still leave, in halves where it is too large for the server; note them in the ledger.
+
+        Raises ResourceExhausted when a single event is too large, and what the client raises.
+        """
+        may = self._leaving()
+        batch = [(event, draft) for event, draft in batch if may.project_of(event) == draft.project]
+        if not batch:
+            return
+        try:
+            answer = self._handed_over({"events": told(draft for _, draft in batch)})
+        except ResourceExhausted:
+            if len(batch) == 1:
+                raise
+            self._send(batch[: len(batch) // 2])
+            self._send(batch[len(batch) // 2 :])
+            return
+        failpoint("share.sent")
+        renamed = answer.get("renamed") or {}
+        new = [(event, draft) for event, draft in batch if event.event_id not in self._ledger]
+        id_pairs = [(event.event_id, draft.carried.event_id if draft.carried else EventId("")) for event, draft in batch]
+        self._ledger.add(OURS, [(local_id, EventId(renamed.get(space_id, space_id))) for local_id, space_id in id_pairs])
+        for _, draft in new:
+            count = self.progress.left.get(draft.project, [0, 0])[0]
+            self.progress.left[draft.project] = [count + 1, self.app.clock.now_ms()]
+        self.sent += len(new)
+
+    def _handed_over(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Send a part of a batch, and add to the progress what the server forgot, left out and refused; return the answer.
+
+        The last 20 refusals are kept, the same one once. `batch` holds any of events, gone and corrections.
+        """
+        answer = self.client.publish(self.space, {"cursor": "", **batch})
+        self.progress.forgotten_there += int(answer.get("forgotten", 0))
+        for why, count in (answer.get("left_out") or {}).items():
+            name = f"{why} (there)"
+            self.progress.kept_back[name] = self.progress.kept_back.get(name, 0) + int(count)
+        refused = [{str(k): str(v) for k, v in refusal.items()} for refusal in answer.get("refused") or ()]
+        earlier_refusals = [refusal for refusal in self.progress.refused if refusal not in refused]
+        self.progress.refused = [*earlier_refusals, *refused][-_REFUSALS:]
+        return answer

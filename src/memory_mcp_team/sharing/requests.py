@@ -1,0 +1,383 @@
+"""Requests about sharing projects with a team: its server, the projects, doing it now, and what left, came and would leave."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
+from memory_mcp.model.audit import Act
+from memory_mcp.requests.plain import copied
+from memory_mcp.requests.scope import Caller, known_project
+from memory_mcp_team.sharing import client, run
+from memory_mcp_team.sharing.leaving import Leaving, rules_of, way_of
+from memory_mcp_team.sharing.place import Progress, SharedProject, SharePlace, Sharing, mark_of
+from memory_mcp_team.sharing.position import Position, followed
+from memory_mcp_team.sharing.publishing import OUT
+
+_NO_SERVER = "Name it first: memory-mcp share to URL --key KEY"
+#: Events read at once while counting what would leave.
+_PAGE = 1000
+_LONGEST_KEY = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ShareTo:
+    """A team's server, the key that it gave, and the space that is pulled from (the only one, where none is named)."""
+
+    url: str
+    key: str = field(default="", repr=False)
+    space: str = ""
+    insecure: bool = False
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOff:
+    """Request to forget the server: nothing is published and nothing pulled any more."""
+
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareProject:
+    """A project that is published from now on, with all its events, to the server's space or another one."""
+
+    project: str
+    space: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnshareProject:
+    """A project that is published no more; what was published stays there."""
+
+    project: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareNow:
+    """Request to publish and pull once. `forget`: own events that others forgot are removed here, however many."""
+
+    forget: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShareStatus:
+    """Request for what left, what would leave next, and what came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareChanged:
+    """What is shared now."""
+
+    url: str
+    space: str
+    projects: Sequence[str]
+    member: str = ""
+    role: str = ""
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedNow:
+    """What one run did."""
+
+    left: int
+    came: int
+    offline: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectShare:
+    """One project that is or was published from here; times are local."""
+
+    project: str
+    space: str
+    left: int
+    last: str = ""
+    #: Events that leave with the next run, unless a rule keeps them back.
+    would_leave: int
+    #: Events that belong to it since it was shared, by another name: they wait until it is shared once more.
+    waits: int
+    #: The role that publishing to the space takes and that the key does not have; "" when it may.
+    needs: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectCame:
+    """What others published of one project."""
+
+    project: str
+    came: int
+    last: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareState:
+    """Everything about sharing; times are local, "" where there is none."""
+
+    url: str
+    space: str
+    member: str = ""
+    role: str = ""
+    has_key: bool
+    projects: Sequence[ProjectShare]
+    came: Sequence[ProjectCame]
+    people: dict[str, int]
+    last: str = ""
+    offline_since: str = ""
+    error: str = ""
+    kept_back: dict[str, int]
+    #: What the server refused: what it was about, and the role that may.
+    refused: Sequence[dict[str, str]]
+    forgotten_there: int
+    forgotten_here: int
+    corrected: int = 0
+    held: int = 0
+
+
+def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
+    """Remember a server and its key, begin to pull, and return what is shared; another server's projects are not taken along.
+
+    Without a key the one for the same server is kept. Raises InvalidQuery when the address or the key is
+    invalid or not safe, the space must be named, or the caller is bound to one project; Unauthenticated or
+    NotFound when the server does not accept the key, or has no such space.
+    """
+    caller.refuse_all(app, "sharing")
+    place = run.place_of(app)
+    url, before = client.address(request.url, request.insecure), place.sharing()
+    key = request.key.strip() or (place.key if before.url == url else "")
+    if not key.isascii() or not key.isprintable() or len(key) > _LONGEST_KEY:
+        raise InvalidQuery("the key is none", "Give it as the server's administrator gave it: --key KEY")
+    space, member, role, notes = _asked(url, key, request.space or (before.space if before.url == url else ""))
+    kept = before.projects if before.url == url else {}
+    if before.projects and not kept:
+        notes = [*notes, f"nothing is published there yet; {len(before.projects)} projects were shared with {before.url}"]
+    place.keep_key(key)
+    # A run stores the role as well; until the first one ends `share add` reads it from here.
+    progress = place.progress()
+    progress.roles.pop(space, None)
+    if role:
+        progress.roles[space] = [member, role]
+    place.keep_progress(progress)
+    place.keep(Sharing(url, space, request.insecure, app.clock.now_ms(), kept))
+    _record(app, "share", request.by, url)
+    app.scheduler.hasten("share")
+    return ShareChanged(url=url, space=space, projects=sorted(kept), member=member, role=role, notes=notes)
+
+
+def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
+    """Ask the server; return the space, the member and its role there, and notes.
+
+    A server that cannot be reached is believed where the space is named, without member and role. Without a
+    name it is the only space, or the only one of a team. Raises InvalidQuery where that is not clear or there
+    is no such space.
+    """
+    try:
+        with client.Client(url, key) as asked:
+            told = asked.spaces()
+    except ServerUnreachable as error:
+        if not space:
+            raise InvalidQuery(f"{error.message}, and no space is named", "Try again online, or name it: --space S") from None
+        return space, "", "", [f"{error.message}: it is tried again by itself"]
+    found = {str(one["name"]): one for one in told.get("spaces", ()) if isinstance(one, dict) and "name" in one}
+    if not space:
+        teams = [name for name, one in found.items() if one.get("kind") == "team"]
+        chosen = list(found) if len(found) == 1 else teams
+        if len(chosen) != 1:
+            names = ", ".join(sorted(found)) or "none"
+            raise InvalidQuery("the space must be named", f"Add --space S. Spaces that this key may see: {names}.")
+        space = chosen[0]
+    if space not in found:
+        raise InvalidQuery(f"there is no space {space!r} that this key may see", f"Spaces: {', '.join(sorted(found)) or 'none'}.")
+    return space, str(told.get("member", "")), str(found[space].get("role", "")), []
+
+
+def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
+    """Forget server, key and what is shared, and audit it; what came or was published stays. InvalidQuery for a bound caller."""
+    caller.refuse_all(app, "sharing")
+    place = run.place_of(app)
+    before = place.sharing()
+    place.keep(Sharing())
+    place.keep_key("")
+    if before.url:
+        _record(app, "unshare", request.by, before.url)
+    notes = ["what was published stays there until it is forgotten; what came stays here"]
+    return ShareChanged(url="", space="", projects=(), notes=notes)
+
+
+def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChanged:
+    """Publish a project from now on, under the name it is shown with; a run begins soon. Return what is shared, with notes.
+
+    A second time renews what belongs to it. Raises InvalidQuery when the project is unknown or has no name,
+    no server is named, or the caller is bound to one project.
+    """
+    caller.refuse_all(app, "sharing")
+    place = run.place_of(app)
+    sharing = _server(place)
+    if not request.project.strip():
+        raise InvalidQuery("events without a project cannot be shared", "Name a project: memory-mcp projects")
+    app.derivation.run()
+    project = known_project(app, request.project)
+    space = request.space or sharing.space
+    others = {name: one for name, one in sharing.projects.items() if name != project}
+    # Of the ways in which recorded names and sessions lead to a project, that of its own name is always one.
+    names = app.storage.projects.names
+    streams = [(recorded, session) for _, recorded, session, _ in app.storage.projects.streams()]
+    leading = [one for one in streams if names.shown(*one) == project]
+    ways = tuple(sorted({way_of(names, *one) for one in [(project, ""), *leading]}))
+    shared = SharedProject(space, app.clock.now_ms(), ways)
+    now = replace(sharing, projects={**others, project: shared})
+    place.keep(now)
+    _record(app, "share", request.by, project)
+    app.scheduler.hasten("share")
+    if needs := _needs(place, space):
+        return _changed(now, [f"nothing leaves before an administrator gives you the role {needs} in the space {space}"])
+    leaves, _ = _would_leave(app, place, replace(now, projects={project: shared})).get(project, (0, 0))
+    return _changed(now, [f"events that leave with the next run, without secrets: {leaves:,}"])
+
+
+def _needs(place: SharePlace, space: str) -> str:
+    """Return "writer", which publishing takes, where the key is known to be only a reader's in the space; else ""."""
+    role = place.progress().roles.get(space, ["", ""])[1]
+    return "writer" if role == run.READER else ""
+
+
+def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareChanged:
+    """Publish a project no more, and return what is still shared; what was published stays there.
+
+    Raises:
+        InvalidQuery: it is not shared, no server is named, or the caller is bound to one project.
+
+    """
+    caller.refuse_all(app, "sharing")
+    place = run.place_of(app)
+    sharing, given = _server(place), request.project
+    named = [name for name in sharing.projects if name == given or name.endswith("/" + given.strip("/"))]
+    if len(named) != 1:
+        told = ", ".join(sorted(sharing.projects)) or "none"
+        raise InvalidQuery(f"{given!r} is not shared", f"Shared projects: {told}.")
+    now = replace(sharing, projects={name: one for name, one in sharing.projects.items() if name != named[0]})
+    place.keep(now)
+    _record(app, "unshare", request.by, named[0])
+    return _changed(now, [f"what was published of {named[0]} stays there until it is forgotten: memory-mcp forget"])
+
+
+def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
+    """Publish and pull once, in this call, and return the counts; being offline is no error.
+
+    Raises InvalidQuery without a server, or for a caller bound to one project.
+    """
+    caller.refuse_all(app, "sharing")
+    place = run.place_of(app)
+    _server(place)
+    left, came = _totals(place)
+    done = run.run(app, agreed=request.forget) or run.Ran()
+    # A run of the scheduler that was waited for did part of it, or all.
+    now_left, now_came = _totals(place)
+    left, came = max(done.left, now_left - left), max(done.came, now_came - came)
+    return SharedNow(left=left, came=came, offline=done.offline, error=done.error)
+
+
+def _totals(place: SharePlace) -> tuple[int, int]:
+    """Return (events that ever left this memory, events that ever came)."""
+    progress = place.progress()
+    return sum(one[0] for one in progress.left.values()), sum(one[0] for one in progress.came.values())
+
+
+def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
+    """Return what left, would leave next and came, without asking the server; `error` names damaged settings.
+
+    Raises InvalidQuery for a caller bound to one project.
+    """
+    caller.refuse_all(app, "sharing")
+    place = run.place_of(app)
+    try:
+        sharing, damaged = place.sharing(), ""
+    except MemoryMcpError as error:
+        sharing, damaged = Sharing(), str(error)
+    progress = place.progress()
+    member, role = (*progress.roles.get(sharing.space, []), "", "")[:2]
+    return copied(
+        ShareState,
+        progress,
+        url=sharing.url,
+        space=sharing.space,
+        member=member,
+        role=role,
+        has_key=bool(place.key),
+        projects=_shares(app, place, sharing, progress),
+        came=[
+            ProjectCame(project=name, came=count, last=app.calendar.iso(at))
+            for name, (count, at) in sorted(progress.came.items())
+        ],
+        last=_when(app, progress.last_ok_ms),
+        offline_since=_when(app, progress.offline_since_ms),
+        error=damaged or progress.error,
+    )
+
+
+def _shares(app: App, place: SharePlace, sharing: Sharing, progress: Progress) -> list[ProjectShare]:
+    """Return the state of each project that is or was published from here; none would leave while a role is needed."""
+    counted, shares = _would_leave(app, place, sharing) if sharing.url else {}, []
+    for name in dict.fromkeys((*sharing.projects, *progress.left)):
+        shared, (left, at) = sharing.projects.get(name), progress.left.get(name) or (0, 0)
+        would_leave, waits = counted.get(name, (0, 0))
+        needs = _needs(place, shared.space) if shared else ""
+        share = ProjectShare(
+            project=name,
+            space=shared.space if shared else "",
+            left=left,
+            last=_when(app, at),
+            would_leave=0 if needs else would_leave,
+            waits=waits,
+            needs=needs,
+        )
+        shares.append(share)
+    return shares
+
+
+def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tuple[int, int]]:
+    """Return by project (events that leave with the next run, events that wait until a person shares it once more)."""
+    found: dict[str, tuple[int, int]] = {}
+    for space in {one.space for one in sharing.projects.values()}:
+        leaving, ledger = Leaving.to(app, sharing, space), place.ledger(sharing.url, space)
+        seq, name = 0, OUT + mark_of(sharing.url, space)
+        kept, _, rules = app.storage.outbox.marks(name).get(name, "").partition("~")
+        if not leaving.others() and rules == rules_of(sharing, space, app.storage.projects.names):
+            # Up to there everything was looked at by the rules in force.
+            seq = followed(app.storage, Position.parse(kept))[0].seq
+        while events := app.storage.events.after(seq, _PAGE):
+            for one in events:
+                leaves, waits = leaving.project_of(one.event), leaving.waits(one.event)
+                project = leaves or waits
+                if project and one.event.event_id not in ledger:
+                    before = found.get(project, (0, 0))
+                    found[project] = (before[0] + bool(leaves), before[1] + bool(waits))
+            seq = events[-1].seq
+    return found
+
+
+def _server(place: SharePlace) -> Sharing:
+    """Return the server and what is shared with it. Raises InvalidQuery where no server is named."""
+    sharing = place.sharing()
+    if not sharing.url:
+        raise InvalidQuery("no server is named", _NO_SERVER)
+    return sharing
+
+
+def _changed(sharing: Sharing, notes: Sequence[str]) -> ShareChanged:
+    """Return the response about what is shared now, with notes for a person."""
+    return ShareChanged(url=sharing.url, space=sharing.space, projects=sorted(sharing.projects), notes=notes)
+
+
+def _record(app: App, what: str, by: str, subject: str) -> None:
+    """Record an act in the audit log; `by` is cleaned of secrets."""
+    app.storage.audit.record(Act(what, app.clock.now_ms(), app.gate.name(by), subject))
+
+
+def _when(app: App, at_ms: int) -> str:
+    """Return a time (UTC ms) as local ISO text; "" for 0."""
+    return app.calendar.iso(at_ms) if at_ms else ""

@@ -1,0 +1,108 @@
+"""One run of sharing: sends what is to leave, then takes in what others published; being offline is normal."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
+from memory_mcp_team.sharing.client import Client
+from memory_mcp_team.sharing.place import Progress, SharePlace
+from memory_mcp_team.sharing.publishing import Publishing
+from memory_mcp_team.sharing.taking import Taking
+
+#: One run at a time: a job and a command may come together.
+_TURN = threading.Lock()
+READER = "reader"
+#: For so long after a server was named (milliseconds) it is asked every few seconds: somebody may be waiting at a second machine.
+_NEW_MS, _SOON = 120_000, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Outcome of a run; `offline` and `error` say why it did not do all."""
+
+    left: int = 0
+    came: int = 0
+    offline: str = ""
+    error: str = ""
+
+    @property
+    def words(self) -> str:
+        """The outcome in words: "published 12 events, took in 3", then the reason after a semicolon where not all was done."""
+        summary = f"published {self.left:,} events, took in {self.came:,}"
+        why = f"offline ({self.offline})" if self.offline else self.error
+        return f"{summary}; {why}" if why else summary
+
+
+def place_of(app: App) -> SharePlace:
+    """Return the folder for sharing of a memory, which may not exist; raises InvalidQuery for a memory without a directory."""
+    if app.directory is None:
+        raise InvalidQuery("a memory without a directory shares nothing", "Name a data directory.")
+    return SharePlace(app.directory)
+
+
+def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool = False) -> Ran | None:
+    """Publish to and pull from each space once; return the outcome, None where no server is named.
+
+    One run of this process at a time. A reader only pulls. An error of one space is in the outcome, and the next one
+    is tried; when the server does not answer, the run ends. The progress is stored at the end. `agreed`: a person
+    agreed that own events which others forgot are removed here, however many. Raises InvalidQuery for a memory
+    without a directory, StorageError where what is shared cannot be read.
+    """
+    share_folder = place_of(app)
+    sharing = share_folder.sharing()
+    if not sharing.url:
+        return None
+    with _TURN:
+        progress, sent_count, taken_count = share_folder.progress(), 0, 0
+        offline = error = ""
+        with Client(sharing.url, share_folder.key, should_stop) as client:
+            for space in sharing.spaces:
+                try:
+                    member_role = client.standing(space)
+                    role = str(member_role.get("role", ""))
+                    progress.roles[space] = [str(member_role.get("member", "")), role]
+                    out = Publishing(app, share_folder, client, space, progress, should_stop)
+                    back = Taking(app, share_folder, client, space, progress, should_stop, agreed)
+                    try:
+                        if role != READER:
+                            out.run()
+                        back.run()
+                    finally:
+                        sent_count, taken_count = sent_count + out.sent, taken_count + back.new
+                except ServerUnreachable as failure:
+                    offline = failure.message
+                    break
+                except MemoryMcpError as failure:
+                    error = error or f"{space}: {failure.message}. {failure.hint}"
+        _note(app, progress, offline, error)
+        share_folder.keep_progress(progress)
+    return Ran(sent_count, taken_count, offline, error)
+
+
+def _note(app: App, progress: Progress, offline: str, error: str) -> None:
+    """Set `error` in the progress, and since when the server is offline or when all went well last.
+
+    Nothing is written. An error keeps the time of the last success; an answer ends being offline.
+    """
+    now = app.clock.now_ms()
+    progress.error = error
+    if offline:
+        progress.offline_since_ms = progress.offline_since_ms or now
+    else:
+        progress.offline_since_ms = 0
+        progress.last_ok_ms = now if not error else progress.last_ok_ms
+
+
+def job(app: App, should_stop: Callable[[], bool]) -> str:
+    """Run once for the job `share`; return what it did, "" where no server is named or the memory has no directory.
+
+    Raises InvalidQuery where a run failed, not for being offline. For two minutes after a server was named it runs each 5 s.
+    """
+    done = run(app, should_stop) if app.directory is not None else None
+    if done is not None and done.error:
+        raise InvalidQuery(done.error, "memory-mcp share status")
+    if done is not None and 0 <= app.clock.now_ms() - place_of(app).sharing().since_ms < _NEW_MS:
+        app.scheduler.hasten("share", _SOON)
+    return done.words if done is not None else ""

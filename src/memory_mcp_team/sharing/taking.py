@@ -1,0 +1,137 @@
+"""Takes what others published in a space into this memory, and what was forgotten and corrected there.
+
+Invariants
+1. How far a space was read is stored after what came of it, in the store: a store that is brought back from a backup reads
+   again what came after it.
+2. An event that is known is known by its id. What was forgotten here does not come in.
+3. Only events of the space are changed by what comes from it; many of one's own are not removed before a person agrees.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.archive.others import matches
+from memory_mcp.errors import PermissionDenied
+from memory_mcp.failpoints import failpoint
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.model.event import SHARED_BY, Event, EventDraft
+from memory_mcp.model.ids import EventId
+from memory_mcp.storage.archive import READ_ELSEWHERE
+from memory_mcp_team.sharing.client import Client
+from memory_mcp_team.sharing.place import OURS, THEIRS, Ledger, Progress, SharePlace, mark_of
+from memory_mcp_team.sharing.removing import Removal, add, cuts_of
+from memory_mcp_team.sharing.said import take
+from memory_mcp_team.sharing.wire import heard, heard_said, ids
+
+SOURCE = "share"
+#: Marks of the store: up to which cursor a space was read. On disk.
+IN = f"{READ_ELSEWHERE}share:"
+#: More of one's own events are not taken out in one go because others forgot them, unless a person agrees.
+MOST_OWN = 100
+#: People who are counted by name.
+_PEOPLE = 200
+
+
+@dataclass(slots=True)
+class Taking:
+    """The pulling half of a run with one space."""
+
+    app: App
+    place: SharePlace
+    client: Client
+    space: str
+    progress: Progress
+    should_stop: Callable[[], bool]
+    #: A person agreed that own events go which others forgot.
+    agreed: bool = False
+    new: int = 0
+    _ledger: Ledger = field(init=False)
+    _mark: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read the server's address, and with it the ledger and the name of the position. Raises StorageError when damaged."""
+        url = self.place.sharing().url
+        self._ledger, self._mark = self.place.ledger(url, self.space), IN + mark_of(url, self.space)
+
+    def run(self) -> None:
+        """Take in what is new, page by page until there is no more or `should_stop`; the position is stored after each page.
+
+        Raises what the client raises, and PermissionDenied where a person has to agree first; the next run takes the page again.
+        """
+        cursor = self.app.storage.outbox.marks(self._mark).get(self._mark, "")
+        while not self.should_stop():
+            page = self.client.changes(self.space, cursor)
+            self._take(page)
+            failpoint("share.taken")
+            if (now := str(page.get("cursor", ""))) != cursor:
+                self.app.storage.outbox.mark(self._mark, now)
+                cursor = now
+            if not page.get("more"):
+                return
+
+    def _take(self, page: Mapping[str, Any]) -> None:
+        """Store the events of a page, forget here what was forgotten there, record its corrections; count it in the progress.
+
+        Raises PermissionDenied, with nothing removed, where it concerns over 100 events published here and nobody agreed.
+        """
+        drafts, _ = heard(page.get("events") or [])
+        removal = Removal()
+        self._events(drafts, removal)
+        local_ids = self._ledger.here() if page.get("gone") else {}
+        gone_ids = [local_ids[event_id][0] for event_id in ids(page.get("gone") or []) if event_id in local_ids]
+        removal.gone += self.app.storage.events.get_many(gone_ids).values()
+        published = dict(self._ledger.here().values()) if removal.events else {}
+        own_count = sum(published.get(EventId(event_id), False) for event_id in removal.events)
+        if own_count > MOST_OWN and not self.agreed:
+            self.progress.held = own_count
+            text = f"{own_count} events that were published from here were forgotten in the space {self.space}"
+            raise PermissionDenied(text, "They stay here, and nothing more comes, until you agree: memory-mcp share now --forget")
+        self.progress.held = 0
+        self.progress.forgotten_here += removal.carry_out(self.app, f"space {self.space}")
+        if "corrections" in page:
+            corrections = heard_said(page["corrections"])
+            self.progress.corrected += take(self.app, corrections, lambda event: event.event_id in self._ledger)[0]
+
+    def _events(self, drafts: Sequence[EventDraft], removal: Removal) -> None:
+        """Store what is new of a page and note it in the ledger; what of known events is forgotten there is added to `removal`.
+
+        New events pass the gate, which may refuse or change them. The progress counts them by project and by who
+        published them.
+        """
+        report, fresh, known_pairs = ImportReport(), list[tuple[EventDraft, EventId]](), list[tuple[Event, EventDraft]]()
+        published = self._ledger.here() if drafts else {}
+        for draft, stored_event in zip(drafts, matches(self.app.storage, drafts), strict=True):
+            if stored_event is not None:
+                known_pairs.append((stored_event, draft))
+            # Published from here in other words than are stored here.
+            elif _id_of(draft) not in published and (clean := self.app.gate.clean(draft, report)) is not None:
+                fresh.append((clean, _id_of(draft)))
+        new = set(self.app.append([clean for clean, _ in fresh], SOURCE).new) if fresh else set()
+        self.new += len(new)
+        # An id that is taken here belongs to another event: that one is not the space's.
+        came = [(clean, space_id) for clean, space_id in fresh if _id_of(clean) in new]
+        self._ledger.add(THEIRS, [(_id_of(clean), space_id) for clean, space_id in came])
+        progress, now = self.progress, self.app.clock.now_ms()
+        for clean, _ in came:
+            progress.came[clean.project] = [progress.came.get(clean.project, [0, 0])[0] + 1, now]
+            by = clean.metadata.get(SHARED_BY, "")
+            if by and (by in progress.people or len(progress.people) < _PEOPLE):
+                progress.people[by] = progress.people.get(by, 0) + 1
+        for kind in (OURS, THEIRS):
+            id_pairs = [
+                (stored_event.event_id, _id_of(draft))
+                for stored_event, draft in known_pairs
+                if (SHARED_BY in stored_event.metadata) == (kind == THEIRS)
+            ]
+            self._ledger.add(kind, id_pairs)
+        for stored_event, draft in known_pairs:
+            cuts = cuts_of(stored_event, draft)
+            if cuts is None or cuts:
+                add(removal, stored_event, cuts)
+
+
+def _id_of(draft: EventDraft) -> EventId:
+    """Return the id that an event has in the space; "" for a draft without one."""
+    return draft.carried.event_id if draft.carried else EventId("")
