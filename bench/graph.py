@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from memory_mcp.derive.grips import MAX_EXCERPT, spans_of
 from memory_mcp.embed.model2vec import Model2Vec
-from memory_mcp.embed.models import BUNDLED, named
+from memory_mcp.embed.models import BUNDLED, resolve_model
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import Contents, seal
 from memory_mcp.indexes.vector import stored
@@ -63,7 +63,7 @@ def main() -> None:
     if not (arguments.history / "questions.json").is_file():
         print(f"skipped: {arguments.history} was not made by bench.histories")
         return
-    embedder = Model2Vec(named(BUNDLED, None).folder)
+    embedder = Model2Vec(resolve_model(BUNDLED, None).folder)
     held = _embedded(embedder, islice(_texts(arguments.history), arguments.most))
     questions = json.loads((arguments.history / "questions.json").read_text(encoding="utf-8"))
     queries = [Query.of(v) for v in embedder.embed(questions) if np.any(v)]

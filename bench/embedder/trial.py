@@ -20,7 +20,7 @@ from memory_mcp.app import App
 from memory_mcp.config import load
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.model2vec import Model2Vec
-from memory_mcp.embed.models import BUNDLED, Model, fetched, located, named
+from memory_mcp.embed.models import BUNDLED, Model, iter_fetched_models, locate_model, resolve_model
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.indexes.document import subject
 from memory_mcp.indexes.units import frames
@@ -102,10 +102,10 @@ def compared(app: App, names: Sequence[str]) -> list[Model]:
     """Models by name, or every one that is on this machine."""
     home, setting = app.settings.storage.directory, app.settings.embedder.model
     if names:
-        chosen = [located(name, home) for name in names]
+        chosen = [locate_model(name, home) for name in names]
     else:
-        used = [named(setting, home)] if setting else []
-        chosen = [m for m in (named(BUNDLED, home), *used, *fetched(home)) if m.here]
+        used = [resolve_model(setting, home)] if setting else []
+        chosen = [m for m in (resolve_model(BUNDLED, home), *used, *iter_fetched_models(home)) if m.is_complete]
     return list({m.folder: m for m in chosen}.values())
 
 

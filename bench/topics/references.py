@@ -33,7 +33,7 @@ from bench.quality.stores import TIERS, Stores
 from bench.topics.systems import Material
 from memory_mcp.app import App
 from memory_mcp.embed.model2vec import Model2Vec
-from memory_mcp.embed.models import BUNDLED, named
+from memory_mcp.embed.models import BUNDLED, resolve_model
 from memory_mcp.indexes import units
 from memory_mcp.indexes.document import Source, unit_of
 from memory_mcp.indexes.topics.documents import document_of
@@ -58,7 +58,7 @@ class Document:
     key: int
     node: TocNode
     gist: str
-    named: frozenset[int]
+    resolve_model: frozenset[int]
     session: str
     reference: str
     #: Which half it belongs to: "tune" or "held".
@@ -93,7 +93,7 @@ class Reference:
         for n, document in sorted(enumerate(self.documents), key=lambda pair: (pair[1].node.start_ms, pair[1].key)):
             before[n] = last.get(document.session, -1)
             last[document.session] = n
-        return Material([d.gist for d in self.documents], [d.named for d in self.documents], self.vectors, before)
+        return Material([d.gist for d in self.documents], [d.resolve_model for d in self.documents], self.vectors, before)
 
     def half(self, half: str) -> "Reference":
         """One half of it alone, as if the other had never been."""
@@ -220,7 +220,7 @@ def _reference(
 ) -> Reference:
     with Stores(folder, {name: messages}, derived).opened(name, 5, {}) as app:
         documents = sorted(_documents(app, belongs, name), key=lambda d: d.key)
-    vectors = Model2Vec(str(named(BUNDLED, None).folder)).embed([d.gist for d in documents])
+    vectors = Model2Vec(str(resolve_model(BUNDLED, None).folder)).embed([d.gist for d in documents])
     return Reference(name, tuple(documents), vectors, titles, note)
 
 

@@ -32,7 +32,7 @@ class Material:
     """What a system gets of each document, in one order."""
 
     texts: Sequence[str]
-    named: Sequence[frozenset[int]]
+    resolve_model: Sequence[frozenset[int]]
     vectors: NDArray[np.float32]
     #: Place of the segment before it in its session, -1: none.
     before: Sequence[int]
@@ -43,8 +43,8 @@ class Material:
         """As the program groups them."""
         from memory_mcp.indexes.topics.rows import Rows
 
-        vectors = self.vectors if by_meaning else np.zeros((len(self.named), 0), dtype=np.float32)
-        return Rows.of_terms(self.named, vectors)
+        vectors = self.vectors if by_meaning else np.zeros((len(self.resolve_model), 0), dtype=np.float32)
+        return Rows.of_terms(self.resolve_model, vectors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +191,10 @@ def _once(material: Material) -> tuple[list[dict[int, float]], Places, "Resoluti
 def _ours_embedded(material: Material) -> Places:
     """With what comes before it in the child: opening the model and embedding the texts."""
     from memory_mcp.embed.model2vec import Model2Vec
-    from memory_mcp.embed.models import BUNDLED, named
+    from memory_mcp.embed.models import BUNDLED, resolve_model
     from memory_mcp.indexes.topics.grouping import groups
 
-    vectors = Model2Vec(str(named(BUNDLED, None).folder)).embed(material.texts)
+    vectors = Model2Vec(str(resolve_model(BUNDLED, None).folder)).embed(material.texts)
     return groups(replace(material, vectors=vectors).rows(), material.before)
 
 

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from bench.place import Place
-from memory_mcp.embed.models import BUNDLED, named
+from memory_mcp.embed.models import BUNDLED, resolve_model
 from tests.daemon.inside import Beside
 from tests.daemon.places import DAEMON, needs_proc
 from tests.daemon.test_pump import call, talk
@@ -58,13 +58,13 @@ async def until_embedded(client: Client, place: Place, folder: str) -> dict[str,
 
 def test_a_fresh_memory_has_the_hybrid_tier_and_another_model_is_taken_up_unnoticed(place: Place, tmp_path: Path) -> None:
     other = tmp_path / "mine"
-    shutil.copytree(named(BUNDLED, None).folder, other)
+    shutil.copytree(resolve_model(BUNDLED, None).folder, other)
     config = json.loads((other / "config.json").read_text(encoding="utf-8"))
     (other / "config.json").write_text(json.dumps(config | {"max_length": 16}), encoding="utf-8")
     unhealthy: list[dict[str, Any]] = []
 
     async def work(client: Client) -> None:
-        first = await until_embedded(client, place, str(named(BUNDLED, None).folder))
+        first = await until_embedded(client, place, str(resolve_model(BUNDLED, None).folder))
         status = await call(client, "get_retrieval_status")
         assert (status["tier"], status["name"], status["embedder"]) == (2, "Hybrid", BUNDLED)
         done = json.loads(await asyncio.to_thread(place.ok, "embedder", "use", str(other), "--json"))

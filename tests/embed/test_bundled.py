@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from memory_mcp.embed.model2vec import Model2Vec
-from memory_mcp.embed.models import BUNDLED, FILES, named
+from memory_mcp.embed.models import BUNDLED, FILES, resolve_model
 from tests.indexes.models import static_model
 from tests.waiting import PATIENCE
 from tests.work import calls
 
-FOLDER = named(BUNDLED, None).folder
+FOLDER = resolve_model(BUNDLED, None).folder
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ model = Model2Vec(sys.argv[1])
 import numpy
 before = anonymous()
 model.embed(["warm"])
-base = model._loaded().model._rows
+base = model._load_shared().model._rows
 while base is not None and not isinstance(base, numpy.memmap):
     base = base.base
 model.embed(["a sentence about the login form of the service"] * 5000)

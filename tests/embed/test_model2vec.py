@@ -19,7 +19,7 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from memory_mcp.embed.base import Embedder
 from memory_mcp.embed.model2vec import Model2Vec
-from memory_mcp.embed.static import Static
+from memory_mcp.embed.static import TokenMeanModel
 from memory_mcp.errors import LayerUnavailable
 from tests.indexes.models import WORDS, static_model
 from tests.waiting import PATIENCE, together
@@ -135,7 +135,7 @@ def test_nothing_heavy_is_loaded_before_the_first_text(folder: Path) -> None:
 class _AsTheLibraryDoes(StaticModel):
     """The library's own model over the tokens that ours takes."""
 
-    ours: Static
+    ours: TokenMeanModel
 
     def tokenize(self, sentences: Sequence[str]) -> list[list[int]]:
         return self.ours.token_ids(sentences)
@@ -154,7 +154,7 @@ def test_vectors_are_those_of_the_library_to_the_last_bit(kind: type, extra: str
     if extra in ("mapping", "both"):
         found["mapping"] = random.integers(0, count, count).astype(np.int64)
     config = {"normalize": normalize, "max_length": 6}
-    ours = Static(found, _tokenizer(), config)
+    ours = TokenMeanModel(found, _tokenizer(), config)
     theirs = _AsTheLibraryDoes(
         rows,
         _tokenizer(),
@@ -170,7 +170,7 @@ def test_vectors_are_those_of_the_library_to_the_last_bit(kind: type, extra: str
     found_rows = ours.encode(texts)
     assert found_rows.dtype == expected.dtype
     assert np.array_equal(found_rows, expected)
-    assert (theirs.tokens, theirs.unk_token_id) == (tuple(ours.tokens), ours.unknown)
+    assert (theirs.tokens, theirs.unk_token_id) == (tuple(ours.tokens), ours.unknown_token)
 
 
 def _tokenizer() -> Tokenizer:

@@ -15,7 +15,7 @@ import pytest
 
 from memory_mcp.children import Child
 from memory_mcp.embed.model2vec import Model2Vec
-from memory_mcp.embed.models import BUNDLED, named
+from memory_mcp.embed.models import BUNDLED, resolve_model
 from memory_mcp.indexes.base import DocType, Filters, Matches, Position
 from memory_mcp.indexes.build import Workshop
 from memory_mcp.indexes.document import Unit
@@ -160,7 +160,7 @@ def test_of_real_texts_a_graph_finds_what_a_scan_finds(tmp_path: Path, request: 
     questions = [" ".join(t.split()[:7]) for t in texts[5::60]]
     documents = [t for i, t in enumerate(texts) if i % 60 != 5]
     assert len(documents) > 1500
-    embedder = Model2Vec(named(BUNDLED, None).folder)
+    embedder = Model2Vec(resolve_model(BUNDLED, None).folder)
     digests = np.arange(len(documents), dtype=np.uint64)
     stored.write(Rows.of(embedder.embed(documents), digests), tmp_path, DocType.GRIP, 1)
     held = stored.read(Contents(tmp_path, seal(tmp_path), tmp_path), DocType.GRIP, embedder.dimensions)

@@ -1,1 +1,1 @@
-"""Texts in, vectors of their meaning out: one small protocol, and the local static models that keep it."""
+"""Turn texts into vectors of their meaning with local static models."""

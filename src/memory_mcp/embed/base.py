@@ -10,25 +10,32 @@ Vectors = NDArray[np.float32]
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors. Thread-safe; a text's vector does not depend on the other texts of a call."""
+    """Turns texts into unit vectors; thread-safe.
+
+    A text's vector does not depend on the other texts of a call.
+    """
 
     @property
     def name(self) -> str:
-        """The fixed name of this kind of embedder in fingerprints, such as "model2vec"; not that of its model."""
+        """The kind of embedder in fingerprints, such as "model2vec"."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector; raises LayerUnavailable if there is no model."""
+        """Length of a vector; raises LayerUnavailable without a model."""
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what a vector depends on, and the model's folder, as plain JSON: name, version, folder, digest and dimensions.
+        """Return what a vector depends on, as plain JSON.
 
-        Indexes compare it to see whether their vectors are still valid. Raises LayerUnavailable if there is no model.
+        Name, version, the model's folder, digest and dimensions. Indexes compare it to see whether their vectors are still valid.
+        Raises LayerUnavailable if there is no model.
         """
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return `(texts, dimensions)` float32 rows of length 1, zeros without known words; LayerUnavailable without a model."""
+        """Return `(texts, dimensions)` float32 rows of length 1.
+
+        Zeros for a text without known words. Raises LayerUnavailable without a model.
+        """
         ...

@@ -1,7 +1,7 @@
-"""Download a model on request: the only module of this program that does so.
+"""Download an embedding model on request; no other module of this program downloads one.
 
 Invariants
-1. A model is complete or absent: it is downloaded beside its folder, loaded once, then renamed into place.
+1. A model is complete or absent: it is downloaded next to its folder, loaded once, then renamed into place.
 2. Only a command of the user calls this, never a server.
 """
 
@@ -24,36 +24,35 @@ from memory_mcp.errors import InvalidQuery, LayerUnavailable
 OnProgress = Callable[[int, int], None]
 
 #: Files to download; a repository may have other formats of the same weights.
-_WANTED = (*FILES, "README.md", "LICENSE*", "NOTICE*")
-_PATIENCE = 15.0
+_FILE_PATTERNS = (*FILES, "README.md", "LICENSE*", "NOTICE*")
+_TIMEOUT_SECS = 15.0
 #: A total of fewer bytes does not include the weights yet.
-_SMALL = 100_000
+_LEAST_TOTAL = 100_000
 #: Prefix of folders of running downloads, and the age in seconds of one that was aborted.
-_FETCHING, _OLD = ".fetching-", 86_400
+_FETCH_PREFIX, _STALE_SECS = ".fetching-", 86_400
 #: Errors that are not the network's.
-_OWN_TROUBLE = frozenset({errno.ENOSPC, errno.EACCES, errno.EROFS})
-_BY_HAND = "Nothing was changed. Without a network, copy the model's folder here and say: memory-mcp embedder use FOLDER"
+_DISK_ERRORS = frozenset({errno.ENOSPC, errno.EACCES, errno.EROFS})
+_OFFLINE_HINT = "Nothing was changed. Without a network, copy the model's folder here and say: memory-mcp embedder use FOLDER"
 
 
-def fetch(model: Model, on_progress: OnProgress | None = None) -> int:
-    """Download a model of the hub into its folder; return the size of that folder in bytes.
+def fetch_model(model: Model, on_progress: OnProgress | None = None) -> int:
+    """Download a model into its folder; return the folder's bytes.
 
-    A folder that is complete already stays as it is (the download is made all the same); an incomplete one is replaced.
-    Leftovers of downloads older than a day are deleted. Raises LayerUnavailable when the hub cannot be reached or the
-    model cannot be loaded, InvalidQuery when the hub has no such model or one of another kind, or the data directory
-    belongs to something else; OSError when the disk is full or refuses writing.
+    A complete folder stays as it is (the download is made all the same); an incomplete one is replaced. Raises LayerUnavailable
+    when the hub cannot be reached or the model cannot be loaded, InvalidQuery when the hub has no such model or one of another
+    kind, or the data directory belongs to something else; OSError when the disk is full or refuses writing.
     """
     if why := ownership.unfit(str(model.folder.parent.parent)):
         raise InvalidQuery(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     model.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for leftover in model.folder.parent.glob(f"{_FETCHING}*"):
+    for leftover in model.folder.parent.glob(f"{_FETCH_PREFIX}*"):
         # Another download may end meanwhile and remove its own.
         with suppress(FileNotFoundError):
-            if time.time() - leftover.stat().st_mtime > _OLD:
+            if time.time() - leftover.stat().st_mtime > _STALE_SECS:
                 shutil.rmtree(leftover, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=model.folder.parent) as scratch:
+    with tempfile.TemporaryDirectory(prefix=_FETCH_PREFIX, dir=model.folder.parent) as scratch:
         staged = Path(scratch) / "model"
-        _download(model.name, staged, Path(scratch) / "cache", on_progress)
+        _download_files(model.name, staged, Path(scratch) / "cache", on_progress)
         missing = [f for f in FILES if not (staged / f).is_file()]
         if missing:
             raise InvalidQuery(
@@ -64,14 +63,14 @@ def fetch(model: Model, on_progress: OnProgress | None = None) -> int:
         Model2Vec(staged).embed(["a first word"])
         # The library's notes about a download.
         shutil.rmtree(staged / ".cache", ignore_errors=True)
-        if not model.here:
+        if not model.is_complete:
             shutil.rmtree(model.folder, ignore_errors=True)
             os.replace(staged, model.folder)
     return machine.size_of(model.folder)
 
 
-def _download(name: str, staged: Path, cache: Path, on_progress: OnProgress | None) -> None:
-    """Download a model's files into `staged`. Raises InvalidQuery if not public, OSError of the disk, else LayerUnavailable."""
+def _download_files(name: str, staged: Path, cache: Path, on_progress: OnProgress | None) -> None:
+    """Raises InvalidQuery if not public, OSError of the disk, else LayerUnavailable."""
     from huggingface_hub import errors, snapshot_download
 
     try:
@@ -79,26 +78,25 @@ def _download(name: str, staged: Path, cache: Path, on_progress: OnProgress | No
             name,
             local_dir=staged,
             cache_dir=cache,
-            allow_patterns=list(_WANTED),
-            etag_timeout=_PATIENCE,
+            allow_patterns=list(_FILE_PATTERNS),
+            etag_timeout=_TIMEOUT_SECS,
             tqdm_class=_progress_class(on_progress),
         )
     except (errors.RepositoryNotFoundError, errors.GatedRepoError, errors.HFValidationError) as error:
         hint = "Names are OWNER/NAME, as the hub shows them; memory-mcp embedder list names some that fit."
         raise InvalidQuery(f"the hub has no model {name} that it gives to everybody", hint) from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _OWN_TROUBLE:
+        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
             raise
         # The library passes on all kinds of errors of its HTTP client.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise LayerUnavailable(f"{name} could not be fetched: {reason}", _BY_HAND) from error
+        raise LayerUnavailable(f"{name} could not be fetched: {reason}", _OFFLINE_HINT) from error
 
 
 def _progress_class(on_progress: OnProgress | None) -> Any:
-    """Return a tqdm class that draws nothing and calls `on_progress(bytes so far, bytes in total)`.
+    """Return a tqdm class that only calls `on_progress`.
 
-    It does so only once the total is above 100,000 bytes, and never with a smaller share than before. None: reports
-    nothing.
+    Only once the total is above 100,000 bytes, and never with a smaller share than before.
     """
     from tqdm import tqdm
 
@@ -109,14 +107,12 @@ def _progress_class(on_progress: OnProgress | None) -> Any:
         """A bar that draws nothing and reports its bytes."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            """Create a bar that writes to nowhere."""
             super().__init__(*args, **{**kwargs, "file": io.StringIO()})
 
         def update(self, n: float | None = 1) -> None:
-            """Count `n` more bytes; call `on_progress` unless the total is too small or less is done than was reported."""
             nonlocal most
             super().update(n)
-            if on_progress and self.unit == "B" and self.total and self.n / self.total >= most and self.total > _SMALL:
+            if on_progress and self.unit == "B" and self.total and self.n / self.total >= most and self.total > _LEAST_TOTAL:
                 most = self.n / self.total
                 on_progress(int(self.n), int(self.total))
 

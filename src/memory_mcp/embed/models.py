@@ -1,7 +1,6 @@
-"""Find a model's folder by name: the bundled one, the user's own, or one downloaded before.
+"""Find a model's folder by name: the bundled one, the user's own, or a fetched one.
 
-Invariants
-1. Nothing here uses the network: a missing model is an error with the command that downloads it.
+Nothing here uses the network: a missing model is an error with the command that downloads it.
 """
 
 import re
@@ -13,18 +12,18 @@ from memory_mcp.errors import InvalidQuery, LayerUnavailable
 
 BUNDLED = "bundled"
 #: Folder of downloaded models in a data directory.
-FETCHED = "models"
+FETCHED_FOLDER = "models"
 #: Files of a model.
 WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
 FILES = (CONFIG, TOKENIZER, WEIGHTS)
 _HUB_NAME = re.compile(r"(?!.*--)(?!\.)[\w.-]+/(?!\.)[\w.-]+", re.A)
 _BARE_NAME = re.compile(r"(?![.~])[\w.-]+", re.A)
-_BETWEEN = "--"
+_OWNER_SEPARATOR = "--"
 
 
 @dataclass(frozen=True, slots=True)
 class Pretrained:
-    """A published model that is known to fit; dimensions, and megabytes to download (model cards)."""
+    """A published model that fits; download size from its model card."""
 
     name: str
     dimensions: int
@@ -46,7 +45,7 @@ _BY_BARE_NAME = {m.name.split("/")[1].lower(): m.name for m in PRETRAINED}
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model by the name that settings and people use, and its folder, which may not exist."""
+    """A model by name, and its folder, which may not exist."""
 
     name: str
     #: bundled, folder or hub.
@@ -54,16 +53,16 @@ class Model:
     folder: Path
 
     @property
-    def here(self) -> bool:
-        """Whether all three of its files exist in its folder; they are not read."""
+    def is_complete(self) -> bool:
+        """Whether all of its files exist in its folder, unread."""
         return all((self.folder / name).is_file() for name in FILES)
 
 
-def named(name: str, home: Path | None) -> Model:
-    """Return the model of a setting; `home` is the data directory, None for a memory without one. Its folder may not exist.
+def resolve_model(name: str, home: Path | None) -> Model:
+    """Return the model that a setting names; its folder may not exist.
 
-    A name with a slash like OWNER/NAME, and the last part of a known one, is the hub's; other paths are
-    folders. Raises InvalidQuery for what cannot be a model's name.
+    A name like OWNER/NAME, and the last part of a known one, is the hub's; other paths are folders. `home` is the data
+    directory, None for a memory without one. Raises InvalidQuery for what cannot be a model's name.
     """
     model_name = name.strip()
     if model_name == BUNDLED:
@@ -71,7 +70,7 @@ def named(name: str, home: Path | None) -> Model:
     # The hub's own name, or the last part of a known one in any case.
     if hub := model_name if _HUB_NAME.fullmatch(model_name) else _BY_BARE_NAME.get(model_name.lower(), ""):
         owner, _, short = hub.partition("/")
-        return Model(hub, "hub", (home or Path()) / FETCHED / f"{owner}{_BETWEEN}{short}")
+        return Model(hub, "hub", (home or Path()) / FETCHED_FOLDER / f"{owner}{_OWNER_SEPARATOR}{short}")
     if not model_name or _BARE_NAME.fullmatch(model_name):
         known_names = ", ".join((BUNDLED, *(m.name.split("/")[1] for m in PRETRAINED)))
         raise InvalidQuery(
@@ -81,36 +80,35 @@ def named(name: str, home: Path | None) -> Model:
         folder = Path(model_name).expanduser().absolute()
     except RuntimeError:
         raise InvalidQuery(f"nobody's home directory is meant by {name!r}", "Name the folder by its whole path.") from None
-    return _fetched(folder) or Model(str(folder), "folder", folder)
+    return _fetched_model(folder) or Model(str(folder), "folder", folder)
 
 
-def located(name: str, home: Path | None) -> Model:
-    """Return the model as `named` does; raises LayerUnavailable, with what to do, if a hub's model is not downloaded.
+def locate_model(name: str, home: Path | None) -> Model:
+    """Resolve a model; raises LayerUnavailable if it is not downloaded.
 
     Whether the files of the bundled one or of a folder exist is not checked. Raises InvalidQuery for what is no name.
     """
-    model = named(name, home)
-    if model.kind == "hub" and not model.here:
+    model = resolve_model(name, home)
+    if model.kind == "hub" and not model.is_complete:
         folder_hint = f" Or if the folder is meant: ./{name}" if Path(name).is_dir() else ""
         hint = f"Fetch it: memory-mcp embedder fetch {model.name}.{folder_hint}"
         raise LayerUnavailable(f"the model {model.name} is not on this machine", hint)
     return model
 
 
-def fetched(home: Path) -> Iterator[Model]:
-    """Yield the complete models in the data directory `home`, sorted by folder name; those with missing files are left out."""
-    for folder in sorted((home / FETCHED).glob(f"*{_BETWEEN}*")):
-        model = _fetched(folder)
-        if model is not None and model.here:
+def iter_fetched_models(home: Path) -> Iterator[Model]:
+    """Yield the complete models in a data directory, by folder name."""
+    for folder in sorted((home / FETCHED_FOLDER).glob(f"*{_OWNER_SEPARATOR}*")):
+        model = _fetched_model(folder)
+        if model is not None and model.is_complete:
             yield model
 
 
-def _fetched(folder: Path) -> Model | None:
-    """Return the hub's model downloaded into a folder named `models/OWNER--NAME`, existing or not; None for another name."""
-    owner, between, short = folder.name.partition(_BETWEEN)
-    return Model(f"{owner}/{short}", "hub", folder) if between and folder.parent.name == FETCHED else None
+def _fetched_model(folder: Path) -> Model | None:
+    owner, between, short = folder.name.partition(_OWNER_SEPARATOR)
+    return Model(f"{owner}/{short}", "hub", folder) if between and folder.parent.name == FETCHED_FOLDER else None
 
 
-def is_ours(folder: Path) -> bool:
-    """Return whether only this program writes into this folder: it is the bundled model's, or named like a downloaded one's."""
-    return folder == Path(__file__).parent / BUNDLED or _fetched(folder) is not None
+def is_managed_folder(folder: Path) -> bool:
+    """Return whether only this program writes into a model's folder."""
+    return folder == Path(__file__).parent / BUNDLED or _fetched_model(folder) is not None

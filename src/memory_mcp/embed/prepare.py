@@ -13,18 +13,18 @@ _NAME = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z0-9]*(?:{_INSIDE})[A-Za-z0-9]*")
 
 
 def split_identifiers(text: str, vocabulary: Container[str] = frozenset()) -> str:
-    """Return a text with its identifiers split: `get HTTP Value of user id` for `getHTTPValue of user_id`.
+    """Split identifiers: `get HTTP Value of user id` for `getHTTPValue of user_id`.
 
-    Models fold case and know words: otherwise a camel-case name is one unknown word. What the model knows as
-    a word in lower case stays one (JavaScript, GitHub), because it may be searched that way; `vocabulary` are
-    these. The model's tokenizer splits paths, dots and dashes.
+    Models fold case and know words: otherwise a camel-case name is one unknown word. What is in `vocabulary`, the model's
+    words in lower case, stays one (JavaScript, GitHub), because it may be searched that way. The model's tokenizer splits paths,
+    dots and dashes.
     """
     spaced = text.replace("_", " ")
-    return _NAME.sub(lambda match: _words(match[0], vocabulary), spaced) if _ANY.search(spaced) else spaced
+    return _NAME.sub(lambda match: _split_name(match[0], vocabulary), spaced) if _ANY.search(spaced) else spaced
 
 
-def _words(name: str, vocabulary: Container[str]) -> str:
-    """Return an identifier as words with spaces, parts known together as one word; a known or too long one as it is."""
+def _split_name(name: str, vocabulary: Container[str]) -> str:
+    """Adjacent parts that are a known word together stay together."""
     if len(name) > MAX_TOKEN or name.lower() in vocabulary:
         return name
     first, *parts = name_parts(name)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from memory_mcp.embed.models import BUNDLED, named
+from memory_mcp.embed.models import BUNDLED, resolve_model
 from memory_mcp.errors import ConfigError, InvalidQuery
 
 
@@ -19,9 +19,9 @@ class EmbedderSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for what cannot be a model's name, whether or not it is downloaded."""
+        """Raise ConfigError for what cannot be a model's name."""
         try:
             if self.model:
-                named(self.model, None)
+                resolve_model(self.model, None)
         except InvalidQuery as error:
             raise ConfigError(f"embedder.model: {error.message}", error.hint) from None

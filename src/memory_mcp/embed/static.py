@@ -1,4 +1,4 @@
-"""A static model: its matrix mapped from the file; texts of mostly unknown words get no vector.
+"""Average a text's token vectors; texts of mostly unknown words get no vector.
 
 Invariants
 1. Nothing is downloaded and no process or thread is started: only the folder is read.
@@ -21,21 +21,21 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from memory_mcp import foreign_files
-from memory_mcp.embed.models import CONFIG, TOKENIZER, WEIGHTS, is_ours
+from memory_mcp.embed.models import CONFIG, TOKENIZER, WEIGHTS, is_managed_folder
 from memory_mcp.embed.prepare import split_identifiers
-from memory_mcp.embed.tensors import tensors
+from memory_mcp.embed.tensors import read_tensors
 
 #: Share of unknown words above which a text gets no vector.
-MOSTLY = 0.5
+UNKNOWN_LIMIT = 0.5
 #: Prefixes of tokens inside a word (WordPiece), or after a space (other tokenizers).
 _INSIDE, _SPACES = "##", "▁Ġ"
 _SYMBOLS = re.compile(r"[^\w\s\x00-\x7f]+")
 #: Most tokens of a text if the model sets no limit.
-_LONGEST = 512
+_DEFAULT_TOKENS = 512
 
 
-class Static:
-    """A model2vec model: the mean of its tokens' rows; zeros for a text of mostly unknown words.
+class TokenMeanModel:
+    """A model2vec model: the mean of a text's token rows.
 
     An unknown word is one token, and in scripts without spaces each character is. Over Russian manual pages the fusion with
     keywords finds 1 point less than keywords alone if such texts are embedded by their few known words, and as much if they are
@@ -44,16 +44,10 @@ class Static:
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
-        """Create the model.
+        """Create the model; changes the tokenizer's truncation and padding.
 
-        Args:
-            arrays: Arrays by name: "embeddings", `(rows, dimensions)`, and for some models "weights" and "mapping", `(tokens,)`.
-            tokenizer: The model's tokenizer; its truncation and padding are changed.
-            config: The model's settings.
-
-        Raises:
-            ValueError: The arrays do not fit the tokenizer.
-
+        `arrays` are "embeddings", `(rows, dimensions)`, and for some models "weights" and "mapping", `(tokens,)`.
+        Raises ValueError if they do not fit the tokenizer.
         """
         vocabulary = tokenizer.get_vocab()
         #: The tokens, by number.
@@ -64,15 +58,15 @@ class Static:
             raise ValueError(f"it has {len(self.tokens)} tokens and rows for {len(self._rows)}")
         self._tokenizer = tokenizer
         #: The number of the token for what is unknown; None if there is none.
-        self.unknown: int | None = None
+        self.unknown_token: int | None = None
         if not hasattr(tokenizer.model, "unk_token"):
             # Unigram models have a number instead.
-            self.unknown = json.loads(tokenizer.to_str())["model"].get("unk_id")
+            self.unknown_token = json.loads(tokenizer.to_str())["model"].get("unk_id")
         elif tokenizer.model.unk_token is not None:
-            self.unknown = tokenizer.token_to_id(tokenizer.model.unk_token)
+            self.unknown_token = tokenizer.token_to_id(tokenizer.model.unk_token)
         self._normalize = bool(config.get("normalize", False))
         self._characters: int | None = None
-        longest = config.get("max_length", _LONGEST)
+        longest = config.get("max_length", _DEFAULT_TOKENS)
         if longest is not None:
             # Nearly everything cut off here would also be cut off by the token limit.
             self._characters = longest * int(np.median([len(token) for token in self.tokens]))
@@ -83,14 +77,14 @@ class Static:
 
     @property
     def dim(self) -> int:
-        """The number of dimensions of a vector."""
+        """Number of dimensions of a vector."""
         return int(self._rows.shape[1])
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Return `(texts, dimensions)` rows, the mean of each text's tokens, of length 1 if the model says so.
+        """Return `(texts, dimensions)` rows, of length 1 if the model says so.
 
-        Zeros for a text without tokens or of mostly unknown words. What is beyond the model's longest text is
-        cut off. Of the type of the embeddings, float32 for int8.
+        Zeros for a text without tokens or of mostly unknown words. What is beyond the model's longest text is cut
+        off. Of the type of the embeddings, float32 for int8.
         """
         ids = self.token_ids([text[: self._characters] for text in texts])
         row_type = np.dtype(np.float32) if self._rows.dtype == np.int8 else self._rows.dtype
@@ -114,54 +108,49 @@ class Static:
         return unit
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the numbers of each text's known tokens, in order, identifiers split; [] for a text of mostly unknown words."""
+        """Return each text's known tokens; [] if mostly unknown words."""
         prepared = [split_identifiers(text, self._vocabulary) for text in texts]
-        encoded = self._encoded(prepared)
-        if self.unknown is None:
+        encoded = self._tokenize(prepared)
+        if self.unknown_token is None:
             return encoded
-        return [self._known(ids, text, self.unknown) for ids, text in zip(encoded, prepared, strict=True)]
+        return [self._drop_unknown(ids, text, self.unknown_token) for ids, text in zip(encoded, prepared, strict=True)]
 
-    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the numbers of each text's tokens in order, unknown ones included, cut at the model's longest text."""
+    def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         return [e.ids for e in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
-    def _known(self, ids: list[int], text: str, unknown: int) -> list[int]:
-        """Return the known ones of a text's tokens, in order; an empty list if more than half of the words are unknown.
-
-        `ids` are its tokens, `unknown` the number of the unknown token. Symbols and emoji do not count as unknown words.
-        """
+    def _drop_unknown(self, ids: list[int], text: str, unknown: int) -> list[int]:
+        """Return the known tokens; [] if over half of the words are unknown."""
         if unknown not in ids:
             return ids
         known_ids = [i for i in ids if i != unknown]
         if self._is_known(len(ids) - len(known_ids), known_ids):
             return known_ids
         # Symbols and emoji are unknown too, but say nothing about the language.
-        (worded,) = self._encoded([_SYMBOLS.sub(" ", text)])
+        (worded,) = self._tokenize([_SYMBOLS.sub(" ", text)])
         return known_ids if self._is_known(worded.count(unknown), known_ids) else []
 
     def _is_known(self, missing: int, known_ids: Sequence[int]) -> bool:
-        """Return whether at most half of the words are unknown: `missing` ones, besides those that `known_ids` tokens begin."""
-        return missing <= MOSTLY * (missing + sum(map(self._begins_word.__getitem__, known_ids)))
+        return missing <= UNKNOWN_LIMIT * (missing + sum(map(self._begins_word.__getitem__, known_ids)))
 
     @cached_property
     def _vocabulary(self) -> frozenset[str]:
-        """The distinct tokens in lower case, without marks of spaces; computed once."""
         return frozenset(t.strip(_SPACES).lower() for t in self.tokens)
 
     @cached_property
     def _begins_word(self) -> list[bool]:
-        """Whether each token counts as a word: it begins with a letter and has no mark of an inner piece (##).
+        """Whether each token begins a word.
 
-        Marks of spaces before the letter are skipped. Inner pieces of other tokenizers, which have no mark,
-        count too.
+        Inner pieces of tokenizers other than WordPiece have no mark, and count too.
         """
         return [not t.startswith(_INSIDE) and t.strip(_SPACES)[:1].isalpha() for t in self.tokens]
 
 
-def load(folder: Path) -> Static:
-    """Return the model of a folder, its matrix mapped if only this program writes there.
+def load_static_model(folder: Path) -> TokenMeanModel:
+    """Read a folder's model, mapped if only this program writes there.
 
     Raises ValueError, KeyError or OSError when it cannot be read, or an error of the tokenizer's library.
     """
     config = json.loads(foreign_files.read_file((folder / CONFIG).resolve()))
-    return Static(tensors(folder / WEIGHTS, is_ours(folder)), Tokenizer.from_file(str(folder / TOKENIZER)), config)
+    return TokenMeanModel(
+        read_tensors(folder / WEIGHTS, is_managed_folder(folder)), Tokenizer.from_file(str(folder / TOKENIZER)), config
+    )

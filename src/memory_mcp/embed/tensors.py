@@ -14,8 +14,8 @@ from memory_mcp import foreign_files
 _TYPES = {"I8": np.int8, "F16": np.float16, "F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
 
 
-def head(path: Path) -> tuple[dict[str, Any], int]:
-    """Return the header of a safetensors file and the offset of the data, in bytes.
+def read_header(path: Path) -> tuple[dict[str, Any], int]:
+    """Return a safetensors file's header and the data's offset in bytes.
 
     The header maps each array's name to its dtype, shape and data_offsets (from the offset on), and may have an entry
     "__metadata__". Raises ValueError if it is truncated or no JSON, struct.error if it has fewer than 8 bytes, OSError if
@@ -28,12 +28,13 @@ def head(path: Path) -> tuple[dict[str, Any], int]:
         return json.loads(f.read(size)), 8 + size
 
 
-def tensors(path: Path, mapped: bool) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a safetensors file by name: views of the mapped file, or of a copy in memory if not `mapped`.
+def read_tensors(path: Path, mapped: bool) -> dict[str, NDArray[Any]]:
+    """Return a safetensors file's arrays by name, as views.
 
-    Raises ValueError or KeyError for another format or an unsupported type, struct.error or OSError as `head`.
+    Views of the mapped file, or of a copy in memory if not `mapped`. Raises ValueError or KeyError for another format or an
+    unsupported type, struct.error or OSError as `read_header`.
     """
-    entries, start = head(path)
+    entries, start = read_header(path)
     raw = np.asarray(np.memmap(path, dtype=np.uint8, mode="r")) if mapped else np.fromfile(path, dtype=np.uint8)
     arrays = {}
     for name, entry in entries.items():

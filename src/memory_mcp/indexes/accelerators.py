@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from memory_mcp.clock import Clock
-from memory_mcp.embed.models import Model, located, named
+from memory_mcp.embed.models import Model, locate_model, resolve_model
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.indexes import retention
 from memory_mcp.indexes.base import Health, IndexStatus, Searcher
@@ -147,7 +147,7 @@ class Accelerators:
         if name == "vector":
             if not self._model:
                 raise LayerUnavailable("no model: embedder.model is empty")
-            options["model"] = str(located(self._model, self._directory).folder)
+            options["model"] = str(locate_model(self._model, self._directory).folder)
         path = self._settings.bm25.index_path if name == "bm25" else ""
         folder = Path(path).expanduser() if path else self._directory / "indexes" / name
         if path:
@@ -180,7 +180,7 @@ class Accelerators:
         """The name of the embedding model, or of its folder if it was given as one; "none" without a usable vector index."""
         if self.searcher("vector") is None:
             return "none"
-        model = named(self._model, self._directory)
+        model = resolve_model(self._model, self._directory)
         return model.folder.name if model.kind == "folder" else model.name
 
     def no_topics(self) -> tuple[bool, str, str]:
@@ -230,7 +230,7 @@ class Accelerators:
         fingerprint = searcher.embedder.fingerprint()
         serving = searcher.serving
         return Embedding(
-            model=named(self._model, self._directory),
+            model=resolve_model(self._model, self._directory),
             dimensions=fingerprint["dimensions"],
             digest=fingerprint["digest"],
             served_by=str(serving.fingerprint()["folder"]) if serving is not searcher.embedder else "",

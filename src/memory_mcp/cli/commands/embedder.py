@@ -9,7 +9,7 @@ from typing import Any
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, family, leaf, opened, print_result, settings_file, settings_of, wanted
 from memory_mcp.cli.commands.teleport import settle, state
-from memory_mcp.embed.models import BUNDLED, FILES, PRETRAINED, Model, fetched, located, named
+from memory_mcp.embed.models import BUNDLED, FILES, PRETRAINED, Model, iter_fetched_models, locate_model, resolve_model
 from memory_mcp.errors import ConfigError, InvalidQuery, LayerUnavailable, MemoryMcpError
 
 _KEY = "embedder.model"
@@ -91,10 +91,10 @@ def run_list(args: argparse.Namespace) -> int:
     """Print the models on this machine, the one in use marked, and known ones that can be fetched; return 0."""
     settings = settings_of(args)
     home = settings.storage.directory
-    used = named(settings.embedder.model, home) if settings.embedder.model else None
-    local_models = {m.name: m for m in (named(BUNDLED, home), *fetched(home), *([used] if used else []))}
-    models = [_shape(m) | {"here": m.here, "in_use": m == used} for m in local_models.values()]
-    fetchable = [p for p in PRETRAINED if p.name not in local_models or not local_models[p.name].here]
+    used = resolve_model(settings.embedder.model, home) if settings.embedder.model else None
+    local_models = {m.name: m for m in (resolve_model(BUNDLED, home), *iter_fetched_models(home), *([used] if used else []))}
+    models = [_shape(m) | {"here": m.is_complete, "in_use": m == used} for m in local_models.values()]
+    fetchable = [p for p in PRETRAINED if p.name not in local_models or not local_models[p.name].is_complete]
     fetchable_shapes = [
         {"name": p.name, "dimensions": p.dimensions, "megabytes": p.megabytes, "good_for": p.good_for} for p in fetchable
     ]
@@ -115,16 +115,16 @@ def run_fetch(args: argparse.Namespace) -> int:
     Raises InvalidQuery for a name of no hub, and what the download raises.
     """
     home = settings_of(args).storage.directory
-    model = named(args.model, home)
+    model = resolve_model(args.model, home)
     if model.kind != "hub":
         raise InvalidQuery(f"{args.model} is no name of a hub", "It needs no fetching; use it: memory-mcp embedder use NAME")
-    if model.here:
+    if model.is_complete:
         lines = [f"{model.name} is on this machine already. Use it: memory-mcp embedder use {model.name}"]
         return print_result(args, _shape(model) | {"fetched": False}, lines)
     from memory_mcp.embed import hub
 
     with render.Progress(f"fetching {model.name}") as bar:
-        size = hub.fetch(model, lambda done, total: bar.at(min(done / total, 1.0), f"{render.size(done)}"))
+        size = hub.fetch_model(model, lambda done, total: bar.at(min(done / total, 1.0), f"{render.size(done)}"))
     lines = [f"Fetched {model.name} ({render.size(size)}). Use it: memory-mcp embedder use {model.name}"]
     return print_result(args, _shape(model) | {"fetched": True}, lines)
 
@@ -140,7 +140,7 @@ def run_use(args: argparse.Namespace) -> int:
 
     settings = settings_of(args)
     home = settings.storage.directory
-    model = located(args.model, home)
+    model = locate_model(args.model, home)
     # Fails for a model that cannot be loaded, or whose vectors no index can hold.
     kind_of({"model": str(model.folder)}).embedder.embed(["a first word"])
     if variable := next((name for name in os.environ if name.upper() == _VARIABLE), ""):
@@ -148,7 +148,7 @@ def run_use(args: argparse.Namespace) -> int:
         raise ConfigError(f"{variable} is set, which goes before the settings file", hint)
     path = settings_file(args) or config_path()
     data = _shape(model) | {"settings_file": str(path), "daemon_restarted": False}
-    if settings.embedder.model and model == named(settings.embedder.model, home):
+    if settings.embedder.model and model == resolve_model(settings.embedder.model, home):
         return print_result(args, data, [f"{model.name} is in use already."])
     # A fetched model by its folder, so that other data directories find it too.
     value = model.name if model.kind == BUNDLED else str(model.folder)
