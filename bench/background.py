@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.text import terms
+from memory_mcp.base.text import terms
 
 #: Documents are cut into pieces of this size, so that one long manual does not count as one page.
 PIECE = 4_000

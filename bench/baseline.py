@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-from memory_mcp.text import query_terms, terms
+from memory_mcp.base.text import query_terms, terms
 
 
 class PlainBm25:

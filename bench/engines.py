@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from bench import material
 from bench.place import PROC
 from bench.sentences import Question
-from memory_mcp import machine
-from memory_mcp.text import query_terms
+from memory_mcp.base import machine
+from memory_mcp.base.text import query_terms
 
 #: Results asked for.
 LIMIT = 10
@@ -231,7 +231,7 @@ def numbers(answers: Sequence[Any]) -> list[list[int]]:
 
 
 def live(home: Path) -> Any:
-    from memory_mcp.clock import SystemClock
+    from memory_mcp.base.clock import SystemClock
     from memory_mcp.indexes.bm25.kind import Bm25 as Kind
     from memory_mcp.indexes.live import LiveIndex
 

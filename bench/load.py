@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup
 from bench import traffic
 from bench.place import Place, anonymous, end, quantile, wait_for
 from bench.traffic import ERAS, Account, Talker
-from memory_mcp import machine
+from memory_mcp.base import machine
 
 #: The store has this much in it before the clients come.
 _BEFORE = 400

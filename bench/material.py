@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.sentences import Documents, Language, Question, questions
+from memory_mcp.base.text import iter_terms, query_terms
 from memory_mcp.indexes.base import DocType, Visible
 from memory_mcp.indexes.document import IndexDocument, Source, Unit, unit_of
 from memory_mcp.indexes.keys import grip_doc, node_doc
@@ -24,7 +25,6 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, grip_id_from, key_of, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
-from memory_mcp.text import iter_terms, query_terms
 
 #: Grips of a unit.
 RUN = 25

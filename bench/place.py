@@ -18,7 +18,7 @@ from typing import Any
 
 from mcp import StdioServerParameters
 
-from memory_mcp import machine
+from memory_mcp.base import machine
 
 PROC = Path("/proc")
 #: Whether processes can be seen at all.

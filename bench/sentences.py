@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import corpus
-from memory_mcp.text import STOPWORDS
+from memory_mcp.base.text import STOPWORDS
 
 #: Folders of the data, and how often a document is made of each. Most of what a memory of agents holds is about code.
 SOURCES = {"commits": 0.5, "qmsum": 0.3, "locomo": 0.2}

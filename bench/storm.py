@@ -35,7 +35,7 @@ from anyio.abc import TaskGroup
 from bench import traffic
 from bench.load import Load, Options, Report, failures, lines
 from bench.place import Place, end, wait_for
-from memory_mcp import machine
+from memory_mcp.base import machine
 
 #: How long after an attack a write may still be refused, in seconds, on a machine that is busy with all of this.
 _HEALS = 90.0

@@ -26,13 +26,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.base.text import query_terms, terms
 from memory_mcp.model.calendar import Calendar, TocLevel, level_of, parents, sources_of
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role, Trust
 from memory_mcp.model.ids import GripId, NodeId, day_id, event_id, segment_id, segment_key
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.summarize.extractive import ExtractiveSummarizer
-from memory_mcp.text import query_terms, terms
 
 CORPORA = ("locomo", "commits")
 GAP_MS = 30 * 60 * 1000

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bench import material
 from bench.engines import LIMIT, Asked, Built, Watch, timed
 from bench.sentences import Question
-from memory_mcp import machine
+from memory_mcp.base import machine
 
 
 class Given:
@@ -97,7 +97,7 @@ class Vectors:
 
 
 def _vector_index(folder: Path, home: Path) -> Any:
-    from memory_mcp.clock import SystemClock
+    from memory_mcp.base.clock import SystemClock
     from memory_mcp.indexes.live import LiveIndex
     from memory_mcp.indexes.vector.kind import Vector
 

@@ -18,11 +18,11 @@ from mcp import Client
 from mcp.types import Tool
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.cli.commands.base import common
 from memory_mcp.cli.commands.registry import GROUPS
 from memory_mcp.cli.main import build_parser
 from memory_mcp.config import PREFIX, REMOVED, ServerSettings, Settings, StorageSettings, iter_keys
-from memory_mcp.errors import MemoryMcpError
 from memory_mcp.ingest.base import Importer
 from memory_mcp.ingest.hooks.registry import HOOKS
 from memory_mcp.ingest.jsonl import FIELDS, draft_of

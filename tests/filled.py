@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from memory_mcp.app import App
-from memory_mcp.clock import Clock
+from memory_mcp.base.clock import Clock
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import EventDraft

@@ -45,7 +45,7 @@ def test_every_import_contract_holds() -> None:
     [
         {
             "memory_mcp": "duckdb mcp pydantic numpy anyio memory_mcp.app",
-            "memory_mcp.errors": "duckdb mcp pydantic numpy anyio",
+            "memory_mcp.base.errors": "duckdb mcp pydantic numpy anyio",
             "memory_mcp.config": "duckdb mcp pydantic numpy anyio",
             "memory_mcp.storage.registry": "duckdb mcp pydantic numpy",
             "memory_mcp.app": "duckdb mcp pydantic numpy anyio detect_secrets",
@@ -120,7 +120,7 @@ def test_an_exception_is_no_larger_than_it_must_be_and_has_a_reason() -> None:
 
 
 def test_every_failpoint_that_is_named_is_visited_and_every_visit_is_named() -> None:
-    from memory_mcp.failpoints import FAILPOINTS
+    from memory_mcp.base.failpoints import FAILPOINTS
 
     visited = set()
     for name, source in modules():
@@ -132,7 +132,7 @@ def test_every_failpoint_that_is_named_is_visited_and_every_visit_is_named() -> 
 
 
 def test_a_failpoint_that_is_not_listed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from memory_mcp import failpoints
+    from memory_mcp.base import failpoints
 
     failpoints.failpoint("no such point")
     monkeypatch.setenv(failpoints.VARIABLE, "another")
@@ -200,7 +200,7 @@ WALK = re.compile(r"(?<![A-Z_])\.rglob\(|\bos\.walk\(")
 #: Folders of tests beside whose processes nobody walks by himself.
 BESIDE_PROCESSES = ("acceptance", "daemon", "forgetting", "share", "team", "web")
 #: Modules that walk by themselves: other programs' folders, of which what cannot be listed is counted, and one's own.
-WALKERS = {"machine.py", "indexes/files.py", "ingest/files.py", "ingest/markdown/reader.py"}
+WALKERS = {"base/machine.py", "indexes/files.py", "ingest/files.py", "ingest/markdown/reader.py"}
 
 
 def test_a_folder_in_which_others_work_is_walked_by_what_lets_files_come_and_go() -> None:

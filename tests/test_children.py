@@ -19,8 +19,8 @@ from typing import IO, cast
 import duckdb
 import pytest
 
-from memory_mcp import children, machine
-from memory_mcp.children import Packed, feed, few_collections, receive, send
+from memory_mcp.base import children, machine
+from memory_mcp.base.children import Packed, feed, few_collections, receive, send
 from memory_mcp.model.calendar import Calendar
 from tests.waiting import PATIENCE, until
 
@@ -48,7 +48,7 @@ def test_garbage_is_collected_as_before_when_the_last_of_several_threads_has_end
 
 BUSY = """
 import sys
-from memory_mcp.children import Child
+from memory_mcp.base.children import Child
 child = Child("memory_mcp.storage.duckdb.damaged_reader", sys.argv[1])
 child.begun.result()
 child.submit("SELECT sum(a.range * b.range) FROM range(100000000) a, range(100000000) b")
@@ -71,7 +71,7 @@ def test_a_child_ends_with_who_started_it_in_the_midst_of_work_without_an_end(tm
 
 def test_an_answer_is_whole_where_output_is_unbuffered_and_a_signal_comes_in_the_middle() -> None:
     """Containers set PYTHONUNBUFFERED; a write that a signal ends has written a part."""
-    code = "from memory_mcp.children import answering; answering(lambda hello: lambda size: bytes(size))"
+    code = "from memory_mcp.base.children import answering; answering(lambda hello: lambda size: bytes(size))"
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as child:
         requests, answers = child.stdin, child.stdout

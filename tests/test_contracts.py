@@ -67,7 +67,7 @@ def test_a_file_without_a_place_a_package_without_a_row_and_an_import_of_what_ha
     for name in ("__init__.py", "inside.py"):
         (folder / name).write_text('"""New."""\n', encoding="utf-8")
     names = [name for rows in IMPORTERS.values() for name in rows]
-    with module(copy, "memory_mcp.clock").open("a", encoding="utf-8") as file:
+    with module(copy, "memory_mcp.base.clock").open("a", encoding="utf-8") as file:
         file.writelines(f"\nimport {name if '.' not in name else f'memory_mcp.{name}'}\n" for name in names)
     said = broken(copy)
     assert sorted(re.findall(r"^- (\S+)\.planted$", said, re.M)) == PACKAGES

@@ -12,9 +12,9 @@ import pytest
 from mkdocs.commands import build
 from mkdocs.config import load_config
 
+from memory_mcp.base.failpoints import FAILPOINTS
 from memory_mcp.cli.main import build_parser
 from memory_mcp.config import iter_keys
-from memory_mcp.failpoints import FAILPOINTS
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope
 from memory_mcp.ingest.hooks.claude_code import ClaudeCodeHooks
 from memory_mcp.ingest.registry import IMPORTERS

@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp import foreign_files
-from memory_mcp.foreign_files import RATIO, SLACK, NotAFile, TooLarge, Zip
+from memory_mcp.base import foreign_files
+from memory_mcp.base.foreign_files import RATIO, SLACK, NotAFile, TooLarge, Zip
 
 SOURCE = Path(__file__).parents[1] / "src"
 #: What may open files itself, and why: a module, or a folder with "/" behind it.
 OPENERS = {
-    "foreign_files.py": "opens what others wrote",
+    "base/foreign_files.py": "opens what others wrote",
     "storage/duckdb/": "the store's own files, which are locked and looked at for links before",
     "storage/lock.py": "the lock, and a table of the system",
     "indexes/files.py": "the index's own files, through no link",
     "indexes/generation.py": "the index's own files, looked at before",
-    "machine.py": "tables of the system, names of a folder",
-    "children.py": "standard input and output",
+    "base/machine.py": "tables of the system, names of a folder",
+    "base/children.py": "standard input and output",
     "client/door.py": "refuses the file of another user",
     "daemon/token.py": "refuses the file of another user",
     "daemon/clients.py": "a table of the system",

@@ -12,7 +12,7 @@ from typing import Self
 import anyio
 import pytest
 
-from memory_mcp import machine, paths
+from memory_mcp.base import machine, paths
 from memory_mcp.server.ending import signals_of_end
 from tests.waiting import PATIENCE, until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.scope import caller_project, normalise_remote, project_of, root_commit_of
+from memory_mcp.base.scope import caller_project, normalise_remote, project_of, root_commit_of
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_mcp.text import MAX_TOKEN, STOPWORDS, hashes_in, iter_terms, query_terms, snippet, term_hash, terms
+from memory_mcp.base.text import MAX_TOKEN, STOPWORDS, hashes_in, iter_terms, query_terms, snippet, term_hash, terms
 from tests.requirements import requirement
 from tests.waiting import together
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_mcp.text import query_terms, terms
+from memory_mcp.base.text import query_terms, terms
 
 Floats = NDArray[np.float64]
 

@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import MemoryMcpError
+from memory_mcp.base.text import term_set
 from memory_mcp.config import load
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.embed.models import BUNDLED, Model, iter_fetched_models, locate_model, resolve_model
-from memory_mcp.errors import MemoryMcpError
 from memory_mcp.indexes.document import subject
 from memory_mcp.indexes.units import frames
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.text import term_set
 
 #: A title is found when its segment is among so many.
 FOUND_IN = 10

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bench.quality.corpora import LANGUAGES, Kind, Message, Question
 from bench.quality.reduced import taken_out
-from memory_mcp.text import cjk_runs, term_set
+from memory_mcp.base.text import cjk_runs, term_set
 
 #: Most recombined questions and most foreign ones of a store; messages and questions of a small store.
 RECOMBINED, FOREIGN, MESSAGES, ASKED = 40, 40, 60, 12

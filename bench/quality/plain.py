@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bench.quality.corpora import Kind, Message, Question
 from bench.quality.rows import TEN, Row
-from memory_mcp.text import query_terms, terms
+from memory_mcp.base.text import query_terms, terms
 
 #: Of Robertson's formula.
 K1, B = 0.9, 0.4

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import memory_mcp
 from bench.quality.corpora import Message, Payload
-from memory_mcp import config, paths
+from memory_mcp import config
 from memory_mcp.app import App
+from memory_mcp.base import paths
 from memory_mcp.client import spoolfile
 from memory_mcp.derive.derivation import Place
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 from bench.place import PROC, Place
-from memory_mcp import machine
+from memory_mcp.base import machine
 
 
 def clock(pid: int) -> float:

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from bench.quality.corpora import corpora_in
 from bench.topics.references import Reference, unjudged
+from memory_mcp.base.text import terms
 from memory_mcp.indexes.topics.base import Name
 from memory_mcp.indexes.topics.grouping import groups
 from memory_mcp.indexes.topics.naming import names
 from memory_mcp.indexes.topics.reading import Doc, Texts
-from memory_mcp.text import terms
 
 #: Corpora without references that the sheet draws from.
 UNJUDGED = ("locomo", "lifebench-en", "lifebench-zh")

@@ -5,7 +5,7 @@ A client's pump, a hook, and a question to the running daemon start often.
 
 import sys
 
-from memory_mcp import environment
+from memory_mcp.base import environment
 
 #: Known to type checkers; importing `typing` for it would cost a hook a tenth of its time.
 TYPE_CHECKING = False
@@ -139,7 +139,7 @@ def _wanted(asked: _Asked) -> "link.Wanted | None":
     That is where daemons cannot be used here or are switched off, the settings file that is named does
     not exist, a variable is unknown, or the profile is.
     """
-    from memory_mcp import paths
+    from memory_mcp.base import paths
     from memory_mcp.client import link
 
     config = asked.named["--config"]

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp import paths
 from memory_mcp.archive.keeper import BackupKeeper
-from memory_mcp.children import few_collections
-from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.base import paths
+from memory_mcp.base.children import few_collections
+from memory_mcp.base.clock import Clock, SystemClock
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.config import Settings, config_path
-from memory_mcp.errors import MemoryMcpError
 from memory_mcp.ingest.sources import all_importers, captured, follower, importer_named, syncing
 from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query
 from memory_mcp.model.calendar import Calendar

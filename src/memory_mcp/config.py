@@ -17,12 +17,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import foreign_files, machine, paths
 from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.archive.shared import SyncSettings
+from memory_mcp.base import foreign_files, machine, paths
+from memory_mcp.base.errors import ConfigError
 from memory_mcp.derive.segments import SegmentSettings
 from memory_mcp.embed.settings import EmbedderSettings
-from memory_mcp.errors import ConfigError
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.ingest.settings import HooksSettings, IngestSettings
 from memory_mcp.jobs.schedule import SchedulerSettings

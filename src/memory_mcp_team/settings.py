@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from memory_mcp.errors import ConfigError
+from memory_mcp.base.errors import ConfigError
 
 #: Hosts of an issuer that may be reached without TLS.
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")

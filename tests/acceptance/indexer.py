@@ -5,7 +5,7 @@ Killed from inside or outside. Arguments: data directory, how many rounds.
 
 import sys
 
-from memory_mcp.clock import SystemClock
+from memory_mcp.base.clock import SystemClock
 from tests.factories import draft, ms
 from tests.indexes.helpers import followed, opened
 

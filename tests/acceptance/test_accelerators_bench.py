@@ -10,7 +10,7 @@ from bench import lag, place
 from bench.accelerators import KINDS, Figures, lines, measure, rebuild
 from bench.lag import bars, bucket, histogram
 from bench.sentences import HEAPS, Documents, Language, questions, usable
-from memory_mcp.text import query_terms
+from memory_mcp.base.text import query_terms
 
 #: A shared machine may be this much slower than the one the promises are measured on.
 ROOM = 3.0

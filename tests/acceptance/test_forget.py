@@ -15,8 +15,8 @@ import pytest
 from mcp import Client, stdio_client
 
 from bench.place import Place
-from memory_mcp import paths
-from memory_mcp.failpoints import FAILPOINTS
+from memory_mcp.base import paths
+from memory_mcp.base.failpoints import FAILPOINTS
 from memory_mcp.ingest.respelling import key_of
 from memory_mcp.ingest.tombstones import MARK, Range, Tombstones, Wanted
 from memory_mcp.model.orders import CUT

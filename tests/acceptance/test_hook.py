@@ -15,11 +15,11 @@ from unittest import mock
 
 import pytest
 
-from memory_mcp import paths
 from memory_mcp.app import App
+from memory_mcp.base import paths
+from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.client.hook import CLIENTS, main
 from memory_mcp.config import Settings
-from memory_mcp.failpoints import VARIABLE
 from memory_mcp.ingest import redact as _loaded_before  # noqa: F401 - so that no child process compiles the rules
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope

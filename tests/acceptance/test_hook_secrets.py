@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp import paths
+from memory_mcp.base import paths
+from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.client import handing, link, spoolfile
 from memory_mcp.client.hook import CUT_KEPT, MAX_PAYLOAD
-from memory_mcp.failpoints import VARIABLE
 from tests.acceptance.test_hook import (
     IN_PROCESS,
     LIMIT,

@@ -16,10 +16,10 @@ import pytest
 
 from bench import engines, material, place
 from bench.sentences import Language, Question
+from memory_mcp.base.text import query_terms
 from memory_mcp.indexes.base import Filters, Position
 from memory_mcp.indexes.bm25.search import search
 from memory_mcp.indexes.document import unit_of
-from memory_mcp.text import query_terms
 from tests.requirements import requirement
 from tests.waiting import PATIENCE
 

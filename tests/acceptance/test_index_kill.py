@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.clock import SystemClock
-from memory_mcp.failpoints import FAILPOINTS, VARIABLE
+from memory_mcp.base.clock import SystemClock
+from memory_mcp.base.failpoints import FAILPOINTS, VARIABLE
 from memory_mcp.indexes.base import Filters, Health, IndexQuery
 from memory_mcp.indexes.generation import Home
 from memory_mcp.layers.base import LayerName

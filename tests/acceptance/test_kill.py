@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.base.failpoints import FAILPOINTS, VARIABLE
 from memory_mcp.config import Settings
-from memory_mcp.failpoints import FAILPOINTS, VARIABLE
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope

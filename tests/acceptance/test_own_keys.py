@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp import paths
+from memory_mcp.base import paths
 from memory_mcp.ingest.payloads import Payloads
 from memory_mcp_team.access import keys
 from tests.daemon.inside import BARE, Inside

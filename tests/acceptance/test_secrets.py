@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 
 from bench.place import Place
-from memory_mcp import paths
+from memory_mcp.base import paths
 from tests.acceptance.test_end_to_end import ask, call
 from tests.daemon.inside import ALONE, WORDS, Beside, Inside
 from tests.daemon.places import DAEMON

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.failpoints import FAILPOINTS, VARIABLE
+from memory_mcp.base.failpoints import FAILPOINTS, VARIABLE
 from memory_mcp.indexes.generation import Home
 from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.identity import resolved

@@ -16,8 +16,8 @@ from memory_mcp.archive.blocks import Archive, rewrite
 from memory_mcp.archive.keeper import held
 from memory_mcp.archive.reading import rows_of, verify
 from memory_mcp.archive.settings import BackupSettings
+from memory_mcp.base.errors import ConfigError, DeadlineExceeded, NotFound, SourceUnreadable, StorageError
 from memory_mcp.config import Settings
-from memory_mcp.errors import ConfigError, DeadlineExceeded, NotFound, SourceUnreadable, StorageError
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import SHOP, a_day_of_drafts, a_small_history, draft
 from tests.fakes import FakeClock

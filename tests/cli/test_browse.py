@@ -12,12 +12,12 @@ from textual.strip import Strip
 from textual.widgets import OptionList
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.cli import render
 from memory_mcp.cli.browser import widgets
 from memory_mcp.cli.browser.asking import Here
 from memory_mcp.cli.browser.screen import Browser
 from memory_mcp.config import Settings
-from memory_mcp.errors import LayerUnavailable
 from memory_mcp.model.event import EventType, Role
 from memory_mcp.requests.scope import Caller
 from memory_mcp.storage.settings import StorageSettings

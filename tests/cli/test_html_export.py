@@ -17,9 +17,9 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.app import App
+from memory_mcp.base.errors import ResourceExhausted
 from memory_mcp.cli.html_export.words import groups, terms
 from memory_mcp.cli.html_export.writing import HtmlExport
-from memory_mcp.errors import ResourceExhausted
 from memory_mcp.requests import portable
 from tests.browser import pages
 from tests.daemon.inside import SERVED, Beside

@@ -64,7 +64,7 @@ finally:
 #: What a command line needs before any command is known.
 _FRONT = "__main__ cli cli.commands cli.commands.base cli.commands.registry cli.main cli.render environment errors model"
 FRONT = {"memory_mcp", "memory_mcp.model.sentinel", *(f"memory_mcp.{name}" for name in _FRONT.split())}
-LIGHT = {"memory_mcp.paths", "memory_mcp.client.door", "memory_mcp.machine", "memory_mcp.ownership"}
+LIGHT = {"memory_mcp.base.paths", "memory_mcp.client.door", "memory_mcp.base.machine", "memory_mcp.base.ownership"}
 #: What looks through every line that is printed; on the standard library alone.
 FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
 

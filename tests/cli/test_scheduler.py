@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp import paths
+from memory_mcp.base import paths
 from memory_mcp.jobs.registry import JOBS
 from tests.cli.conftest import Cli
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from memory_mcp.scope import root_commit_of
+from memory_mcp.base.scope import root_commit_of
 from tests.cli.conftest import Cli, Told, said
 
 

@@ -11,8 +11,8 @@ from unittest import mock
 
 from bench.place import PATIENCE, Place
 from memory_mcp.__main__ import main as installed
+from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.cli.main import main
-from memory_mcp.failpoints import VARIABLE
 from tests.daemon.places import DAEMON
 from tests.waiting import UNHURRIED
 

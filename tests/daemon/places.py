@@ -16,8 +16,8 @@ import pytest
 from mcp import Client, stdio_client
 
 from bench.place import VISIBLE, Place
+from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.client import link
-from memory_mcp.failpoints import VARIABLE
 from tests.waiting import PATIENCE, UNHURRIED, until
 
 DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"} | UNHURRIED

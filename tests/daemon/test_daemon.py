@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from bench.place import Place
-from memory_mcp import paths
+from memory_mcp.base import paths
 from memory_mcp.client import link
 from memory_mcp.client.door import connect
 from memory_mcp.storage.lock import file_system_of
@@ -227,7 +227,7 @@ def test_the_kind_of_file_system_is_read_from_the_mounts() -> None:
 
 
 def test_a_data_directory_on_another_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from memory_mcp.errors import StorageError
+    from memory_mcp.base.errors import StorageError
     from memory_mcp.storage import lock
 
     mounts = tmp_path / "mounts"

@@ -14,7 +14,7 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.archive.backup import write_folder
-from memory_mcp.errors import DiskFull
+from memory_mcp.base.errors import DiskFull
 from memory_mcp.forgetting.copies import Copies
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.storage.duckdb import open_storage

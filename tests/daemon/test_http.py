@@ -13,7 +13,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 
 from memory_mcp.app import App
-from memory_mcp.errors import DeadlineExceeded
+from memory_mcp.base.errors import DeadlineExceeded
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
 from tests.daemon.door import WAYS, Door, opened

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from memory_mcp.failpoints import VARIABLE
+from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.indexes.generation import Home
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.change import ChangeKind

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.place import Place
-from memory_mcp import paths
+from memory_mcp.base import paths
 from tests.daemon.inside import BARE, SERVED, Beside, Inside
 from tests.daemon.places import DAEMON, look, needs_proc
 from tests.daemon.test_capture import BEFORE, hook

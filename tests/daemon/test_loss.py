@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.types import TextContent, TextResourceContents
 
 from bench.place import Place
-from memory_mcp.errors import StorageLocked
+from memory_mcp.base.errors import StorageLocked
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.lock import LookingLock
 from tests.daemon.inside import BARE, SERVED, Beside, Inside

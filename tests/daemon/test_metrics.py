@@ -12,8 +12,8 @@ import anyio
 import pytest
 from mcp.server.mcpserver.tools import Tool
 
-from memory_mcp import metrics
 from memory_mcp.app import App
+from memory_mcp.base import metrics
 from memory_mcp.daemon import gauges
 from memory_mcp.derive.close_segments import CloseSegments
 from memory_mcp.layers.base import Query
@@ -373,7 +373,7 @@ def test_without_a_configured_library_a_span_costs_next_to_nothing() -> None:
     """Sixty calls were counted, which take 7 microseconds."""
     from opentelemetry import trace
 
-    from memory_mcp.metrics import span
+    from memory_mcp.base.metrics import span
 
     def search() -> None:
         with span("search"):

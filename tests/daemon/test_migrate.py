@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from memory_mcp import paths, pauses
+from memory_mcp.base import paths, pauses
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import look_at
 from memory_mcp.storage.opening import Opening

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench.place import Place
-from memory_mcp import machine, ownership
+from memory_mcp.base import machine, ownership
 from memory_mcp.client import door, handing, link
 from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import DAEMON, needs_proc

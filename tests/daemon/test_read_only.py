@@ -13,7 +13,7 @@ import pytest
 from mcp import ClientSession, stdio_client
 
 from bench.place import Place
-from memory_mcp.errors import StorageLocked
+from memory_mcp.base.errors import StorageLocked
 from memory_mcp.storage.lock import DirectoryLock, LookingLock
 from tests.daemon.inside import BARE, WORDS, Beside, Inside
 from tests.daemon.places import needs_proc

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.clock import SystemClock
+from memory_mcp.base.clock import SystemClock
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.derive.deriver import Patience
 from memory_mcp.indexes.settings import TeleportSettings

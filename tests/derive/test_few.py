@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp import children
 from memory_mcp.app import App
+from memory_mcp.base import children
 from memory_mcp.derive import workers
 from memory_mcp.derive.derivation import Place
 from memory_mcp.indexes import build

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_mcp.base.errors import ConfigError
 from memory_mcp.derive.segments import CUTTER_VERSION, SegmentSettings, assign, overlap, recap_of, recut, size_of
-from memory_mcp.errors import ConfigError
 from memory_mcp.model.event import RECAP, Event, EventType, Role
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.tokens import estimate_tokens

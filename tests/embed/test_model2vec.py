@@ -17,10 +17,10 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
+from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.embed.base import Embedder
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.embed.static import TokenMeanModel
-from memory_mcp.errors import LayerUnavailable
 from tests.indexes.models import WORDS, static_model
 from tests.waiting import PATIENCE, together
 

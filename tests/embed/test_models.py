@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from memory_mcp.base.errors import ConfigError, InvalidQuery, LayerUnavailable
 from memory_mcp.embed.models import BUNDLED, PRETRAINED, is_managed_folder, iter_fetched_models, locate_model, resolve_model
 from memory_mcp.embed.settings import EmbedderSettings
-from memory_mcp.errors import ConfigError, InvalidQuery, LayerUnavailable
 from tests.indexes.models import static_model
 
 

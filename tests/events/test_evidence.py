@@ -2,8 +2,8 @@
 
 import pytest
 
+from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.derive.grips import cut_grips
-from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import JOINT, Grip

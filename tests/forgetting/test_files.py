@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp import machine
+from memory_mcp.base import machine
 from memory_mcp.forgetting.files import Files
 from memory_mcp.ingest.tombstones import Tombstones, Wanted
 from tests.files import read_files

@@ -13,8 +13,9 @@ from types import SimpleNamespace
 from typing import Any, Self, cast
 
 from memory_mcp.app import ALONE, App, Callbacks
-from memory_mcp.children import Child, Packed
-from memory_mcp.clock import Clock
+from memory_mcp.base.children import Child, Packed
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.text import query_terms
 from memory_mcp.config import Settings
 from memory_mcp.indexes import units as units_of_store
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Position, Visible
@@ -38,7 +39,6 @@ from memory_mcp.model.ids import NodeId, digest, event_id_from, grip_id_from, ke
 from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.text import query_terms
 from tests.factories import BILLING, SHOP, ms
 from tests.fakes import FakeClock
 from tests.files import iter_files

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.app import App
-from memory_mcp.errors import IndexUnreadable, InvalidQuery
+from memory_mcp.base.errors import IndexUnreadable, InvalidQuery
+from memory_mcp.base.text import iter_terms, query_terms
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Position
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.bm25.kind import Bm25
@@ -26,7 +27,6 @@ from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import LivePart, merged, part_of
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.text import iter_terms, query_terms
 from tests.examples import examples
 from tests.factories import BILLING, SHOP
 from tests.indexes.helpers import (

@@ -11,12 +11,12 @@ import pytest
 
 from bench import material
 from bench.sentences import Language, Question
+from memory_mcp.base.text import query_terms
 from memory_mcp.indexes.base import Filters, Position
 from memory_mcp.indexes.bm25.kind import Bm25, Prepared
 from memory_mcp.indexes.bm25.search import search
 from memory_mcp.indexes.document import Unit, unit_of
 from memory_mcp.indexes.live import LiveIndex
-from memory_mcp.text import query_terms
 from tests.indexes.helpers import files_of, index_at
 from tests.requirements import requirement
 from tests.work import calls

@@ -57,7 +57,7 @@ def test_a_key_leads_back_to_its_grip(at: int, tail: int) -> None:
 
 
 def test_ids_of_spans_are_no_documents() -> None:
-    from memory_mcp.errors import InvalidQuery
+    from memory_mcp.base.errors import InvalidQuery
 
     with pytest.raises(InvalidQuery):
         grip_doc(span_grip_id(event_id(5, "test", "x"), 0, 3))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.app import App
-from memory_mcp.errors import IndexUnreadable
+from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes import files
 from memory_mcp.indexes.base import Health, Position
 from memory_mcp.indexes.files import Checked

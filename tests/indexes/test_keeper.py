@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp import metrics
 from memory_mcp.app import App, Callbacks
-from memory_mcp.children import Child
-from memory_mcp.errors import LayerUnavailable
+from memory_mcp.base import metrics
+from memory_mcp.base.children import Child
+from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.indexes import build
 from memory_mcp.indexes import keeper as keeping
 from memory_mcp.indexes.base import Health

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp import machine
+from memory_mcp.base import machine
 from memory_mcp.indexes import part, shelf
 from memory_mcp.indexes.base import Health, IndexStatus, Position
 from memory_mcp.indexes.live import FEW, LiveIndex
@@ -172,9 +172,9 @@ def test_a_reader_keeps_what_it_took_across_commits_merges_and_swaps(tmp_path: P
 
 
 def _asked(snapshot: Any) -> list[Any]:
+    from memory_mcp.base.text import query_terms
     from memory_mcp.indexes.base import Filters
     from memory_mcp.indexes.bm25.search import search
-    from memory_mcp.text import query_terms
 
     return [search(snapshot, query_terms(q), Filters(), 50) for q in QUERIES]
 

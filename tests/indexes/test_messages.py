@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_mcp.base.text import query_terms
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.indexes.base import DocType, Filters
 from memory_mcp.indexes.bm25 import lifts
@@ -27,7 +28,6 @@ from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector.kind import Body, Vector
 from memory_mcp.indexes.vector.search import candidates as near_candidates
 from memory_mcp.indexes.vector.search import rated
-from memory_mcp.text import query_terms
 from tests.examples import examples
 from tests.indexes.helpers import FILTERS, made_up, of_messages, unit
 from tests.indexes.models import snapshot as vectors_of

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.errors import IndexUnreadable
+from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes import files
 from memory_mcp.indexes.bm25.kind import Bm25, Body
 from memory_mcp.indexes.files import Checked, Contents, write_arrays

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.errors import IndexUnreadable, InvalidQuery
+from memory_mcp.base.errors import IndexUnreadable, InvalidQuery
 from memory_mcp.indexes.base import Position
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.retention import by_hand, due

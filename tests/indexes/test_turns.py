@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memory_mcp.errors import LayerUnavailable
+from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.indexes.turns import Turns
 from tests.waiting import PATIENCE
 

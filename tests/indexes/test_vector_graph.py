@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from memory_mcp.children import Child
+from memory_mcp.base.children import Child
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.embed.models import BUNDLED, resolve_model
 from memory_mcp.indexes.base import DocType, Filters, Matches, Position

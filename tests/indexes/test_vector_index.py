@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from memory_mcp.base.errors import IndexUnreadable, InvalidQuery
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.model2vec import Model2Vec
-from memory_mcp.errors import IndexUnreadable, InvalidQuery
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Matches, Searcher
 from memory_mcp.indexes.calibrate import SIMILARITY, calibrated
 from memory_mcp.indexes.keeper import Keeper

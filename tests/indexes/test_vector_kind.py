@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import IndexUnreadable, LayerUnavailable
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.model2vec import Model2Vec
-from memory_mcp.errors import IndexUnreadable, LayerUnavailable
 from memory_mcp.indexes.base import DocType, Filters, Health, Matches, Position
 from memory_mcp.indexes.build import Workshop
 from memory_mcp.indexes.document import Unit, unit_of

@@ -227,7 +227,7 @@ def test_dropped_and_merged_units_leave_what_a_new_build_has(kind: Vector, seed:
 
 
 def test_models_with_any_number_of_dimensions_work_up_to_the_bound(tmp_path: Path) -> None:
-    from memory_mcp.errors import LayerUnavailable
+    from memory_mcp.base.errors import LayerUnavailable
 
     for dimensions in (1, 7, 100, 1024):
         kind = Vector(Model2Vec(static_model(tmp_path / str(dimensions), dimensions=dimensions)))

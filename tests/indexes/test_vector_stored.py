@@ -11,7 +11,7 @@ import pytest
 from usearch.compiled import MetricKind
 from usearch.index import Index
 
-from memory_mcp.errors import IndexUnreadable
+from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import Contents, seal
 from memory_mcp.indexes.vector import stored

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def pipeline(storage: "Storage") -> "Pipeline":
-    from memory_mcp.clock import SystemClock
+    from memory_mcp.base.clock import SystemClock
     from memory_mcp.events.log import EventLog
     from memory_mcp.ingest.gate import Gate
     from memory_mcp.ingest.pipeline import Pipeline

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.clock import SystemClock
+from memory_mcp.base.clock import SystemClock
 from memory_mcp.events.log import EventLog
 from memory_mcp.ingest.base import Growth, Importer, ImportReport
 from memory_mcp.ingest.database import MAGIC, DatabaseImporter

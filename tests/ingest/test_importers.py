@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.errors import SourceUnreadable
+from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.ingest import elements
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer, ImportReport
 from memory_mcp.ingest.claude_code.blocks import result_text

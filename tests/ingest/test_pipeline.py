@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.clock import SystemClock
-from memory_mcp.errors import InvalidQuery, SourceUnreadable
+from memory_mcp.base.clock import SystemClock
+from memory_mcp.base.errors import InvalidQuery, SourceUnreadable
 from memory_mcp.events.log import EventLog
 from memory_mcp.ingest import pipeline as pipeline_module
 from memory_mcp.ingest.base import ImportReport
@@ -198,7 +198,7 @@ def test_secrets_reach_neither_the_store_nor_the_report(pipeline: Pipeline, stor
 _CHILD = """
 import sys
 from pathlib import Path
-from memory_mcp.clock import SystemClock
+from memory_mcp.base.clock import SystemClock
 from memory_mcp.events.log import EventLog
 from memory_mcp.ingest import pipeline
 from memory_mcp.ingest.gate import Gate

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.clock import SystemClock
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.clock import SystemClock
+from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.base.foreign_files import NotAFile
 from memory_mcp.events.log import EventLog
-from memory_mcp.foreign_files import NotAFile
 from memory_mcp.ingest import handover, pipeline, readers
 from memory_mcp.ingest.base import Importer, ImportReport
 from memory_mcp.ingest.capture import Capture

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp import paths
 from memory_mcp.app import App, Callbacks
+from memory_mcp.base import paths
+from memory_mcp.base.errors import StorageError
 from memory_mcp.config import Settings
-from memory_mcp.errors import StorageError
 from memory_mcp.ingest.spool import STALE_S, TWICE, TWICE_MS, DrainReport
 from memory_mcp.layers.base import Query
 from memory_mcp.model.event import HOOK, EventType, Role

@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 import pytest
 
-from memory_mcp import paths
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base import paths
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.gate import FORGOTTEN, Gate

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from memory_mcp.errors import InstallRefused
+from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install import capture
 from memory_mcp.install.base import Client, Format, Level, Order, Place
 from memory_mcp.install.command import Server, executable, is_our_hook, runs_our_hook, shell_line, starts_us

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.errors import InstallRefused
+from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install import engine
 from memory_mcp.install.base import AddItem, Client, Edit, Format, Level, Order, PlaceFile
 from memory_mcp.install.claude_code import ClaudeCode

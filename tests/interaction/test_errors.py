@@ -7,8 +7,15 @@ import pytest
 from mcp.types import TextContent
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import (
+    DeadlineExceeded,
+    LayerUnavailable,
+    MemoryMcpError,
+    ResourceExhausted,
+    StorageError,
+    StorageLocked,
+)
 from memory_mcp.config import Settings
-from memory_mcp.errors import DeadlineExceeded, LayerUnavailable, MemoryMcpError, ResourceExhausted, StorageError, StorageLocked
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, TopicsSettings, VectorSettings
 from memory_mcp.server.build import assemble
 from memory_mcp.server.errors import hint_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.clock import SystemClock
-from memory_mcp.errors import StorageError
+from memory_mcp.base.clock import SystemClock
+from memory_mcp.base.errors import StorageError
 from memory_mcp.layers.base import Hit, Query, Slice, unfiled_hit
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import TimeWindow

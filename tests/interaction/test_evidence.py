@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.errors import StorageError
+from memory_mcp.base.errors import StorageError
 from memory_mcp.model.ids import EventId, span_grip_id
 from memory_mcp.model.sentinel import MARK
 from memory_mcp.model.superseded import Superseded

@@ -12,8 +12,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import ResourceTemplateReference
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.config import ServerSettings, Settings
-from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests.capturing import ListPaused, PauseCapture, ResumeCapture
 from memory_mcp.requests.plain import as_json

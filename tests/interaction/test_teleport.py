@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from memory_mcp import machine
 from memory_mcp.app import App
+from memory_mcp.base import machine
+from memory_mcp.base.errors import ConfigError
 from memory_mcp.config import Settings
 from memory_mcp.daemon.gauges import exposition
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.models import BUNDLED
-from memory_mcp.errors import ConfigError
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
@@ -734,7 +734,7 @@ def test_calls_are_answered_while_an_index_is_being_built(own: Door, monkeypatch
 
 @requirement("bm25:FR-08.3", "bm25:decided-memory-budget")
 def test_the_settings_say_how_much_memory_a_build_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from memory_mcp.children import Child
+    from memory_mcp.base.children import Child
     from memory_mcp.indexes import build
 
     told: list[int] = []

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp import paths
 from memory_mcp.app import App
+from memory_mcp.base import paths
 from memory_mcp.ingest.ours import without_ours
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.model.event import EventDraft, EventType, Role, Trust

@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.clock import Clock, SystemClock
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.schedule import Daily, Every, Schedule
 from memory_mcp.jobs.scheduler import PREFIX, JobStatus, Scheduler

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp import paths
 from memory_mcp.app import App
+from memory_mcp.base import paths
 from memory_mcp.config import Settings
 from memory_mcp.ingest.jsonl import draft_of
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings

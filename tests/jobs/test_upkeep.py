@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.clock import SystemClock
+from memory_mcp.base.clock import SystemClock
 from memory_mcp.config import Settings
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.jobs.base import JobReport

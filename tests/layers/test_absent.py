@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.base.text import term_set
 from memory_mcp.config import Settings
 from memory_mcp.layers.agentic.absent import Holds, absent_in
 from memory_mcp.layers.agentic.words import TreeWords
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.text import term_set
 from tests.factories import draft
 from tests.fakes import FakeClock
 

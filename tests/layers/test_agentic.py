@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.errors import ConfigError, InvalidQuery, NotFound
+from memory_mcp.base.errors import ConfigError, InvalidQuery, NotFound
+from memory_mcp.base.text import query_terms, terms
 from memory_mcp.layers.agentic import search
 from memory_mcp.layers.agentic.match import FIELDS, SearchField, match_node
 from memory_mcp.layers.agentic.read import Reader
@@ -20,7 +21,6 @@ from memory_mcp.model.event import Role
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.values import Build
-from memory_mcp.text import query_terms, terms
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, draft, ms
 from tests.fakes import NOON, FakeClock
 from tests.requirements import requirement

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from memory_mcp.base.text import term_set
 from memory_mcp.llm.answer import Rarity, Unusable, Written, believed
 from memory_mcp.llm.material import Material, Quotation
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.text import term_set
 from tests.factories import BILLING, SHOP
 
 WORDS = {

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from memory_mcp.base.errors import ConfigError
 from memory_mcp.config import Settings, load
-from memory_mcp.errors import ConfigError
 from memory_mcp.llm.settings import SummarizerSettings
 
 URL = "http://localhost:11434/v1"

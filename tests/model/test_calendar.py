@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model import calendar as cal
 from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel
 from memory_mcp.model.ids import NodeId, day_id, month_id, parse_node_id, segment_id, week_id, year_id

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp import scope
-from memory_mcp.model import worktrees
-from memory_mcp.scope import project_of, root_commit_of
+from memory_mcp.base import scope, worktrees
+from memory_mcp.base.scope import project_of, root_commit_of
 
 
 @pytest.fixture(autouse=True)

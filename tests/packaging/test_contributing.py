@@ -139,7 +139,7 @@ def test_the_hooks_before_a_commit_are_the_projects_own_tools() -> None:
     assert [hook["id"] for hook in repo["hooks"] if wrong_in(hook["entry"])] == []
     for hook in repo["hooks"][2:]:
         assert hook["pass_filenames"] is False
-        assert re.search(hook["files"], "src/memory_mcp/text.py")
+        assert re.search(hook["files"], "src/memory_mcp/base/text.py")
         assert re.search(hook["files"], "pyproject.toml")
 
 

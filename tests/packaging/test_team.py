@@ -14,7 +14,8 @@ import psycopg
 import pytest
 import yaml
 
-from memory_mcp import config, paths
+from memory_mcp import config
+from memory_mcp.base import paths
 from memory_mcp.config import ServerSettings
 from tests.packaging.conftest import ROOT, tool
 from tests.postgres import ROLE, Cluster, programs

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from memory_mcp.clock import SystemClock
-from memory_mcp.errors import InvalidQuery, LayerUnavailable, StorageError
+from memory_mcp.base.clock import SystemClock
+from memory_mcp.base.errors import InvalidQuery, LayerUnavailable, StorageError
 from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import Calendar, TimeWindow

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from memory_mcp.base.errors import ConfigError
 from memory_mcp.config import load
-from memory_mcp.errors import ConfigError
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.superseded import RETRACTED

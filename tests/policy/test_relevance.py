@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_mcp.base.text import query_terms
 from memory_mcp.layers.base import Hit, Weighed
 from memory_mcp.policy.relevance import (
     COMPARED,
@@ -25,7 +26,6 @@ from memory_mcp.policy.relevance import (
     probability,
 )
 from memory_mcp.policy.relevance_weights import ANSWER, HIT
-from memory_mcp.text import query_terms
 from tests.policy.hits import hit
 
 SHARES = st.floats(0, 1)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_mcp.base.text import terms
 from memory_mcp.question.intent import AMBIGUOUS, Classified, Intent, classify
 from memory_mcp.question.phrases import LANGUAGES, is_general, read_by, table
 from memory_mcp.question.words import words
-from memory_mcp.text import terms
 from tests.requirements import requirement
 from tests.work import calls
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from memory_mcp.base.text import terms
 from memory_mcp.question.subjects import subject_words, topic_subject
-from memory_mcp.text import terms
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.ids import EventId, event_id
 from memory_mcp.requests.cursors import event_cursor, event_of, offset_cursor, offset_of
 

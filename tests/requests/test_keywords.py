@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.requests.limits import MAX_KEYWORD, MAX_KEYWORDS, keyword_list
 from memory_mcp.requests.registry import reading
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp import paths
 from memory_mcp.app import App
+from memory_mcp.base import paths
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.config import Settings
-from memory_mcp.errors import InvalidQuery
 from memory_mcp.layers.base import Query
 from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import NodeId

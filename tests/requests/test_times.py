@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.requests.times import Times
 from tests.factories import ms

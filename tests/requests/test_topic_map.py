@@ -8,7 +8,7 @@ from dataclasses import asdict
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.requests.one_topic import GetTopic, get_topic
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.topic_map import GetTopicMap, get_topic_map

@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import DeadlineExceeded, StorageLocked
 from memory_mcp.config import Settings
-from memory_mcp.errors import DeadlineExceeded, StorageLocked
 from memory_mcp.server.host import Host
 from tests.toc.helpers import one
 from tests.waiting import PATIENCE, until

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from memory_mcp.base.errors import DiskFull
 from memory_mcp.config import Settings
-from memory_mcp.errors import DiskFull
 from memory_mcp.server.service import Awaited, Service
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import draft

@@ -21,8 +21,8 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp.app import App
+from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.config import Settings
-from memory_mcp.failpoints import VARIABLE
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp_team.access.who import Grant, Principal, Role

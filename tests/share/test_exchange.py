@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.event import Role
 from memory_mcp.requests import correct
 from memory_mcp_team.sharing import requests as share

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from memory_mcp.failpoints import VARIABLE
+from memory_mcp.base.failpoints import VARIABLE
 from tests.daemon.inside import BARE, SERVED, WORDS, Beside, Inside
 from tests.daemon.places import said
 from tests.share.server import Server

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.event import Carried, EventType, Role
 from memory_mcp.model.project import GUESS, PERSON, Alias, Split
 from memory_mcp.requests.projects import AliasProject, SplitProject, UndoProject, alias_project, split_project, undo_project

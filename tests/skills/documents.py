@@ -13,10 +13,10 @@ import jsonschema
 import yaml
 from mcp.types import Tool
 
-from memory_mcp import errors
+from memory_mcp.base import errors
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.cli.main import build_parser
 from memory_mcp.config import iter_keys
-from memory_mcp.errors import MemoryMcpError
 from memory_mcp.model.ids import parse_node_id
 from memory_mcp.requests.registry import REQUESTS
 

@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from memory_mcp.clock import SystemClock
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.clock import SystemClock
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.change import Change, ChangeKind

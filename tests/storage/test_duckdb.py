@@ -21,8 +21,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from memory_mcp.clock import SystemClock
-from memory_mcp.errors import (
+from memory_mcp.base.clock import SystemClock
+from memory_mcp.base.errors import (
     ConfigError,
     DeadlineExceeded,
     DiskFull,
@@ -150,7 +150,7 @@ def test_the_file_is_written_in_a_format_that_an_older_duckdb_reads(data_dir: Pa
 OPEN = """
 import sys
 from pathlib import Path
-from memory_mcp.errors import MemoryMcpError
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.storage.duckdb import open_storage
 for line in sys.stdin:
     try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from memory_mcp.errors import StorageAway, StorageError
+from memory_mcp.base.errors import StorageAway, StorageError
 from memory_mcp.model.event import Event
 from memory_mcp.storage.values import Request, Scope
 from memory_mcp_team.postgres import migrations

@@ -6,7 +6,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from memory_mcp.errors import Busy, StorageError
+from memory_mcp.base.errors import Busy, StorageError
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId, node_key
 from memory_mcp.model.toc import TocBullet

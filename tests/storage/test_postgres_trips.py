@@ -11,7 +11,7 @@ import pytest
 from psycopg import _pipeline_base
 from psycopg.generators import pipeline_communicate
 
-from memory_mcp.errors import StorageError
+from memory_mcp.base.errors import StorageError
 from memory_mcp.storage.values import Batch, Build, Request
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.database import Database, Statement, run

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.errors import ResourceExhausted
+from memory_mcp.base.errors import ResourceExhausted
 from memory_mcp.storage.duckdb.connection import Connection
 
 #: Sorts more than fits into 20 MB.

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.children import Child
-from memory_mcp.errors import StorageDamaged
+from memory_mcp.base.children import Child
+from memory_mcp.base.errors import StorageDamaged
 from memory_mcp.model.event import Event
 from memory_mcp.model.superseded import Superseded
 from memory_mcp.storage.duckdb import blocks, logs, look_at, open_storage, saved

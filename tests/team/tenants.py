@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memory_mcp.app import App
-from memory_mcp.clock import SystemClock
+from memory_mcp.base.clock import SystemClock
 from memory_mcp.config import load
 from memory_mcp.events.log import EventLog
 from memory_mcp.model.audit import Act

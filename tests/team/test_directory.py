@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.errors import InvalidQuery, MemoryMcpError, NotFound, PermissionDenied, StorageError, Unauthenticated
+from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, NotFound, PermissionDenied, StorageError, Unauthenticated
 from memory_mcp_team.access import keys
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.directory import Directory

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from memory_mcp.errors import ConfigError, ProviderUnavailable, StorageError
+from memory_mcp.base.errors import ConfigError, ProviderUnavailable, StorageError
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.oauth import Tokens
 from memory_mcp_team.access.provider import KeyRing

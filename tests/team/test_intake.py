@@ -9,7 +9,7 @@ import anyio
 import psycopg
 from anyio import wait_all_tasks_blocked
 
-from memory_mcp.errors import InvalidQuery, NotFound, QuotaExceeded
+from memory_mcp.base.errors import InvalidQuery, NotFound, QuotaExceeded
 from memory_mcp.ingest import sources
 from memory_mcp_team.access.who import Role
 from memory_mcp_team.server.host import SERVED

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from memory_mcp.clock import SystemClock
+from memory_mcp.base.clock import SystemClock
 from memory_mcp.events.log import EventLog
 from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.model.event import Role as DraftRole

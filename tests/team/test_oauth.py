@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.errors import ConfigError, ProviderUnavailable, Unauthenticated
+from memory_mcp.base.errors import ConfigError, ProviderUnavailable, Unauthenticated
 from memory_mcp_team.access.oauth import Claims, Tokens, metadata
 from memory_mcp_team.access.provider import KeyNotKnown, KeyRing
 from memory_mcp_team.settings import TeamSettings

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import NotFound, PermissionDenied
 from memory_mcp.config import load
-from memory_mcp.errors import NotFound, PermissionDenied
 from memory_mcp.requests.notes import Note, keep
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search

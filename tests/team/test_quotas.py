@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_mcp.errors import QuotaExceeded
+from memory_mcp.base.errors import QuotaExceeded
 from memory_mcp_team.access.quotas import Quotas
 from memory_mcp_team.access.who import Principal, Role
 from memory_mcp_team.settings import SmallLimits, TeamLimits, TeamSettings, TenantLimits

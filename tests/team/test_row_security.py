@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.errors import MemoryMcpError
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.requests.registry import REQUESTS, WRITING, answer, reading
 from memory_mcp.requests.scope import Caller
 from memory_mcp_team.access.who import ACTS, Act

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_mcp.errors import InsufficientScope, MemoryMcpError, NotFound, PermissionDenied
+from memory_mcp.base.errors import InsufficientScope, MemoryMcpError, NotFound, PermissionDenied
 from memory_mcp.requests.registry import REQUESTS, WRITING
 from memory_mcp_team.access.who import (
     ACTS,

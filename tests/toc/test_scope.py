@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.errors import NotFound
+from memory_mcp.base.errors import NotFound
+from memory_mcp.base.text import term_hash, terms
 from memory_mcp.model.calendar import TocLevel, level_of, rollup_targets
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.toc import TocNode
-from memory_mcp.text import term_hash, terms
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, a_small_history, draft, ms
 from tests.toc.helpers import memory
 

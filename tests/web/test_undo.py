@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.requests.correct import Audit
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.expand import ExpandRequest

@@ -16,13 +16,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import machine
 from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Damaged, Head, folded
-from memory_mcp.clock import SystemClock
-from memory_mcp.errors import DiskFull, NotFound, StorageError
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base import machine
+from memory_mcp.base.clock import SystemClock
+from memory_mcp.base.errors import DiskFull, NotFound, StorageError
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.storage.archive import SHARED, Snapshot, TableRows
 from memory_mcp.storage.base import Storage
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from memory_mcp import foreign_files, machine, paths, pauses
-from memory_mcp.errors import StorageError
+from memory_mcp.base import foreign_files, machine, paths, pauses
+from memory_mcp.base.errors import StorageError
 from memory_mcp.storage.archive import TableRows
 from memory_mcp.storage.records import TombstoneLog
 

@@ -22,7 +22,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import foreign_files, machine
 from memory_mcp.archive import frames
 from memory_mcp.archive.frames import (
     FRAME,
@@ -43,6 +42,7 @@ from memory_mcp.archive.frames import (
     packed,
     unpacked,
 )
+from memory_mcp.base import foreign_files, machine
 from memory_mcp.storage.archive import TableRows
 
 #: What reading JSON of another shape than ours may raise: somebody else may have made the checksums.

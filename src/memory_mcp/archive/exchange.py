@@ -20,12 +20,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory_mcp import foreign_files
 from memory_mcp.archive.blocks import MALFORMED, Archive
 from memory_mcp.archive.frames import LONGEST_EVENT, Block, Damaged
 from memory_mcp.archive.others import drafts_in, unknown
 from memory_mcp.archive.outgoing import MACHINE, Clean, Outgoing, used_before
-from memory_mcp.errors import StorageError
+from memory_mcp.base import foreign_files
+from memory_mcp.base.errors import StorageError
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.archive import READ_ELSEWHERE, TableRows
 from memory_mcp.storage.base import Storage

@@ -9,8 +9,8 @@ from pathlib import Path
 from memory_mcp.archive import beside
 from memory_mcp.archive.backup import SUFFIX, Made, backups, prune, size_of, write_file, write_folder
 from memory_mcp.archive.settings import BackupSettings
-from memory_mcp.clock import Clock
-from memory_mcp.errors import DeadlineExceeded, InvalidQuery, StorageError
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.errors import DeadlineExceeded, InvalidQuery, StorageError
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.base import Storage
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from memory_mcp.errors import InvalidQuery, StorageError
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base.errors import InvalidQuery, StorageError
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.event import Event
 from memory_mcp.storage.archive import Snapshot, TableRows
 from memory_mcp.storage.base import Storage

@@ -13,7 +13,7 @@ from typing import Any
 
 from memory_mcp.archive.backup import backups, find
 from memory_mcp.archive.reading import Missing, rows_of
-from memory_mcp.errors import SourceUnreadable
+from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Carried, Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import event_id_from

@@ -21,13 +21,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import foreign_files, machine, paths
 from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Block
 from memory_mcp.archive.others import drafts_in
-from memory_mcp.errors import StorageError
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base import foreign_files, machine, paths
+from memory_mcp.base.errors import StorageError
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage.archive import SYNCED, Snapshot, TableRows

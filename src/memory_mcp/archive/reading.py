@@ -9,7 +9,7 @@ from typing import Any
 from memory_mcp.archive.backup import Backup, SharedFile, backups
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Block, Damaged
-from memory_mcp.errors import SourceUnreadable
+from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.storage.archive import TableRows
 
 #: Tables without which cuts cannot be believed: they and how far they go belong together.

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from memory_mcp import machine
 from memory_mcp.archive import beside
 from memory_mcp.archive.backup import Backup
 from memory_mcp.archive.reading import Verified, rows_of
-from memory_mcp.errors import DiskFull, SchemaTooNew, StorageError
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base import machine
+from memory_mcp.base.errors import DiskFull, SchemaTooNew, StorageError
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.storage.archive import READ, READ_ELSEWHERE, SYNCED, Loaded, TableRows
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.lock import DirectoryLock, prepare

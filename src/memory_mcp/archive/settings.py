@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory_mcp.errors import ConfigError
+from memory_mcp.base.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

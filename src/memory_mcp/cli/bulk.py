@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memory_mcp import machine, paths
 from memory_mcp.app import App
-from memory_mcp.children import few_collections
+from memory_mcp.base import machine, paths
+from memory_mcp.base.children import few_collections
+from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.cli.failures import ours
 from memory_mcp.client import link
 from memory_mcp.config import Settings
-from memory_mcp.errors import LayerUnavailable
 from memory_mcp.ingest.sources import all_importers, importer_named
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from memory_mcp import foreign_files, machine
-from memory_mcp.errors import InvalidQuery, StorageError
+from memory_mcp.base import foreign_files, machine
+from memory_mcp.base.errors import InvalidQuery, StorageError
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.frames import unpack
 from memory_mcp.ingest.gate import Gate

@@ -5,10 +5,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.cli import render
 from memory_mcp.cli.failures import reach
 from memory_mcp.client import link
-from memory_mcp.errors import LayerUnavailable
 
 if TYPE_CHECKING:
     from memory_mcp.config import Settings

@@ -16,10 +16,10 @@ from types import FrameType
 from typing import Any, NoReturn, cast
 
 from memory_mcp import __version__
+from memory_mcp.base.errors import DiskFull, InvalidQuery, MemoryMcpError
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import registry
 from memory_mcp.cli.commands.base import common
-from memory_mcp.errors import DiskFull, InvalidQuery, MemoryMcpError
 
 INTERRUPTED = 130
 _DEBUG = "MEMORY_MCP_DEBUG"
@@ -233,7 +233,7 @@ def _interrupted_by_signals() -> Iterator[None]:
     Signals that are ignored, as by nohup, stay so. A second one ends the process at once. In a thread of the daemon, whose
     signals are its own, nothing changes.
     """
-    from memory_mcp import machine
+    from memory_mcp.base import machine
 
     def interrupt(number: int, _: FrameType | None) -> None:
         """Raise KeyboardInterrupt; the next such signal ends the process."""
@@ -306,7 +306,7 @@ def _run(argv: list[str]) -> int:
         return serve.run(build_parser(["serve"]).parse_args(["serve", *argv]))
     if getattr(args, f"{args.command}_command", "") is None:
         return _run_state_command(parser, args.command, argv)
-    from memory_mcp import paths
+    from memory_mcp.base import paths
 
     if args.command != "doctor" and paths.unknown_variable():
         from memory_mcp.config import load

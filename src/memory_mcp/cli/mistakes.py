@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import foreign_files
-from memory_mcp.errors import InvalidQuery, SourceUnreadable
+from memory_mcp.base import foreign_files
+from memory_mcp.base.errors import InvalidQuery, SourceUnreadable
 
 #: How files begin that are no text (place, bytes, what it is). Archives and databases are not among them: some clients
 #: keep or export their histories so.

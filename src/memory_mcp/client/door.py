@@ -14,7 +14,7 @@ import json
 import os
 import socket
 
-from memory_mcp import machine, paths
+from memory_mcp.base import machine, paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ Invariants
 
 import os
 
-from memory_mcp import __version__, machine, paths
+from memory_mcp import __version__
+from memory_mcp.base import machine, paths
 from memory_mcp.client.spoolfile import quoted
 
 TYPE_CHECKING = False

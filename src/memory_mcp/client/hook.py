@@ -66,7 +66,7 @@ def _run(argv: "list[str]") -> None:
     if not payload or payload.isspace():
         _complain("nothing on standard input")
         return
-    from memory_mcp import machine, paths
+    from memory_mcp.base import machine, paths
 
     if os.environ.get(paths.SUMMARIZING):
         # The session is our own summarizer's: nobody's work, and told of nothing.
@@ -92,14 +92,14 @@ def _is_paused(payload: bytes, directory: str, config: str) -> bool:
 
     A payload that cannot be read counts for the project of the environment or the settings.
     """
-    from memory_mcp import paths
+    from memory_mcp.base import paths
 
     if not os.path.lexists(paths.pauses_file(directory)):
         return False
     import json
     import time
 
-    from memory_mcp import pauses
+    from memory_mcp.base import pauses
 
     try:
         told = json.loads(payload)
@@ -143,7 +143,7 @@ def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]")
     `told`: "project_dir", "cwd", "pids" of the sender. Of more than `MAX_PAYLOAD` bytes the first `CUT_KEPT` are kept. Where
     secrets cannot be taken out it is kept as it came, and the result says so. Raises OSError where it is not kept.
     """
-    from memory_mcp import paths
+    from memory_mcp.base import paths
     from memory_mcp.client import handing, spoolfile
 
     name = spoolfile.name_of(client, payload)
@@ -169,7 +169,7 @@ def _keep_somewhere(directory: str, client: str, payload: bytes, caller_facts: "
 
     Return what to complain of, "" for nothing, and the directory that was used, "" for none.
     """
-    from memory_mcp import paths
+    from memory_mcp.base import paths
 
     reason = ""
     for candidate in (directory, *paths.spare_dirs(directory)):
@@ -189,7 +189,7 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
     there is none, in one fence with it. Nothing is printed where the settings switch answers off; at most `MAX_ANSWER`
     characters are. Raises ValueError for a payload that is no JSON.
     """
-    from memory_mcp import paths
+    from memory_mcp.base import paths
 
     for event, tell, setting, default in (("SessionStart", _briefing, "briefing", True), (prompt, _recall, "recall", False)):
         if not _may_be(payload, event) or paths.setting("hooks", setting, default, file=config) is not True:
@@ -224,7 +224,7 @@ def _have_filed(directory: str, config: str) -> None:
 
     Nothing is waited for. Nothing happens where the settings switch daemons off, or none can run here.
     """
-    from memory_mcp import paths
+    from memory_mcp.base import paths
 
     if paths.setting("server", "daemon", True, file=config) is not True:
         return
@@ -251,10 +251,10 @@ def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
     """
     if told.get("source") in _KNOWS or not (project := _project(told, config)):
         return ""
-    from memory_mcp import paths
+    from memory_mcp.base import paths
 
     try:
-        from memory_mcp import foreign_files
+        from memory_mcp.base import foreign_files
 
         return foreign_files.read_file(paths.briefing_file(directory, project), 8 * MAX_ANSWER).decode("utf-8", "replace").strip()
     except OSError:
@@ -267,7 +267,7 @@ def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
 
     The time is hooks.recall_deadline_ms. Only a Unix socket is asked. "" also for a blank prompt or an error of the daemon.
     """
-    from memory_mcp import paths
+    from memory_mcp.base import paths
 
     prompt = told.get("prompt")
     # Gemini CLI gives the prompt with what the start of the session was answered before it.
@@ -291,8 +291,8 @@ def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
 
 def _project(told: "dict[str, Any]", config: str) -> str:
     """Return the project of a payload, by the environment, else its directory (`cwd`), else the settings; "" for none."""
-    from memory_mcp import paths
-    from memory_mcp.scope import caller_project
+    from memory_mcp.base import paths
+    from memory_mcp.base.scope import caller_project
 
     cwd = told.get("cwd")
     configured = str(paths.setting("server", "project", "", file=config))

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from memory_mcp import __version__, machine, ownership, paths
+from memory_mcp import __version__
+from memory_mcp.base import machine, ownership, paths
 from memory_mcp.client.door import connect
 
 #: How long a new daemon may take until it listens, and how often is looked (seconds).
@@ -340,7 +341,7 @@ def _last_words(log: str, said: int) -> str:
 
     Where there is none or the log cannot be read, a sentence that says where the log is.
     """
-    from memory_mcp import foreign_files
+    from memory_mcp.base import foreign_files
 
     try:
         with foreign_files.open_file(log) as stream:

@@ -19,7 +19,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from memory_mcp import machine
+from memory_mcp.base import machine
 from memory_mcp.client import lines, link
 
 #: Set in a call's `_meta`; see the server's side for what it does.

@@ -8,7 +8,7 @@ Invariants
 
 import os
 
-from memory_mcp import machine
+from memory_mcp.base import machine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> N
     write into; one that is a link is refused. `by` distinguishes writers of one name while they write: a hook that no longer
     waits, and the daemon it asked.
     """
-    from memory_mcp import ownership
+    from memory_mcp.base import ownership
 
     if why := (ownership.open_to_others if os.path.isdir(spool) else ownership.unfit)(os.path.dirname(spool)):
         raise OSError(why)

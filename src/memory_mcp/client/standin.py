@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from memory_mcp import foreign_files, machine
+from memory_mcp.base import foreign_files, machine
 from memory_mcp.client import link
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.abc
 
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.config import ServerSettings
 from memory_mcp.daemon.rpc import Conversation
-from memory_mcp.errors import InvalidQuery
 from memory_mcp.web.visits import Visits
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from memory_mcp import metrics, paths
 from memory_mcp.app import App
+from memory_mcp.base import metrics, paths
 from memory_mcp.indexes.accelerators import NAMES
 from memory_mcp.model.calendar import TocLevel
 

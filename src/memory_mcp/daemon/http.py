@@ -26,12 +26,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from memory_mcp import __version__
-from memory_mcp import metrics as counts
+from memory_mcp.base import metrics as counts
+from memory_mcp.base.errors import AddressInUse, ConfigError
 from memory_mcp.config import ServerSettings
 from memory_mcp.daemon.routes import Asked, Connection, TakeHook, route_of, routes
 from memory_mcp.daemon.security import LOOPBACK, Guard, Rules
 from memory_mcp.daemon.token import token_of
-from memory_mcp.errors import AddressInUse, ConfigError
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
+from memory_mcp.base.errors import InvalidQuery, StorageError
 from memory_mcp.client import spoolfile
 from memory_mcp.client.handing import KEPT
 from memory_mcp.daemon.rpc import Conversation
-from memory_mcp.errors import InvalidQuery, StorageError
 
 if TYPE_CHECKING:
     from memory_mcp.ingest.payloads import Payloads

@@ -7,8 +7,8 @@ import os
 import re
 import sys
 
-from memory_mcp import machine
-from memory_mcp.errors import DiskFull
+from memory_mcp.base import machine
+from memory_mcp.base.errors import DiskFull
 
 #: Largest log file, bytes, and older ones that are kept.
 _MOST_BYTES, _KEPT = 1_000_000, 3

@@ -8,15 +8,16 @@ from typing import Any
 
 import anyio
 
-from memory_mcp import __version__, paths
+from memory_mcp import __version__
 from memory_mcp.app import App
+from memory_mcp.base import paths
+from memory_mcp.base.errors import StorageError
+from memory_mcp.base.scope import caller_project
 from memory_mcp.daemon.doors import Doors
 from memory_mcp.daemon.rpc import Conversation, Execute, Method, Pipe
-from memory_mcp.errors import StorageError
 from memory_mcp.ingest import handover
 from memory_mcp.requests import carrying, first_questions, merging, portable
 from memory_mcp.requests.scope import Caller
-from memory_mcp.scope import caller_project
 from memory_mcp.server.service import Awaited, Service
 
 #: An import waits while more events than this are not in the tree yet: as many as are searched beside it.

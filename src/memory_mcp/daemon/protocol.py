@@ -7,7 +7,7 @@ import anyio
 import anyio.abc
 from mcp import types
 
-from memory_mcp import machine
+from memory_mcp.base import machine
 from memory_mcp.daemon.clients import Client
 from memory_mcp.daemon.rpc import Lines
 from memory_mcp.server.guard import MemoryServer

@@ -22,10 +22,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from memory_mcp import metrics
+from memory_mcp.base import metrics
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.client import lines
 from memory_mcp.daemon.security import Refusal, send_whole
-from memory_mcp.errors import InvalidQuery
 from memory_mcp.server.caller import CALLER, Caller
 from memory_mcp.server.errors import as_ours, hint_of
 from memory_mcp.server.message_ids import mend_ids, restore_ids

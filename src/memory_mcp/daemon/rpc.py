@@ -15,8 +15,8 @@ import anyio
 import anyio.abc
 import anyio.from_thread
 
+from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.client import lines
-from memory_mcp.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.events.running import Connection
 
 if TYPE_CHECKING:

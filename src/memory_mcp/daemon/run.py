@@ -20,14 +20,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp import __version__, metrics, paths
-from memory_mcp.children import few_collections, kill_all
+from memory_mcp import __version__
+from memory_mcp.base import metrics, paths
+from memory_mcp.base.children import few_collections, kill_all
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.client import door
 from memory_mcp.client.handing import METHOD
 from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.daemon import log as logs
 from memory_mcp.daemon.clients import Client, Clients, resident_bytes
-from memory_mcp.errors import MemoryMcpError
 from memory_mcp.storage.highwater import damage_met
 from memory_mcp.storage.lock import DAEMON, DirectoryLock, owner
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_mcp import metrics
+from memory_mcp.base import metrics
 from memory_mcp.daemon.peers import is_another_users
 from memory_mcp.web.headers import HEADERS, LONE_HEADERS, LONE_STYLE
 from memory_mcp.web.visits import COOKIE, ENTER, PAGES, Visits

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memory_mcp import paths
+from memory_mcp.base import paths
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.config import PREFIX, Settings, iter_keys, load, value_of
-from memory_mcp.errors import MemoryMcpError
 
 #: The setting that every caller may have of its own.
 _PROFILE = "SERVER__PROFILE"

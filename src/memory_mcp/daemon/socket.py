@@ -16,12 +16,13 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from memory_mcp import __version__, machine, paths
+from memory_mcp import __version__
+from memory_mcp.base import machine, paths
+from memory_mcp.base.scope import caller_project
 from memory_mcp.client import lines
 from memory_mcp.client.door import demand
 from memory_mcp.daemon.clients import Client, Clients
 from memory_mcp.daemon.rpc import Conversation, Lines
-from memory_mcp.scope import caller_project
 from memory_mcp.server.caller import CALLER, Caller
 
 log = logging.getLogger(__name__)

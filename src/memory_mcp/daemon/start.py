@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.client import link
 from memory_mcp.config import load
-from memory_mcp.errors import MemoryMcpError
 
 if TYPE_CHECKING:
     from memory_mcp.daemon.rpc import Execute

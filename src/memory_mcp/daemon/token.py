@@ -8,8 +8,8 @@ import secrets
 import stat
 from pathlib import Path
 
-from memory_mcp import machine, paths
-from memory_mcp.errors import ConfigError
+from memory_mcp.base import machine, paths
+from memory_mcp.base.errors import ConfigError
 
 log = logging.getLogger(__name__)
 

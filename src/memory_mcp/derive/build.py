@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from memory_mcp.base.text import hashes_in
 from memory_mcp.derive.grips import covering, cut_grips, span_grip
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import Event, EventType
@@ -25,7 +26,6 @@ from memory_mcp.model.toc import (
     written_from,
 )
 from memory_mcp.summarize.base import BulletDraft, Summarizer
-from memory_mcp.text import hashes_in
 
 #: Grips named by one bullet at most.
 _GRIPS_PER_BULLET = 2

@@ -6,12 +6,12 @@ Between a kill and the next start the checkpoint says where to go on; a step don
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from memory_mcp import metrics
+from memory_mcp.base import metrics
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.derive.build import Derived, Work, derive
 from memory_mcp.derive.repeated import common_among, holders_of, mark_common
 from memory_mcp.derive.segments import SegmentSettings, assign, recap_of, size_of
 from memory_mcp.derive.terms import Added, Filed, TermBook, refit_all
-from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Event, is_recap
 from memory_mcp.model.ids import EventId, segment_key_of

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
 
-from memory_mcp.children import few_collections
-from memory_mcp.clock import Clock
+from memory_mcp.base.children import few_collections
+from memory_mcp.base.clock import Clock
 from memory_mcp.derive.build import Derived, Work
 from memory_mcp.derive.close_segments import CloseSegments
 from memory_mcp.derive.rollup import RollUps

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from memory_mcp.errors import DiskFull
+from memory_mcp.base.errors import DiskFull
 
 log = logging.getLogger(__name__)
 

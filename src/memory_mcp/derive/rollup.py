@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.derive.build import keep_refinement, salience_of, source_of_children
 from memory_mcp.derive.terms import children_of
-from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import PERIODS, Calendar, TocLevel, level_of, rollup_targets, span_of
 from memory_mcp.model.ids import NodeId, day_id
 from memory_mcp.model.toc import KIND_SALIENCE, REQUESTS_SALIENCE, MemoryKind, TocNode, written_from

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from memory_mcp.errors import ConfigError
+from memory_mcp.base.errors import ConfigError
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Event, EventType, is_recap
 from memory_mcp.model.ids import EventId

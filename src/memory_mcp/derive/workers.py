@@ -10,7 +10,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.children import Child
+from memory_mcp.base.children import Child
 from memory_mcp.derive.build import Derived, Work, derive
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.summarize.base import Summarizer

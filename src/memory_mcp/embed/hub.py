@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import machine, ownership
+from memory_mcp.base import machine, ownership
+from memory_mcp.base.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.embed.models import FILES, Model
-from memory_mcp.errors import InvalidQuery, LayerUnavailable
 
 #: Called with the bytes downloaded so far and in total.
 OnProgress = Callable[[int, int], None]

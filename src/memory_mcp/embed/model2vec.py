@@ -16,11 +16,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
+from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.models import FILES, WEIGHTS
 from memory_mcp.embed.tensors import read_header
-from memory_mcp.errors import LayerUnavailable
 
 #: Version of how a text becomes a vector; part of the fingerprint.
 VERSION = 2

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp.errors import InvalidQuery, LayerUnavailable
+from memory_mcp.base.errors import InvalidQuery, LayerUnavailable
 
 BUNDLED = "bundled"
 #: Folder of downloaded models in a data directory.

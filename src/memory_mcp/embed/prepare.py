@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container
 
-from memory_mcp.text import MAX_TOKEN, name_parts
+from memory_mcp.base.text import MAX_TOKEN, name_parts
 
 # A word begins inside a name at a capital after a small letter or digit (getValue), or at the last of several capitals
 # before small letters (HTTPServer, but not URLs). Most texts have none.

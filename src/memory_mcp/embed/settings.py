@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from memory_mcp.base.errors import ConfigError, InvalidQuery
 from memory_mcp.embed.models import BUNDLED, resolve_model
-from memory_mcp.errors import ConfigError, InvalidQuery
 
 
 @dataclass(frozen=True, slots=True)

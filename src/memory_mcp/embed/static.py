@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
 from memory_mcp.embed.models import CONFIG, TOKENIZER, WEIGHTS, is_managed_folder
 from memory_mcp.embed.prepare import split_identifiers
 from memory_mcp.embed.tensors import read_tensors

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
 
 #: Numpy types by their names in the format.
 _TYPES = {"I8": np.int8, "F16": np.float16, "F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memory_mcp.errors import NotFound
+from memory_mcp.base.errors import NotFound
 from memory_mcp.model.event import Event, note_kind
 from memory_mcp.model.grip import Grip, Said, quote_hash, quote_of
 from memory_mcp.model.ids import EventId, GripId, event_key, parse_span_grip, span_grip_id

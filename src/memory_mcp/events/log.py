@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memory_mcp import metrics
-from memory_mcp.clock import Clock
+from memory_mcp.base import metrics
+from memory_mcp.base.clock import Clock
 from memory_mcp.model.event import FILE_TIME, INFERRED, SOURCE_TIME, TOOL, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import EventId, digest, event_id, event_key
 from memory_mcp.storage.base import EventStore

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from memory_mcp.clock import Clock
+from memory_mcp.base.clock import Clock
 from memory_mcp.model.event import HOOK, MARK, Event, EventType, Excluded, Role, is_recap, mark_of
 from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.values import Scope

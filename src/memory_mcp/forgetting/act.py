@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import foreign_files, machine
 from memory_mcp.app import App
 from memory_mcp.archive.outgoing import own_folders
+from memory_mcp.base import foreign_files, machine
+from memory_mcp.base.errors import IndexNotReady
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.derive.derivation import Place
 from memory_mcp.derive.rebuild_toc import RebuildToc
 from memory_mcp.derive.terms import refit_all
-from memory_mcp.errors import IndexNotReady
-from memory_mcp.failpoints import failpoint
 from memory_mcp.forgetting import outside
 from memory_mcp.forgetting.copies import Copies
 from memory_mcp.forgetting.files import Files

@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_mcp.archive.backup import SUFFIX
 from memory_mcp.archive.blocks import rewrite
-from memory_mcp.errors import DiskFull
+from memory_mcp.base.errors import DiskFull
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.ids import grip_id_from
 from memory_mcp.storage.forgotten import kept_row

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import foreign_files, machine, paths, pauses
+from memory_mcp.base import foreign_files, machine, paths, pauses
 from memory_mcp.ingest import handover
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.event import EventDraft, EventType, Role

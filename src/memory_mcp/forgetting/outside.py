@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory_mcp import foreign_files
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, StorageError
+from memory_mcp.base import foreign_files
+from memory_mcp.base.errors import InvalidQuery, StorageError
 from memory_mcp.ingest.tombstone_file import append
 from memory_mcp.storage.records import TombstoneLog
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from memory_mcp.clock import Clock
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.embed.models import Model, locate_model, resolve_model
-from memory_mcp.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.indexes import retention
 from memory_mcp.indexes.base import Health, IndexStatus, Searcher
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings

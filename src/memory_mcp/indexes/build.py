@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from memory_mcp.children import Child, feed
+from memory_mcp.base.children import Child, feed
 from memory_mcp.indexes.document import Source
 from memory_mcp.indexes.generation import PartEntry
 from memory_mcp.indexes.live import LiveIndex

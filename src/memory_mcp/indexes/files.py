@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_mcp import machine
-from memory_mcp.errors import IndexUnreadable
+from memory_mcp.base import machine
+from memory_mcp.base.errors import IndexUnreadable
 
 Array = NDArray[Any]
 

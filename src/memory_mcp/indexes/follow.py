@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.children import few_collections
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base.children import few_collections
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.indexes import units
 from memory_mcp.indexes.base import Position
 from memory_mcp.indexes.build import Workshop, built_together

@@ -22,9 +22,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import machine
-from memory_mcp.errors import IndexUnreadable
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base import machine
+from memory_mcp.base.errors import IndexUnreadable
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.indexes.base import Position
 from memory_mcp.indexes.files import Checked
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.errors import IndexNotReady
+from memory_mcp.base.errors import IndexNotReady
+from memory_mcp.base.metrics import span
 from memory_mcp.indexes.base import Health, IndexStatus
 from memory_mcp.indexes.build import Workshop
 from memory_mcp.indexes.follow import BULK, Member, follow, follow_aside, named, rebuild
 from memory_mcp.indexes.live import TAIL, LiveIndex
 from memory_mcp.indexes.turns import BUILDS
-from memory_mcp.metrics import span
 from memory_mcp.storage.base import Storage
 
 log = logging.getLogger(__name__)

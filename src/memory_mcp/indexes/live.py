@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memory_mcp import metrics
-from memory_mcp.clock import Clock
-from memory_mcp.errors import IndexUnreadable
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base import metrics
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.errors import IndexUnreadable
+from memory_mcp.base.failpoints import failpoint
+from memory_mcp.base.metrics import span
 from memory_mcp.indexes.base import Health, IndexStatus, Position
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.files import cut_short
@@ -24,7 +25,6 @@ from memory_mcp.indexes.merging import Merging
 from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, outdated, part_of
 from memory_mcp.indexes.shelf import Built, Shelf, entry_of
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
-from memory_mcp.metrics import span
 
 log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
+from memory_mcp.base.metrics import span
 from memory_mcp.indexes import merges
 from memory_mcp.indexes.generation import PartEntry
 from memory_mcp.indexes.part import Kind, LivePart, Part, merged
 from memory_mcp.indexes.shelf import Built, Shelf, entry_of
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
-from memory_mcp.metrics import span
 
 B = TypeVar("B")
 

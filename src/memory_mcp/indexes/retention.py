@@ -5,7 +5,7 @@ Only indexes drop documents by age; events, nodes and grips stay, and the walk o
 
 from collections.abc import Mapping
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.indexes.settings import RetentionDays
 
 _DAY_MS = 86_400_000

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from memory_mcp.errors import IndexUnreadable
+from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.files import Checked
 from memory_mcp.indexes.generation import Home, PartEntry
 from memory_mcp.indexes.part import Kind, LivePart, Part, read_part, write_part

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from memory_mcp.errors import IndexUnreadable
+from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.base import DocType, Health, Searcher
 from memory_mcp.indexes.keys import grip_doc, grip_of
 from memory_mcp.indexes.messages import beside_of

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from memory_mcp.errors import LayerUnavailable
+from memory_mcp.base.errors import LayerUnavailable
 
 #: Seconds between two checks whether a waiting build is still wanted.
 _LOOK = 0.2

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from memory_mcp.base.scope import project_of
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, plain, result_text, words_within
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import (
@@ -33,7 +34,6 @@ from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.ingest.whole import WholeImporter
 from memory_mcp.model.event import RECAP, EventDraft, Role
-from memory_mcp.scope import project_of
 
 AGENT = "amp"
 _THREAD = re.compile(r"T-[0-9A-Za-z-]{8,}\Z")

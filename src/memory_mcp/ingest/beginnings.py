@@ -12,7 +12,7 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
 from memory_mcp.ingest.base import BEGINNING
 from memory_mcp.ingest.lines import BLANKS, BOM
 from memory_mcp.ingest.window import MAX_RECORD

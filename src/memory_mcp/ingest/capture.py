@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from memory_mcp import paths, pauses
+from memory_mcp.base import paths, pauses
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, captions_of, plain, result_text, unknown_words
 from memory_mcp.ingest.growing import Given, Reading, Told
 from memory_mcp.ingest.parts import EMPTY, Part, dropped, note, note_unknown, result, said

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from memory_mcp.base.scope import project_of
 from memory_mcp.ingest.claude_code.blocks import (
     all_words,
     as_blocks,
@@ -43,7 +44,6 @@ from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.ingest.whole import WholeImporter
 from memory_mcp.model.event import RECAP, EventDraft, Role
-from memory_mcp.scope import project_of
 
 AGENT = "continue"
 #: The list of all sessions, beside them.

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
 from memory_mcp.ingest.beginnings import is_conversations
 from memory_mcp.ingest.lines import Record, iter_records
 from memory_mcp.ingest.whole import WholeImporter

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from memory_mcp.errors import SourceUnreadable
+from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.ingest.settings import IngestSettings
 
 

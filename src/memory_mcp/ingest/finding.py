@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp.errors import SourceUnreadable
+from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.ingest.base import Growth, Importer
 from memory_mcp.ingest.beginnings import iter_beginnings
 from memory_mcp.ingest.marks import Mark, mark_name, stamp_of

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp.base.scope import project_of, root_commit_of
+from memory_mcp.base.storable import storable
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.ours import without_ours
@@ -24,8 +26,6 @@ from memory_mcp.model.event import ROOT_COMMIT, EventDraft, EventType
 from memory_mcp.model.ids import digest, encode
 from memory_mcp.model.renaming import carried_on
 from memory_mcp.model.sentinel import MARK
-from memory_mcp.scope import project_of, root_commit_of
-from memory_mcp.storable import storable
 
 if TYPE_CHECKING:
     from memory_mcp.storage.records import TombstoneLog

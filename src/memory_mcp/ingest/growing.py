@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
+from memory_mcp.base.scope import project_of_session
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.claude_code.wrappers import find_author
@@ -21,7 +22,6 @@ from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call, file_t
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import opens_own_session
-from memory_mcp.scope import project_of_session
 
 UNKNOWN = "unknown kind of record"
 DUPLICATE = "told by another record"

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from memory_mcp import foreign_files, machine
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base import foreign_files, machine
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.ingest.frames import pack, unpack
 from memory_mcp.model.event import EventDraft, Trust
 from memory_mcp.storage.values import Appended, Request

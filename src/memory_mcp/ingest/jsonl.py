@@ -14,7 +14,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.base.storable import storable
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import first_values, iter_records
@@ -24,7 +25,6 @@ from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.calendar import FIRST_MS, LATEST_MS
 from memory_mcp.model.event import DEFAULT_TYPES, MARK, SHARED_BY, Carried, EventDraft, EventType, Role
 from memory_mcp.model.ids import event_id_from, event_key
-from memory_mcp.storable import storable
 
 FIELDS = ("session_id", "timestamp", "role", "text", "id", "speaker", "type", "agent", "project", "thread", "metadata")
 _NEEDED = frozenset(("session_id", "timestamp", "role", "text"))

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
 from memory_mcp.ingest.salvage import find_glued, salvage
 from memory_mcp.ingest.window import MAX_RECORD, NOT_JSON, TOO_LONG, TextWindow, count_line_feeds
 

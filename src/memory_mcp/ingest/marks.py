@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
 from memory_mcp.ingest.base import Growth
 
 _HEAD = 4096

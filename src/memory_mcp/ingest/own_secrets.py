@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from time import monotonic
 
-from memory_mcp import foreign_files, paths
+from memory_mcp.base import foreign_files, paths
 
 #: Names of replacements, as for keys of a team, which are known by their form.
 _RULE = "memory-mcp"

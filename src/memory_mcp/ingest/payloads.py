@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from typing import Any
 
+from memory_mcp.base.paths import name_of
 from memory_mcp.ingest.own_secrets import OwnSecrets
 from memory_mcp.ingest.redact import Private, redactor, replaced, strip_private
 from memory_mcp.ingest.secret_rules import Span
-from memory_mcp.paths import name_of
 
 #: Strings longer than this are searched without their key, characters: a key belongs to a value, not a text.
 _SHORT = 2_000

@@ -18,9 +18,9 @@ from pathlib import Path
 from time import perf_counter, time
 from typing import Protocol
 
-from memory_mcp import metrics
-from memory_mcp.errors import InvalidQuery
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base import metrics
+from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.ingest.base import Growth, Importer, ImportReport, Quote, Read
 from memory_mcp.ingest.capture import PAUSED
 from memory_mcp.ingest.gate import Gate

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp.children import Child
-from memory_mcp.errors import SourceUnreadable
+from memory_mcp.base.children import Child
+from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.ingest.base import Importer, ImportReport
 from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.gate import Gate

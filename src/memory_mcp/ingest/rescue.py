@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
 from memory_mcp.ingest.base import Importer
 from memory_mcp.ingest.database import DatabaseImporter
 from memory_mcp.ingest.finding import Lying, lying

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from memory_mcp.errors import ConfigError
+from memory_mcp.base.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_mcp import paths
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base import paths
+from memory_mcp.base.errors import InvalidQuery
 
 if TYPE_CHECKING:
     from memory_mcp.archive.exchange import Exchange, Synced

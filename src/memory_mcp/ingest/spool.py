@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from memory_mcp import foreign_files, machine
+from memory_mcp.base import foreign_files, machine
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.events.log import EventLog
 from memory_mcp.events.running import PIDS
-from memory_mcp.failpoints import failpoint
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate, shorten
 from memory_mcp.ingest.hooks.base import Envelope, Heard, Hooks, Malformed, delivery_key

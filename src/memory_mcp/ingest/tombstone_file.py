@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import foreign_files, machine, paths
-from memory_mcp.errors import StorageError
+from memory_mcp.base import foreign_files, machine, paths
+from memory_mcp.base.errors import StorageError
 
 KEY_BYTES = 32
 #: Letters and digits from which on earlier versions noted a line of a forgotten event as a value.

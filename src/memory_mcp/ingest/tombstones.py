@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.ingest.readings import LAYERS, coded, reading, unwrapped
 from memory_mcp.ingest.respelling import JOINS_WORDS, Spelled, key_of, replace_spans, runs, spelled
 from memory_mcp.ingest.restating import Restatements, Sketch, WindowHasher

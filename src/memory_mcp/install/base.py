@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, ClassVar
 
-from memory_mcp.errors import InstallRefused
+from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.command import Server, hook_words, shell_line
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import paths
+from memory_mcp.base import paths
 
 NAME = "memory"
 DATA_DIR = paths.PREFIX + "STORAGE__DATA_DIR"

@@ -6,7 +6,7 @@ A client that finds the same server or hook in two of its locations runs both.
 from dataclasses import replace
 from pathlib import Path
 
-from memory_mcp.errors import InstallRefused
+from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.base import AddItem, Client, Edit, Level, Order, Place, SetKey
 from memory_mcp.install.command import NAME, hook_options
 from memory_mcp.install.edit import files, splice

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from memory_mcp.errors import InstallRefused
+from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.base import AddItem, Client, Edit, Format, Order, PlaceFile, SetKey
 from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, brought_up, runs_our_hook, starts_us, told_paths
 from memory_mcp.install.coverage import covering

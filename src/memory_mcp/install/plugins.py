@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from memory_mcp.errors import InstallRefused
+from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install import capture
 from memory_mcp.install.base import Format, Plugin
 from memory_mcp.install.command import NAME, runs_our_hook, starts_us

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import foreign_files, paths
-from memory_mcp.errors import InstallRefused
+from memory_mcp.base import foreign_files, paths
+from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.edit import files
 
 _VERSION = 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.errors import InstallRefused
+from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.base import AddItem, Client, Edit, Format, Level, Order, Place, PlaceFile, Plugin, SetKey
 from memory_mcp.install.command import Server, command_of, found, runs_our_hook, starts_us
 from memory_mcp.install.coverage import covering

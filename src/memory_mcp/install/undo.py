@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.errors import InstallRefused
+from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.base import AddItem, Client, Format, Level, Order, Place
 from memory_mcp.install.command import Server, is_our_hook, runs_our_hook, starts_us
 from memory_mcp.install.edit import files, splice, toml

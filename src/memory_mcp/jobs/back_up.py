@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from memory_mcp.archive.keeper import BackupKeeper
-from memory_mcp.errors import DeadlineExceeded
+from memory_mcp.base.errors import DeadlineExceeded
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.schedule import Schedule
 

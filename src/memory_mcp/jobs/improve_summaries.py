@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_mcp.clock import Clock
+from memory_mcp.base.clock import Clock
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.schedule import Every
 from memory_mcp.llm.answer import Rarity, Unusable, believed, believed_label

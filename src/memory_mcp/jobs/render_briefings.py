@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp import foreign_files, machine, paths
-from memory_mcp.errors import NotFound
+from memory_mcp.base import foreign_files, machine, paths
+from memory_mcp.base.errors import NotFound
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.schedule import Every

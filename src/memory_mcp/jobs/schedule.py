@@ -9,7 +9,7 @@ Invariants
 import datetime as dt
 from dataclasses import dataclass, field
 
-from memory_mcp.errors import ConfigError
+from memory_mcp.base.errors import ConfigError
 from memory_mcp.model.calendar import Calendar
 
 #: Where the clock was ahead by more than this at the last run, that run's time means nothing (milliseconds).

@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from memory_mcp.clock import Clock
-from memory_mcp.errors import DiskFull, InvalidQuery
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.errors import DiskFull, InvalidQuery
 from memory_mcp.jobs.base import Asked, Job, JobReport, Waiting
 from memory_mcp.jobs.schedule import Every, next_due, retry_after
 from memory_mcp.model.calendar import Calendar

@@ -16,8 +16,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memory_mcp.clock import Clock
-from memory_mcp.errors import ConfigError
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.errors import ConfigError
 from memory_mcp.model.tokens import estimate_tokens
 
 #: The event that is set when the caller of the current call has disconnected; its budgets are out of time then.

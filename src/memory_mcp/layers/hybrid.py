@@ -4,14 +4,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from memory_mcp.errors import InvalidQuery, LayerUnavailable
+from memory_mcp.base.errors import InvalidQuery, LayerUnavailable
+from memory_mcp.base.metrics import span
 from memory_mcp.indexes.base import IndexQuery
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.fuse import fuse, fuse_unfiled
 from memory_mcp.layers.score import BOTH, KEYWORDS, MEANING
 from memory_mcp.layers.teleport import DEPTH, Found, Teleported, TeleportLayer, as_layer, search_sides
-from memory_mcp.metrics import span
 
 #: Least number of documents requested from each side: the other side's best may rank low here.
 _DEPTH = 100

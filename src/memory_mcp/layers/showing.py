@@ -7,6 +7,7 @@ holds, or that the caller may not see, are left out.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from memory_mcp.base.text import densest, probe, term_set
 from memory_mcp.events.evidence import quotes_in, said_of
 from memory_mcp.indexes.base import DocType, Filters, Match, Unfiled
 from memory_mcp.indexes.keys import session_name
@@ -19,7 +20,6 @@ from memory_mcp.model.grip import Said
 from memory_mcp.model.ids import GripId, NodeId, span_grip_id
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.storage.base import Storage
-from memory_mcp.text import densest, probe, term_set
 from memory_mcp.toc.tree import Tree, share_of
 
 #: Length in characters of a quotation from an event that no grip covers yet.

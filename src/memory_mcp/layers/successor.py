@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Set
 from dataclasses import replace
 
-from memory_mcp.errors import NotFound
+from memory_mcp.base.errors import NotFound
+from memory_mcp.base.text import term_set
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.layers.base import Hit, unfiled_hit
 from memory_mcp.layers.standing import with_standing
@@ -12,7 +13,6 @@ from memory_mcp.model.ids import GripId, time_of
 from memory_mcp.model.superseded import RETRACTED
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.storage.base import Storage
-from memory_mcp.text import term_set
 
 #: Share of the query's terms that a decision must hold.
 _NAMED = 0.5

@@ -1,6 +1,6 @@
 """Find what the id of a node, grip or event stands for in a result."""
 
-from memory_mcp.errors import NotFound
+from memory_mcp.base.errors import NotFound
 from memory_mcp.layers.base import Target
 from memory_mcp.model.calendar import TocLevel, level_of, parents
 from memory_mcp.model.event import Event

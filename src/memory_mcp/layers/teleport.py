@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memory_mcp.errors import IndexNotReady, IndexUnreadable, InvalidQuery, LayerUnavailable
+from memory_mcp.base.errors import IndexNotReady, IndexUnreadable, InvalidQuery, LayerUnavailable
+from memory_mcp.base.metrics import span
+from memory_mcp.base.text import probe, query_terms, terms
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Searcher, Unfiled
 from memory_mcp.indexes.candidates import Candidates
@@ -26,14 +28,12 @@ from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, grounded, ranked
 from memory_mcp.layers.showing import Showing
 from memory_mcp.layers.sides import Side, Sides, candidates_of, matches_of, pending_events
 from memory_mcp.layers.turns import turns_of
-from memory_mcp.metrics import span
 from memory_mcp.model.event import EventType
 from memory_mcp.model.exchange import LAST, Turn
 from memory_mcp.model.ids import EventId
 from memory_mcp.question.keywords import keyword_terms
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
-from memory_mcp.text import probe, query_terms, terms
 from memory_mcp.toc.tree import Tree
 
 #: A search of one or both indexes for messages.

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memory_mcp import metrics
-from memory_mcp.clock import Clock
-from memory_mcp.errors import IndexNotReady, IndexUnreadable
+from memory_mcp.base import metrics
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.errors import IndexNotReady, IndexUnreadable
+from memory_mcp.base.metrics import span
 from memory_mcp.indexes.shown import Shown
 from memory_mcp.indexes.topics.base import Link, Topic, TopicsStatus, View
 from memory_mcp.layers.base import CONTRACTS, NO_TOPIC, LayerAnswer, LayerName, LayerStatus, Query, Theme
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.teleport import Switch, best_tool
-from memory_mcp.metrics import span
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.model.topic import TopicLabel

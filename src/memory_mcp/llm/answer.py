@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memory_mcp.base.text import snippet, term_set
 from memory_mcp.llm.material import Material, TopicMaterial
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet
 from memory_mcp.model.topic import MAX_LABEL
-from memory_mcp.text import snippet, term_set
 
 MAX_TITLE, MAX_SUMMARY, MAX_BULLET = 120, 300, 200
 #: Of the rarity of a statement's words this share must stand in what it rests on. A sentence put into other words keeps names,

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from memory_mcp import machine, paths
+from memory_mcp.base import machine, paths
 from memory_mcp.llm.prompt import Prompt
 from memory_mcp.llm.reply import Refused, Reply, Unavailable
 from memory_mcp.model.tokens import estimate_tokens

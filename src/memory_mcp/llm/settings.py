@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
-from memory_mcp.errors import ConfigError
+from memory_mcp.base.errors import ConfigError
 
 #: The providers of answers; with the extractive summarizer none is used.
 OFF, OPENAI, ANTHROPIC, COMMAND = "extractive", "openai", "anthropic", "command"

@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.ids import ROOT, NodeId, day_id, month_id, segment_key_of, week_id, year_id
 
 

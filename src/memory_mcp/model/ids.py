@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NewType
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 
 EventId = NewType("EventId", str)
 GripId = NewType("GripId", str)

@@ -5,9 +5,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from memory_mcp.base.metrics import span
 from memory_mcp.layers.base import Hit, LayerName, LayerStatus, Query, Theme
 from memory_mcp.layers.budget import Budget, StopConditions, leave_out
-from memory_mcp.metrics import span
 from memory_mcp.policy import relevance
 from memory_mcp.policy.execute import Execution
 from memory_mcp.policy.explain import Explanation

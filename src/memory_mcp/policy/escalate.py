@@ -11,14 +11,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from memory_mcp.errors import DeadlineExceeded, StorageError
+from memory_mcp.base.errors import DeadlineExceeded, StorageError
+from memory_mcp.base.text import STOPWORDS
 from memory_mcp.layers.base import Hit, LayerName, Query, Scanner, Slice
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.policy.explain import Scanned
 from memory_mcp.policy.plan import Plan
 from memory_mcp.policy.stopping import SCAN, Interrupt, reserve_ms, stop
-from memory_mcp.text import STOPWORDS
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from memory_mcp.errors import DeadlineExceeded, InvalidQuery, LayerUnavailable, NotFound, StorageError
+from memory_mcp.base.errors import DeadlineExceeded, InvalidQuery, LayerUnavailable, NotFound, StorageError
 from memory_mcp.layers.base import Hit, Layer, LayerName, Query
 from memory_mcp.layers.budget import FIRST_FIND_MS, Budget
 from memory_mcp.policy.chain import BEST, MADE_OF

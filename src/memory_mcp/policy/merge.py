@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
+from memory_mcp.base.text import term_set
 from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Role
 from memory_mcp.model.exchange import share_asked, telling
 from memory_mcp.policy.chain import BEST, MADE_OF
 from memory_mcp.policy.rank import BEHIND
-from memory_mcp.text import term_set
 
 #: Results of a block, and how many of it are from inside the time that a question names: of the first block, and of others.
 _BLOCK, _INSIDE, _FURTHER = 5, 3, 4

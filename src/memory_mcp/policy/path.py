@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory_mcp.errors import DeadlineExceeded, LayerUnavailable
+from memory_mcp.base.errors import DeadlineExceeded, LayerUnavailable
 from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.policy.explain import Outcome, Tried

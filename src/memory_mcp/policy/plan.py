@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.layers.base import LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import StopConditions
 from memory_mcp.model.calendar import Calendar, TimeWindow

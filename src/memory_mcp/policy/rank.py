@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from memory_mcp.errors import ConfigError
+from memory_mcp.base.errors import ConfigError
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.ids import GripId
 from memory_mcp.model.superseded import RETRACTED

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
+from memory_mcp.base.text import cjk_runs, term_set, terms
 from memory_mcp.layers.base import Hit, Weighed
 from memory_mcp.model.ids import NodeId
 from memory_mcp.policy.relevance_weights import ANSWER, HIT
-from memory_mcp.text import cjk_runs, term_set, terms
 
 #: Results that are judged, best first, and results whose words count for the exchange of one of them.
 COMPARED, NEIGHBOURS = 5, 14

@@ -5,7 +5,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Protocol
 
-from memory_mcp.clock import Clock
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.text import term_set
 from memory_mcp.layers.base import Hit, Layer, LayerName, Query, Scanner, Weighed, Words
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.echo import is_echo
@@ -28,7 +29,6 @@ from memory_mcp.policy.stopping import Interrupt
 from memory_mcp.policy.subject import SubjectCheck
 from memory_mcp.question.phrases import particular
 from memory_mcp.question.subjects import subject_words
-from memory_mcp.text import term_set
 
 #: Share of the bounds for searching all time before the time that the question names is searched.
 _EVERYWHERE = 0.6

@@ -3,10 +3,10 @@
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
+from memory_mcp.base.text import cjk_runs, terms
 from memory_mcp.layers.base import Hit, Query, Scanner, Weighed, Words
 from memory_mcp.model.ids import NodeId
 from memory_mcp.policy.relevance import COMPARED
-from memory_mcp.text import cjk_runs, terms
 
 #: Most segments that hold a word which is looked up, most messages of these, and most events to read without an index.
 _FEW_SEGMENTS, _MOST_MENTIONS, _FEW_EVENTS = 12, 40, 20_000

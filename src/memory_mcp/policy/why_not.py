@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from memory_mcp.errors import DeadlineExceeded, InvalidQuery
+from memory_mcp.base.errors import DeadlineExceeded, InvalidQuery
 from memory_mcp.layers.base import Target
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.ids import parse_span_grip

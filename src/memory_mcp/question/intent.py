@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from memory_mcp.base.text import terms
 from memory_mcp.question.deadline import Deadline, find_deadline
 from memory_mcp.question.exact import FAINT, Piece, pieces
 from memory_mcp.question.phrases import Found, Table, asks_overview, find, latest, read_by, requests
 from memory_mcp.question.words import Word, words
-from memory_mcp.text import terms
 
 #: Most exact pieces that are kept of one query, the first ones: a pasted trace has hundreds.
 MOST_EXACT = 16

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from memory_mcp.text import iter_terms
+from memory_mcp.base.text import iter_terms
 
 #: Own share of the highest possible score up to which keywords count in full, and from which not at all.
 _FULL, _NONE = 0.25, 0.55

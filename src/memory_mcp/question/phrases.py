@@ -13,8 +13,8 @@ from importlib.resources import files
 from itertools import chain, product
 from typing import Any
 
+from memory_mcp.base.text import terms
 from memory_mcp.question.words import CODE, NUMBER, QUOTE, Word, fold, words
-from memory_mcp.text import terms
 
 #: The languages with a table; where a query's words do not tell them apart, the first reads it (see `read_by`).
 LANGUAGES = ("en", "de", "fr", "es", "ja", "zh")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
+from memory_mcp.base.text import cjk_runs, tokens_with_terms
 from memory_mcp.question.phrases import find, is_general, particular, read_by
 from memory_mcp.question.words import Word, words
-from memory_mcp.text import cjk_runs, tokens_with_terms
 
 #: The groups of phrases that only ask: why, how many, 为什么; what came up, how did ... evolve.
 _ASKS, _EXPLORES = "answer", "explore"

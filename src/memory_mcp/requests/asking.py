@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.errors import DeadlineExceeded
+from memory_mcp.base.errors import DeadlineExceeded
 from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import GONE
 from memory_mcp.model.calendar import Calendar

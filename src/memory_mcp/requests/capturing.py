@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memory_mcp import pauses
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, ReadOnly
+from memory_mcp.base import pauses
+from memory_mcp.base.errors import InvalidQuery, ReadOnly
 from memory_mcp.model.audit import Act
 from memory_mcp.requests.scope import Caller, project_to_store
 from memory_mcp.storage.lock import read_only

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.app import App
-from memory_mcp.errors import MemoryMcpError
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.install.base import Place
 from memory_mcp.install.status import statuses, trusting
 from memory_mcp.model.event import HOOK

@@ -1,7 +1,7 @@
 """Opaque page cursors, bound to their question by a checksum."""
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.ids import EventId, decode, digest, encode, event_id_from, event_key
 
 _OFFSET_CHARS = 8

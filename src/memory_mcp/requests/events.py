@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.event import Event as Stored
 from memory_mcp.model.ids import event_id_from, event_key, segment_key_of
 from memory_mcp.requests.cursors import event_behind, event_cursor

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
-from memory_mcp.text import iter_terms, placed_terms, query_terms, term_hash
+from memory_mcp.base.text import iter_terms, placed_terms, query_terms, term_hash
 
 if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
     from memory_mcp.derive.terms import Frequencies

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import ConfigError, InvalidQuery, ReadOnly
 from memory_mcp.config import load, store, variables
-from memory_mcp.errors import ConfigError, InvalidQuery, ReadOnly
 from memory_mcp.ingest.capture import Capture, listed
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.audit import Act

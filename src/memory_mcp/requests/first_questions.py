@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from memory_mcp.app import App
+from memory_mcp.base.text import STOPWORDS, cjk_runs, terms
 from memory_mcp.model.event import Event, Role, is_recap
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.model.ids import EventId, NodeId
@@ -24,7 +25,6 @@ from memory_mcp.requests.limits import Detail
 from memory_mcp.requests.results import FullResult
 from memory_mcp.requests.scope import Caller, ScopeName
 from memory_mcp.requests.search import SearchRequest, search
-from memory_mcp.text import STOPWORDS, cjk_runs, terms
 
 #: What a statement is about, how it is recognised, and how one asks for it; a phrase of the statement is put in.
 _FORMS = (

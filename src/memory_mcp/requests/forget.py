@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.forgetting.act import Forgetting, Outcome
 from memory_mcp.forgetting.survey import Survey, survey
 from memory_mcp.ingest.tombstones import MARK, NAMES, Range, Tombstones, Wanted

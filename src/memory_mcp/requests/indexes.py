@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.indexes.base import IndexStatus
 from memory_mcp.layers.base import LayerName, LayerStatus
 from memory_mcp.requests.limits import Range, choice

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
+from memory_mcp.base.text import placed_terms
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.ids import short_grip
 from memory_mcp.model.orders import flag_of
@@ -18,7 +19,6 @@ from memory_mcp.policy.relevance import NEAREST, Confidence, Fit
 from memory_mcp.requests.excerpts import Excerpt, width_in
 from memory_mcp.requests.plain import fullest, size_of
 from memory_mcp.requests.results import Brief, Lines, Result, Style, bare_results, line_of, node_shown, repeats
-from memory_mcp.text import placed_terms
 
 #: Letters of such a quotation (66 words), of a line (25 words), and fewest that are worth showing.
 QUOTE, LINE, LEAST_QUOTE = 400, 150, 80

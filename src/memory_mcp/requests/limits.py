@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TypeVar
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 
 E = TypeVar("E", bound=StrEnum)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.base.errors import InvalidQuery, NotFound
+from memory_mcp.base.text import query_terms, snippet
 from memory_mcp.layers.base import Hit, Query
 from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of
 from memory_mcp.model.fencing import fence
@@ -18,7 +19,6 @@ from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import Scope
-from memory_mcp.text import query_terms, snippet
 from memory_mcp.toc.briefing import account, digest
 from memory_mcp.toc.statements import by, named, quoted, ranked_of
 from memory_mcp.toc.told import stretches

@@ -5,7 +5,7 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.archive.others import unknown
-from memory_mcp.errors import MemoryMcpError
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.model.audit import Act
 from memory_mcp.model.event import Carried, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId, event_id_from, grip_id_from, segment_id, segment_key

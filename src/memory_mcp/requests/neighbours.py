@@ -1,10 +1,10 @@
 """Chooses which messages around a quotation are worth a line each. Pure."""
 
+from memory_mcp.base.text import term_set
 from memory_mcp.events.evidence import Expanded
 from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import Turn, turns_in
 from memory_mcp.policy.recent import QuestionTerms
-from memory_mcp.text import term_set
 
 #: Characters of a message that are looked at: of a longer one, such as a tool's output, the beginning.
 _READ = 2000

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memory_mcp.app import App
-from memory_mcp.errors import NotFound
+from memory_mcp.base.errors import NotFound
 from memory_mcp.model.event import TOOL, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import EventId, GripId, event_id, span_grip_id
 from memory_mcp.storage.values import Request

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.audit import Act
 from memory_mcp.model.ids import parse_topic_id
 from memory_mcp.model.toc import AGENT

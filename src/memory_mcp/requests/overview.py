@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
-from memory_mcp import machine, paths
 from memory_mcp.app import App
 from memory_mcp.archive.keeper import held
+from memory_mcp.base import machine, paths
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.config import Settings
-from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.redact import MARK_BEGIN, MARK_PATTERN
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.requests import capturing

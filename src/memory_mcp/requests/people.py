@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.requests.limits import choice
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.storage.values import Scope

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.audit import Act
 from memory_mcp.model.ids import ROOT, parse_topic_id
 from memory_mcp.requests.scope import Caller, visible_evidence

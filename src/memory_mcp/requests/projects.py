@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.audit import Act
 from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split
 from memory_mcp.requests.cursors import offset_cursor, offset_of

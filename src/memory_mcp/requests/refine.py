@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.derive.build import salience_of, segment_title, with_others
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.derive.rollup import period_name
-from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.audit import Act

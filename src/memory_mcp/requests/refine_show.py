@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import Grip

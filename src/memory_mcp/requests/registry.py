@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import Any, NamedTuple, get_type_hints
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.base.storable import storable_value
 from memory_mcp.requests.limits import Bounds
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.response import with_loss
 from memory_mcp.requests.scope import Caller
-from memory_mcp.storable import storable_value
 
 
 class Entry(NamedTuple):

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
+from memory_mcp.base.text import term_set
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.ids import short_grip
 from memory_mcp.model.orders import flag_of
 from memory_mcp.requests.excerpts import cut_out
-from memory_mcp.text import term_set
 
 #: Results that are quoted at length, usually.
 QUOTED = 3

@@ -6,12 +6,12 @@ from difflib import get_close_matches
 from enum import StrEnum
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.base.scope import is_place
 from memory_mcp.events.evidence import Expanded, unknown_grip
 from memory_mcp.events.running import Connection
 from memory_mcp.model.event import Excluded
 from memory_mcp.requests.limits import choice
-from memory_mcp.scope import is_place
 from memory_mcp.storage.values import Scope
 
 ALL_PROJECTS = "all projects"

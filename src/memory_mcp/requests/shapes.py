@@ -6,6 +6,7 @@ from enum import Enum
 from itertools import islice
 from typing import Annotated
 
+from memory_mcp.base.text import terms
 from memory_mcp.model import event as domain
 from memory_mcp.model.calendar import LATEST_MS, Calendar, TimeWindow, TocLevel, parents
 from memory_mcp.model.ids import ROOT, GripId
@@ -16,7 +17,6 @@ from memory_mcp.requests.times import EARLIEST_MS
 from memory_mcp.storage.values import Activity
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.titles import SEPARATOR
-from memory_mcp.text import terms
 from memory_mcp.toc.statements import outcome_of
 
 #: Names listed where there may be hundreds.

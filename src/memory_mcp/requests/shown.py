@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.fencing import fence, neutral_json
 from memory_mcp.model.sentinel import FORGOTTEN

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated
 
-from memory_mcp import environment, paths, pauses
 from memory_mcp.app import App
-from memory_mcp.errors import DiskFull, InvalidQuery, ReadOnly
+from memory_mcp.base import environment, paths, pauses
+from memory_mcp.base.errors import DiskFull, InvalidQuery, ReadOnly
 from memory_mcp.layers.base import CONTRACTS, LayerName, LayerStatus
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery
 from memory_mcp.indexes.keys import left_out
 from memory_mcp.layers.base import Hit, LayerName

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import FIRST_MS, LATEST_MS, Calendar, TimeWindow, period_of
 from memory_mcp.model.ids import NodeId, find_period, parse_node_id
 from memory_mcp.question.timehints import find_time

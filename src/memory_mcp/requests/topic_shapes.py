@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from memory_mcp.app import App
+from memory_mcp.base.text import query_terms
 from memory_mcp.indexes.topics.base import Link, Related, State, Topic
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.requests.cursors import offset_cursor
@@ -15,7 +16,6 @@ from memory_mcp.requests.shapes import Bullet, bullet
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.titles import SEPARATOR, without_date
 from memory_mcp.summarize.vocabulary import keys_of
-from memory_mcp.text import query_terms
 
 #: Weeks whose mentions are counted: as long as a topic may be silent before it is left out.
 WEEKS = 26

@@ -13,11 +13,12 @@ import anyio
 from mcp.server import CacheHint
 from mcp.server.mcpserver.tools import Tool
 
-from memory_mcp import __version__, paths
+from memory_mcp import __version__
 from memory_mcp.app import App
-from memory_mcp.children import few_collections
+from memory_mcp.base import paths
+from memory_mcp.base.children import few_collections
+from memory_mcp.base.scope import caller_project
 from memory_mcp.config import Settings
-from memory_mcp.scope import caller_project
 from memory_mcp.server.apps import add_apps
 from memory_mcp.server.completion import add_completion
 from memory_mcp.server.ending import signals_of_end

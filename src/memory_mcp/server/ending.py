@@ -8,7 +8,7 @@ from types import FrameType
 
 import anyio
 
-from memory_mcp import machine
+from memory_mcp.base import machine
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent
 from pydantic import ValidationError
 
-from memory_mcp.errors import DiskFull, InvalidQuery, MemoryMcpError, NotFound
+from memory_mcp.base.errors import DiskFull, InvalidQuery, MemoryMcpError, NotFound
 from memory_mcp.model.fencing import neutral
 
 log = logging.getLogger(__name__)

@@ -19,12 +19,12 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
 from pydantic import ValidationError
 
-from memory_mcp import metrics
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base import metrics
+from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.base.storable import storable_value
 from memory_mcp.model.fencing import neutral, neutral_json
 from memory_mcp.server.apps import hidden
 from memory_mcp.server.errors import as_ours, as_protocol_error, check_names, describe, error_result
-from memory_mcp.storable import storable_value
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ import anyio
 import anyio.to_thread
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import DeadlineExceeded, MemoryMcpError
 from memory_mcp.config import Settings
-from memory_mcp.errors import DeadlineExceeded, MemoryMcpError
 from memory_mcp.layers.budget import GONE, SINCE, leave_out
 from memory_mcp.requests.response import with_loss
 

@@ -8,7 +8,7 @@ from mcp.server.mcpserver.prompts.base import Message, Prompt
 from pydantic import Field
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.fencing import neutral
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.requests.material import Material, about_topic, of_session, of_week

@@ -38,10 +38,10 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
         timeout_ms: How long the search may take, milliseconds; None: as long as the setting says.
 
     """
+    from memory_mcp.base.text import query_terms
     from memory_mcp.model.orders import flag_of
     from memory_mcp.policy.plan import How
     from memory_mcp.question.intent import Intent
-    from memory_mcp.text import query_terms
     from memory_mcp.toc.statements import named, quoted
 
     asked = prompt[:_PROMPT].strip()
@@ -72,9 +72,9 @@ def _fitting(found: "Answer", asked: str) -> list[Hit]:
 
     Of a likely answer those that fit; of any other, what a person stated without a reply if it holds the whole prompt and more.
     """
+    from memory_mcp.base.text import query_terms, term_set
     from memory_mcp.model.exchange import only_asks
     from memory_mcp.policy.relevance import Confidence, Fit
-    from memory_mcp.text import query_terms, term_set
 
     if found.confidence is not Confidence.NONE and found.probability >= _LIKELY:
         return [hit for hit in found.hits if hit.fit != Fit.LOOSE and not hit.asks]

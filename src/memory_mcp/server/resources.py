@@ -7,7 +7,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.fencing import neutral_json
 from memory_mcp.requests.events import Events, GetEvents

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_mcp import paths
 from memory_mcp.app import App, Callbacks
-from memory_mcp.children import few_collections
+from memory_mcp.base import paths
+from memory_mcp.base.children import few_collections
 from memory_mcp.config import Settings
 from memory_mcp.derive.derivation import Depth, Place
 from memory_mcp.derive.deriver import Deriver, Patience, Waiting

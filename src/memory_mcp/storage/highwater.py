@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import foreign_files
-from memory_mcp.clock import Clock
+from memory_mcp.base import foreign_files
+from memory_mcp.base.clock import Clock
 from memory_mcp.storage.values import Gap, Loss
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from memory_mcp import foreign_files, machine, ownership, paths
-from memory_mcp.errors import ConfigError, StorageError, StorageLocked
+from memory_mcp.base import foreign_files, machine, ownership, paths
+from memory_mcp.base.errors import ConfigError, StorageError, StorageLocked
 
 #: File systems of other machines, where a lock may be held twice and a log written back late.
 _REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre")

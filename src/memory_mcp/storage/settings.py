@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory_mcp import paths
-from memory_mcp.errors import ConfigError, InvalidQuery
+from memory_mcp.base import paths
+from memory_mcp.base.errors import ConfigError, InvalidQuery
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.lock import DirectoryLock
 from memory_mcp.storage.opening import Opening

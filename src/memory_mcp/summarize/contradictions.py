@@ -16,9 +16,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from memory_mcp.base.text import term_set
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.summarize.kinds import Cue, cues_of
-from memory_mcp.text import term_set
 
 #: Kinds of statement that hold until revoked.
 FIRM = frozenset((MemoryKind.DECISION, MemoryKind.CONSTRAINT, MemoryKind.PREFERENCE))

@@ -9,6 +9,7 @@ from enum import IntEnum
 from functools import cached_property
 from operator import attrgetter
 
+from memory_mcp.base.text import term_hash
 from memory_mcp.model.event import LEAF, RECORD, Event, EventType, Role, is_recap, mark_of
 from memory_mcp.summarize.kinds import MAY_BE_CHATTER, MAY_NOTIFY, OPENERS, is_chatter
 from memory_mcp.summarize.recap import statements_of
@@ -25,7 +26,6 @@ from memory_mcp.summarize.sentences import (
     without_marks,
 )
 from memory_mcp.summarize.vocabulary import Word, cjk_runs, has_cjk, learn, tokens_of, words
-from memory_mcp.text import term_hash
 
 #: Most sentences that are read: a stretch has 4,000 tokens unless one message is longer.
 MAX_SENTENCES = 1_500

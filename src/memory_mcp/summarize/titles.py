@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable
 
+from memory_mcp.base.text import terms as terms_of
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.summarize.sentences import shorten
-from memory_mcp.text import terms as terms_of
 
 MAX_TITLE = 120
 #: Most characters of a headline, alone and before an outcome; the rest of a title is for terms.

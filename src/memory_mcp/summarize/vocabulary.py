@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
+from memory_mcp.base.text import STOPWORDS, stem, terms
 from memory_mcp.summarize.kinds import ANY_CUE, TRIGGERS
-from memory_mcp.text import STOPWORDS, stem, terms
 
 #: Runs of word characters and of the punctuation inside code and names; an apostrophe ends a word. Punctuation at the end is
 #: stripped when the token is learned: matching one character class takes half the time of the exact form.

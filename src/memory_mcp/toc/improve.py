@@ -8,6 +8,7 @@ Invariants
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from memory_mcp.base.text import term_hash
 from memory_mcp.derive.build import salience_of, segment_title, source_of_children, source_of_events, with_text_of
 from memory_mcp.derive.rollup import RollUps, period_name
 from memory_mcp.derive.terms import Frequencies, children_of
@@ -21,7 +22,6 @@ from memory_mcp.model.toc import EXTRACTIVE, TocNode, llm_author
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
 from memory_mcp.summarize.base import Summarizer
-from memory_mcp.text import term_hash
 
 #: A segment or day is settled after this time, a longer period a day after its last event (ms).
 _RESTS, _RESTS_LONG = 3_600_000, 86_400_000

@@ -11,15 +11,15 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from memory_mcp.clock import Clock
+from memory_mcp.base import worktrees
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.scope import is_gone, is_place, is_repository, project_of
 from memory_mcp.derive.terms import EMPTY, Hashes, frequency, read_sets
-from memory_mcp.model import worktrees
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import GripId, digest
 from memory_mcp.model.project import GUESS, Alias, Names
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
-from memory_mcp.scope import is_gone, is_place, is_repository, project_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from memory_mcp.base.text import term_set
 from memory_mcp.model.fencing import uncited
 from memory_mcp.model.superseded import OTHERWISE
 from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.summarize.kinds import Cue, cues_of
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.titles import SEPARATOR, without_date
-from memory_mcp.text import term_set
 from memory_mcp.toc.doings import NOTHING, Doings
 
 #: Characters of a quoted statement.

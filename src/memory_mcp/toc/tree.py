@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
+from memory_mcp.base.errors import NotFound
 from memory_mcp.derive.rollup import period_name, roll_up
 from memory_mcp.derive.segments import overlap
 from memory_mcp.derive.terms import Frequencies, Hashes, from_bytes, read_sets, union
-from memory_mcp.errors import NotFound
 from memory_mcp.model.calendar import (
     EVERY_DAY,
     LEVELS,

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from memory_mcp.errors import InvalidQuery, MemoryMcpError
+from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.requests.correct import PERSON
 from memory_mcp.requests.scope import ScopeName
 from memory_mcp.web import rendering

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from memory_mcp.text import placed_terms
+from memory_mcp.base.text import placed_terms
 from memory_mcp.web.marking import mark_terms, terms_to_mark
 from memory_mcp.web.rendering import cut_at_word
 

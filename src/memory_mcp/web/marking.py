@@ -5,7 +5,7 @@ from collections.abc import Iterator, Set
 
 from markupsafe import Markup
 
-from memory_mcp.text import placed_terms, query_terms, term_set
+from memory_mcp.base.text import placed_terms, query_terms, term_set
 from memory_mcp.web.rendering import plain
 
 _WORD = re.compile(r"\w+")

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from memory_mcp.errors import InvalidQuery, MemoryMcpError, NotFound
+from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, NotFound
 from memory_mcp.web import rendering
 from memory_mcp.web.asking import Ask, Done, status_of
 from memory_mcp.web.headers import HEADERS, LONE_HEADERS, LONE_STYLE

@@ -18,7 +18,7 @@ from typing import Any
 
 import anyio
 
-from memory_mcp.errors import MemoryMcpError
+from memory_mcp.base.errors import MemoryMcpError
 
 log = logging.getLogger(__name__)
 

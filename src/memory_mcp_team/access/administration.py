@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.base.clock import Clock, SystemClock
+from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.calendar import Calendar
 from memory_mcp_team.access import keys
 from memory_mcp_team.access.directory import Directory, Linked, Member, Space, Tenant

@@ -15,8 +15,8 @@ from typing import Any
 
 from psycopg import Connection as Raw
 
-from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import PermissionDenied, Unauthenticated, no_such_space
+from memory_mcp.base.clock import Clock, SystemClock
+from memory_mcp.base.errors import PermissionDenied, Unauthenticated, no_such_space
 from memory_mcp_team.access.keys import KeyText
 from memory_mcp_team.access.who import Grant, Principal, Role, highest
 from memory_mcp_team.postgres.database import Bound, Database, Statement, run_as, sql, translated

@@ -14,7 +14,7 @@ from typing import Any
 
 import jwt
 
-from memory_mcp.errors import Unauthenticated
+from memory_mcp.base.errors import Unauthenticated
 from memory_mcp_team.access.provider import KeyRing
 from memory_mcp_team.settings import TeamSettings
 

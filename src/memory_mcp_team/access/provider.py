@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 
 from jwt import PyJWK, PyJWTError
 
-from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import ProviderUnavailable
+from memory_mcp.base.clock import Clock, SystemClock
+from memory_mcp.base.errors import ProviderUnavailable
 
 log = logging.getLogger(__name__)
 

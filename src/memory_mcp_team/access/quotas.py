@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import QuotaExceeded
+from memory_mcp.base.clock import Clock, SystemClock
+from memory_mcp.base.errors import QuotaExceeded
 from memory_mcp_team.access.who import Principal
 from memory_mcp_team.settings import TeamSettings
 

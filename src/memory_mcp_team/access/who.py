@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from memory_mcp.errors import InsufficientScope, PermissionDenied, no_such_space
+from memory_mcp.base.errors import InsufficientScope, PermissionDenied, no_such_space
 
 
 class Role(Enum):

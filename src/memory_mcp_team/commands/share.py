@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from memory_mcp import paths
+from memory_mcp.base import paths
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     COMMAND_LINE,

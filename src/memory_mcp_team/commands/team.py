@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp.base.errors import ConfigError, InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, family, leaf, print_result, settings_of
-from memory_mcp.errors import ConfigError, InvalidQuery
 
 if TYPE_CHECKING:
     from memory_mcp.config import Settings

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from memory_mcp.errors import Busy, MemoryMcpError
+from memory_mcp.base.errors import Busy, MemoryMcpError
 from memory_mcp_team.postgres.connection import Connection
 from memory_mcp_team.postgres.database import sql
 

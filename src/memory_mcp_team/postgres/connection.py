@@ -22,7 +22,7 @@ import psycopg
 from psycopg import Connection as Raw
 from psycopg import Cursor
 
-from memory_mcp.errors import Busy, StorageAway, StorageError, no_such_space
+from memory_mcp.base.errors import Busy, StorageAway, StorageError, no_such_space
 from memory_mcp.model.change import ChangeKind
 from memory_mcp_team.postgres.database import (
     CHANNEL,

@@ -21,7 +21,7 @@ from psycopg import Cursor, errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from memory_mcp.errors import (
+from memory_mcp.base.errors import (
     ConfigError,
     DeadlineExceeded,
     DiskFull,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage import forgotten
 from memory_mcp.storage.archive import SYNCED

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from memory_mcp.clock import Clock
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import HOOK, TOOL, Event, is_recap

@@ -7,7 +7,7 @@ from typing import Any
 
 from psycopg import Connection as Raw
 
-from memory_mcp.errors import NotFound
+from memory_mcp.base.errors import NotFound
 from memory_mcp_team.postgres.database import Bound, Database, translated
 
 #: Kinds of space: everybody's of the tenant, one project's, one person's.

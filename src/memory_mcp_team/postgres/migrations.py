@@ -15,7 +15,7 @@ from typing import Any
 from psycopg import Connection as Raw
 from psycopg.conninfo import conninfo_to_dict
 
-from memory_mcp.errors import SchemaTooNew
+from memory_mcp.base.errors import SchemaTooNew
 from memory_mcp_team.postgres.database import Database, sql, translated
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.grip import Grip

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from memory_mcp.errors import ConfigError
+from memory_mcp.base.errors import ConfigError
 from memory_mcp_team.postgres.database import Database, check_address, translated
 
 #: How long a check waits for a connection (seconds).

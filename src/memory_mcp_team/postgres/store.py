@@ -4,7 +4,7 @@ import threading
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.base.clock import Clock, SystemClock
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.lock import DirectoryLock
 from memory_mcp.storage.opening import Opening, system_zone

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from memory_mcp.clock import Clock
+from memory_mcp.base.clock import Clock
 from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id

@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Sequence
 
-from memory_mcp.errors import StorageError
+from memory_mcp.base.errors import StorageError
 from memory_mcp_team.postgres.claims import NOW
 from memory_mcp_team.postgres.connection import Connection, Writer, own
 

@@ -15,8 +15,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memory_mcp.daemon.security import Refusal, send_whole
-from memory_mcp.errors import (
+from memory_mcp.base.errors import (
     InsufficientScope,
     MemoryMcpError,
     PermissionDenied,
@@ -24,6 +23,7 @@ from memory_mcp.errors import (
     StorageError,
     Unauthenticated,
 )
+from memory_mcp.daemon.security import Refusal, send_whole
 from memory_mcp.server.errors import hint_of
 from memory_mcp_team.access import keys
 from memory_mcp_team.access.administration import Administration

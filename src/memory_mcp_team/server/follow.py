@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
-from memory_mcp.errors import MemoryMcpError
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.indexes.accelerators import NAMES
 from memory_mcp_team.postgres.database import Bound, Database, Listener
 from memory_mcp_team.server.host import connection_of

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import NotFound, PermissionDenied, Unauthenticated, no_such_space
 from memory_mcp.config import Settings
-from memory_mcp.errors import NotFound, PermissionDenied, Unauthenticated, no_such_space
 from memory_mcp.layers.budget import leave_out
 from memory_mcp.requests.response import with_loss
 from memory_mcp.server.host import Host

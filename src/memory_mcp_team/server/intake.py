@@ -16,8 +16,8 @@ import anyio
 import anyio.to_thread
 
 from memory_mcp.app import App
+from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, NotFound, StorageError
 from memory_mcp.client import spoolfile
-from memory_mcp.errors import InvalidQuery, MemoryMcpError, NotFound, StorageError
 from memory_mcp.events.log import Write
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.hooks.base import Envelope, Hooks, Malformed

@@ -18,9 +18,9 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory_mcp import foreign_files, machine
 from memory_mcp.app import App
-from memory_mcp.errors import LayerUnavailable
+from memory_mcp.base import foreign_files, machine
+from memory_mcp.base.errors import LayerUnavailable
 
 log = logging.getLogger(__name__)
 

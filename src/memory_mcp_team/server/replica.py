@@ -4,7 +4,7 @@ import threading
 import time
 from collections import deque
 
-from memory_mcp.errors import MemoryMcpError
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp_team.postgres.database import Database
 
 _PRIMARY = "SELECT pg_current_wal_lsn() - '0/0'"

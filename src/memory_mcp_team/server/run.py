@@ -18,15 +18,15 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
-from memory_mcp import metrics
 from memory_mcp.app import App, Callbacks
-from memory_mcp.children import few_collections
+from memory_mcp.base import metrics
+from memory_mcp.base.children import few_collections
+from memory_mcp.base.errors import ConfigError
 from memory_mcp.config import Settings
 from memory_mcp.daemon.http import MAX_BODY, Uvicorn, bind, hosts_of
 from memory_mcp.daemon.routes import Connection
 from memory_mcp.daemon.security import LOOPBACK, Rules
 from memory_mcp.daemon.security import Guard as HostGuard
-from memory_mcp.errors import ConfigError
 from memory_mcp.ingest import sources
 from memory_mcp.model.event import EventDraft
 from memory_mcp.server.build import assemble

@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.requests.limits import SEARCHED
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.response import Recalled

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from memory_mcp import metrics
+from memory_mcp.base import metrics
+from memory_mcp.base.errors import MemoryMcpError, NotFound
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.derive.derivation import Place as Where
-from memory_mcp.errors import MemoryMcpError, NotFound
 from memory_mcp.forgetting.act import Forgetting, lift_lines
 from memory_mcp.jobs.schedule import Daily, next_due
 from memory_mcp.llm.settings import OFF

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
-from memory_mcp.errors import (
+from memory_mcp.base.errors import (
     InvalidQuery,
     MemoryMcpError,
     NotFound,

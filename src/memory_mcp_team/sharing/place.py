@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import foreign_files, machine, paths
-from memory_mcp.errors import StorageError
+from memory_mcp.base import foreign_files, machine, paths
+from memory_mcp.base.errors import StorageError
 from memory_mcp.model.ids import EventId, digest, event_id_from, event_key
 
 _CONFIG, _KEY, _PROGRESS = "share.json", "key", "progress.json"

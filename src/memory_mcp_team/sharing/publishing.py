@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.errors import ResourceExhausted
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base.errors import ResourceExhausted
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.event import Event, EventDraft
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.sentinel import FORGOTTEN

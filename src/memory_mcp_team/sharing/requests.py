@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
+from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
 from memory_mcp.model.audit import Act
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller, known_project

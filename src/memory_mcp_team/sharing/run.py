@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
+from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
 from memory_mcp_team.sharing.client import Client
 from memory_mcp_team.sharing.place import Progress, SharePlace
 from memory_mcp_team.sharing.publishing import Publishing

@@ -14,7 +14,7 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.archive.others import matches
-from memory_mcp.errors import InvalidQuery, PermissionDenied, ResourceExhausted
+from memory_mcp.base.errors import InvalidQuery, PermissionDenied, ResourceExhausted
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.model.event import SHARED_BY, Event, EventDraft, carried
 from memory_mcp.model.ids import EventId

@@ -13,8 +13,8 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.archive.others import matches
-from memory_mcp.errors import PermissionDenied
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base.errors import PermissionDenied
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.model.event import SHARED_BY, Event, EventDraft
 from memory_mcp.model.ids import EventId

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.ingest.jsonl import exported_of, mapping_of
 from memory_mcp.model.event import SHARED_BY, EventDraft, Role
 from memory_mcp.model.ids import EventId, GripId, event_id_from, event_key

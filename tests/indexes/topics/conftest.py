@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.clock import Clock
+from memory_mcp.base.clock import Clock
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.indexes.topics import keeper as keeping

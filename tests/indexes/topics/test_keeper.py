@@ -14,9 +14,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from memory_mcp import metrics
 from memory_mcp.app import App
-from memory_mcp.errors import IndexNotReady, IndexUnreadable, NotFound
+from memory_mcp.base import metrics
+from memory_mcp.base.errors import IndexNotReady, IndexUnreadable, NotFound
 from memory_mcp.indexes.generation import Home
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics import build

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp import metrics
 from memory_mcp.app import App
+from memory_mcp.base import metrics
 from memory_mcp.daemon import gauges
 from memory_mcp.indexes.topics import keeper as keeping
 from memory_mcp.indexes.topics.keeper import TopicKeeper
@@ -33,7 +33,7 @@ from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.layers.base import Query
 from memory_mcp.storage.settings import StorageSettings
-import memory_mcp.children as children
+import memory_mcp.base.children as children
 started = []
 begin = children.Child.__init__
 children.Child.__init__ = lambda self, module, hello: (started.append(module), begin(self, module, hello))[1]

@@ -10,9 +10,9 @@ import socket
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.cli.failures import ours
 from memory_mcp.client import link
-from memory_mcp.errors import LayerUnavailable
 
 if TYPE_CHECKING:
     from memory_mcp.app import App

@@ -17,6 +17,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Footer, Input, OptionList, Static, Tree
 
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.cli import render
 from memory_mcp.cli.browser import words
 from memory_mcp.cli.browser.asking import Asking
@@ -24,7 +25,6 @@ from memory_mcp.cli.browser.style import CSS
 from memory_mcp.cli.browser.widgets import FOLDED, MORE, ROOT_LINE, Branch, Entries, TimeTree
 from memory_mcp.cli.browser.windows import Keys, Projects
 from memory_mcp.cli.browser.words import Entry, Kind, Target
-from memory_mcp.errors import MemoryMcpError
 from memory_mcp.model.calendar import TocLevel
 
 #: Seconds without a key before a search begins, and before the page of a line is read that the cursor only passes.

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from memory_mcp import pauses
+from memory_mcp.base import pauses
+from memory_mcp.base.clock import SystemClock
 from memory_mcp.cli.checks.base import OK, WARN, Check, Look
-from memory_mcp.clock import SystemClock
 
 
 def checks(look: Look) -> Iterator[Check]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 from memory_mcp.cli.checks.hook_events import client_statuses
-from memory_mcp.errors import MemoryMcpError
 from memory_mcp.install.status import ClientStatus
 
 

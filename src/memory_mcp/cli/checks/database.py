@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
-from memory_mcp.errors import MemoryMcpError
 
 
 def checks(look: Look) -> Iterator[Check]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from memory_mcp import environment, ownership, paths
+from memory_mcp.base import environment, ownership, paths
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 
 _OPEN_TO_OTHERS = 0o077

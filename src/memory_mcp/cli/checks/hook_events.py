@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from memory_mcp import paths
+from memory_mcp.base import paths
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.cli.checks.base import Look
 from memory_mcp.client import link
 from memory_mcp.client.spoolfile import client_of
-from memory_mcp.errors import MemoryMcpError
 from memory_mcp.install.base import Place
 from memory_mcp.install.status import ClientStatus, statuses, trusting
 from memory_mcp.model.event import HOOK

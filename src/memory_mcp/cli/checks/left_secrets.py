@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp import foreign_files, paths
+from memory_mcp.base import foreign_files, paths
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import OK, WARN, Check, Look
 from memory_mcp.ingest.payloads import Payloads

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp import paths
+from memory_mcp.base import paths
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 from memory_mcp.config import load, without_password
-from memory_mcp.errors import MemoryMcpError
 from memory_mcp.storage.opening import zone_in
 
 #: Parts of names of variables whose values are not shown.

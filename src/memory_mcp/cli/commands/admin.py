@@ -10,12 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp import machine
+from memory_mcp.base import machine
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import chart, render
 from memory_mcp.cli.commands import migrate, overview, teleport
 from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, print_result, reopen
 from memory_mcp.cli.commands.topics import status_lines
-from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.storage.values import ACKNOWLEDGE
 from memory_mcp_team.commands import team

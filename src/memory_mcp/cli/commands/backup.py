@@ -6,11 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp import machine
+from memory_mcp.base import machine
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, caller_directory, leaf, opened, print_result, settings_of
 from memory_mcp.cli.mistakes import refuse_command_word, refuse_missing_parent
-from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import Calendar
 
 if TYPE_CHECKING:

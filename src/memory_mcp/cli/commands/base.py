@@ -7,9 +7,9 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memory_mcp.base.errors import ConfigError, InvalidQuery, MemoryMcpError
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.registry import STATE_COMMANDS
-from memory_mcp.errors import ConfigError, InvalidQuery, MemoryMcpError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,7 +134,7 @@ def look_of(args: argparse.Namespace) -> "Look":
     from dataclasses import replace
     from pathlib import Path
 
-    from memory_mcp import paths
+    from memory_mcp.base import paths
     from memory_mcp.cli.checks.base import Look
 
     config = str(settings_file(args) or "")
@@ -325,7 +325,7 @@ def caller_directory() -> "Path":
 
 def project_here(app: "App") -> str:
     """Return the project of the caller's environment, of the setting server.project or of the working directory; "" for none."""
-    from memory_mcp.scope import caller_project
+    from memory_mcp.base.scope import caller_project
 
     session = SESSION.get()
     environ = session.environ if session else os.environ
@@ -340,7 +340,7 @@ def project_typed(app: "App", name: str) -> str:
     """
     from pathlib import Path
 
-    from memory_mcp.scope import caller_project
+    from memory_mcp.base.scope import caller_project
 
     if not name.startswith((".", "~")):
         return name

@@ -67,7 +67,7 @@ def _origins(args: argparse.Namespace) -> dict[str, str]:
 
     Of several a flag wins over a variable, and that over the file. Settings that keep their default are left out.
     """
-    from memory_mcp import foreign_files
+    from memory_mcp.base import foreign_files
     from memory_mcp.config import variables
 
     path = _path(args)

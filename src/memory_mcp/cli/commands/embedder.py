@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from memory_mcp.base.errors import ConfigError, InvalidQuery, LayerUnavailable, MemoryMcpError
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, family, leaf, opened, print_result, settings_file, settings_of, wanted
 from memory_mcp.cli.commands.teleport import settle, state
 from memory_mcp.embed.models import BUNDLED, FILES, PRETRAINED, Model, iter_fetched_models, locate_model, resolve_model
-from memory_mcp.errors import ConfigError, InvalidQuery, LayerUnavailable, MemoryMcpError
 
 _KEY = "embedder.model"
 _VARIABLE = "MEMORY_MCP_EMBEDDER__MODEL"

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from memory_mcp.base.errors import ConfigError
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     Subparsers,
@@ -17,7 +18,6 @@ from memory_mcp.cli.commands.base import (
     project_typed,
     settings_file,
 )
-from memory_mcp.errors import ConfigError
 
 _ASIDE = "What is stored already stays until it is forgotten: memory-mcp forget. For a while only: memory-mcp pause."
 

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 from typing import IO, Any, cast
 
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, add_times, filling, leaf, print_result
 from memory_mcp.cli.mistakes import refuse_command_word, refuse_missing_parent
-from memory_mcp.errors import InvalidQuery
 
 _ASIDE = (
     "JSONL without PATH goes to standard output. Secrets are looked for once more. `import jsonl FILE` and "

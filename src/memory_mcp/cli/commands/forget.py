@@ -4,6 +4,7 @@ import argparse
 import getpass
 import sys
 
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli.commands.base import (
     SESSION,
     Subparsers,
@@ -15,7 +16,6 @@ from memory_mcp.cli.commands.base import (
     print_result,
     project_typed,
 )
-from memory_mcp.errors import InvalidQuery
 
 _ASK = "-"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp import machine
+from memory_mcp.base import machine
+from memory_mcp.base.errors import InvalidQuery, SourceUnreadable
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.cli.import_report import brief_line, holdings_line, report_lines, report_shape, source_lines
 from memory_mcp.cli.mistakes import nothing_used, refuse_no_transcript
-from memory_mcp.errors import InvalidQuery, SourceUnreadable
 
 if TYPE_CHECKING:
     from memory_mcp.cli.bulk import Memory, Upkeep

@@ -6,13 +6,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_mcp import machine
+from memory_mcp.base import machine
+from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.cli.commands.import_ import Work, build, read
 from memory_mcp.cli.import_report import report_lines, report_shape
 from memory_mcp.cli.mistakes import refuse_no_transcript
-from memory_mcp.errors import SourceUnreadable
 
 if TYPE_CHECKING:
     from memory_mcp.cli.bulk import Memory

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import paths
+from memory_mcp.base import paths
+from memory_mcp.base.errors import ConfigError, InvalidQuery, MemoryMcpError
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.hook_events import client_statuses
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, look_of, print_result, settings_file, settings_of
-from memory_mcp.errors import ConfigError, InvalidQuery, MemoryMcpError
 from memory_mcp.install import engine
 from memory_mcp.install.base import Client, Level, Order, Place
 from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, Server, local_server

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.backup import missing_lines, missing_shape
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.cli.commands.import_ import Work, build
-from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
     from memory_mcp.archive.others import Records

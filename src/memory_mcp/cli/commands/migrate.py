@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.errors import InvalidQuery, StorageError
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.backup import place_of
 from memory_mcp.cli.commands.base import Subparsers, leaf, opened, print_result
-from memory_mcp.errors import InvalidQuery, StorageError
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -41,9 +41,9 @@ def run(args: argparse.Namespace) -> int:
     copy is not sound, and InvalidQuery where no target is named.
     """
     from memory_mcp.archive import moving
+    from memory_mcp.base.failpoints import failpoint
     from memory_mcp.derive.derivation import Place
     from memory_mcp.derive.rebuild_toc import RebuildToc
-    from memory_mcp.failpoints import failpoint
     from memory_mcp.model.audit import Act
     from memory_mcp.toc.check import check
 

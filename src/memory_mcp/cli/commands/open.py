@@ -5,11 +5,11 @@ import os
 import sys
 from contextlib import suppress
 
+from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
 from memory_mcp.cli.failures import ours
 from memory_mcp.client import link
-from memory_mcp.errors import LayerUnavailable
 
 _ASIDE = (
     "The address works once, within two minutes; the page stays open to that browser for twelve hours at most. Pages that nobody "

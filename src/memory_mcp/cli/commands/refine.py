@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
+from memory_mcp.base.errors import InvalidQuery, SourceUnreadable
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     COMMAND_LINE,
@@ -24,7 +25,6 @@ from memory_mcp.cli.commands.base import (
     note_lines,
     print_result,
 )
-from memory_mcp.errors import InvalidQuery, SourceUnreadable
 from memory_mcp.requests.limits import MATERIAL, PAGE
 
 _FORM = (

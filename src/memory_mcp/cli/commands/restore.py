@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import daemon
 from memory_mcp.cli.commands.backup import place_of, verified_lines, verified_shape
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
 from memory_mcp.cli.mistakes import refuse_command_word
 from memory_mcp.client import link
-from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
     from memory_mcp.archive.backup import Backup

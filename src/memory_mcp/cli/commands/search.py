@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     Subparsers,
@@ -17,7 +18,6 @@ from memory_mcp.cli.commands.base import (
     print_result,
     words_of,
 )
-from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.limits import RESULTS
 
 #: Citations shown of each match.

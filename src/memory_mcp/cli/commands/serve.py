@@ -3,8 +3,8 @@
 import argparse
 import sys
 
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli.commands.base import Subparsers, leaf, named_project, settings_of, wanted
-from memory_mcp.errors import InvalidQuery
 
 _STDIO, _HTTP, _SSE = "stdio", "streamable-http", "sse"
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
         if (status := pump.run(wanted(args), start=False)) is not None:
             return status
-    from memory_mcp.children import few_collections
+    from memory_mcp.base.children import few_collections
 
     with few_collections():
         from memory_mcp.server.build import serve_stdio

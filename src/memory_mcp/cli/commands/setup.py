@@ -5,11 +5,11 @@ import subprocess
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import import_
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.cli.commands.install import here, order_of, tried, work_for
-from memory_mcp.errors import InvalidQuery
 from memory_mcp.install.command import NAME, executable
 from memory_mcp.install.registry import CLIENTS
 from memory_mcp.install.state import State

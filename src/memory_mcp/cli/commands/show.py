@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     EMPTY_HINT,
@@ -17,7 +18,6 @@ from memory_mcp.cli.commands.base import (
     whose,
 )
 from memory_mcp.cli.commands.query import events_lines, expanded_lines, node_lines
-from memory_mcp.errors import InvalidQuery, NotFound
 
 if TYPE_CHECKING:
     from memory_mcp.app import App

@@ -3,11 +3,11 @@
 import argparse
 from dataclasses import asdict
 
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.backup import place_of
 from memory_mcp.cli.commands.base import Subparsers, leaf, opened, print_result
 from memory_mcp.cli.mistakes import refuse_command_word
-from memory_mcp.errors import InvalidQuery
 
 _ASIDE = (
     "Each machine adds files of events to a folder of its own and reads the others'. What is forgotten here does not come back "

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import chart, render
 from memory_mcp.cli.commands.base import (
     COMMAND_LINE,
@@ -19,7 +20,6 @@ from memory_mcp.cli.commands.base import (
     print_result,
 )
 from memory_mcp.cli.commands.teleport import state
-from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.limits import RESULTS
 
 if TYPE_CHECKING:

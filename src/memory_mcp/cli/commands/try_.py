@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp import machine
+from memory_mcp.base import machine
+from memory_mcp.base.errors import InvalidQuery, SourceUnreadable, StorageError
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_file
-from memory_mcp.errors import InvalidQuery, SourceUnreadable, StorageError
 from memory_mcp.install.base import local
 from memory_mcp.install.command import DATA_DIR, NAME, claude_line, local_server
 

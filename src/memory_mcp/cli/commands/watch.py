@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, family, leaf, opened, print_result
 from memory_mcp.cli.mistakes import nearest
-from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
     from memory_mcp.app import App

@@ -5,8 +5,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from memory_mcp.base.text import STOPWORDS
 from memory_mcp.cli.html_export.words import terms
-from memory_mcp.text import STOPWORDS
 
 #: Words that tell no text from another, as terms.
 _STOP = frozenset().union(*map(terms, STOPWORDS))

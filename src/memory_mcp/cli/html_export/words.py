@@ -3,14 +3,14 @@
 Invariants
 1. Both give the same terms for the same text: what is changed here is changed there, and a test compares them.
 2. A word gives itself without case, accents and plural ending, and its parts where it is a name of code; a run of CJK
-   characters gives its bigrams, as in `memory_mcp.text`.
+   characters gives its bigrams, as in `memory_mcp.base.text`.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator
 
-from memory_mcp.text import MAX_TOKEN
+from memory_mcp.base.text import MAX_TOKEN
 
 #: Voiced sounds of kana are marks to Unicode, and letters to a reader.
 _KEPT_MARKS = (0x3099, 0x309A)

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from memory_mcp import __version__
+from memory_mcp.base.errors import ResourceExhausted
 from memory_mcp.cli import render
 from memory_mcp.cli.exporting import Ask, Tell, replacing
 from memory_mcp.cli.html_export.cleaning import Cleaner, indexed
 from memory_mcp.cli.html_export.index import Index
 from memory_mcp.cli.html_export.page import Page, anchor
-from memory_mcp.errors import ResourceExhausted
 
 #: Largest file, bytes: a browser takes half a minute and 2 GB to open more.
 LARGEST = 200_000_000

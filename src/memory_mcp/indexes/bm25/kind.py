@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.base.text import TOKENIZER_VERSION
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.bm25.postings import FORMS, Counted, Postings, added, counted
 from memory_mcp.indexes.copies import Copies
@@ -12,7 +13,6 @@ from memory_mcp.indexes.document import DOCUMENT_VERSION, Unit
 from memory_mcp.indexes.files import Array, Contents
 from memory_mcp.model.grip import Said
 from memory_mcp.model.toc import TocNode
-from memory_mcp.text import TOKENIZER_VERSION
 
 #: Version of the layout of its files.
 FORMAT = 2

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from memory_mcp.errors import IndexUnreadable
+from memory_mcp.base.errors import IndexUnreadable
+from memory_mcp.base.text import iter_terms
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import Array, Contents, write_arrays
-from memory_mcp.text import iter_terms
 
 # Importing tqdm takes 20 ms.
 os.environ.setdefault("DISABLE_TQDM", "1")

@@ -11,7 +11,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from memory_mcp.errors import NotFound
+from memory_mcp.base.errors import NotFound
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.base import Link, Name, Names, Related, RelationKind, Topic, TopicsStatus, View

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from memory_mcp import metrics
-from memory_mcp.children import Child, feed, few_collections
-from memory_mcp.clock import Clock
+from memory_mcp.base import metrics
+from memory_mcp.base.children import Child, feed, few_collections
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.errors import IndexNotReady, IndexUnreadable
+from memory_mcp.base.failpoints import failpoint
+from memory_mcp.base.metrics import span
 from memory_mcp.embed.base import Embedder
-from memory_mcp.errors import IndexNotReady, IndexUnreadable
-from memory_mcp.failpoints import failpoint
 from memory_mcp.indexes.base import Health, Position
 from memory_mcp.indexes.document import DOCUMENT_VERSION
 from memory_mcp.indexes.files import Array
@@ -38,7 +39,6 @@ from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.stored import FORMAT, read
 from memory_mcp.indexes.turns import GROUPINGS
 from memory_mcp.indexes.units import READ, is_segment
-from memory_mcp.metrics import span
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId, segment_key_of
 from memory_mcp.model.topic import TopicLabel

@@ -8,8 +8,8 @@ Invariants
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory_mcp.clock import Clock
-from memory_mcp.errors import IndexUnreadable, NotFound
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.errors import IndexUnreadable, NotFound
 from memory_mcp.indexes.document import subject
 from memory_mcp.indexes.topics.base import Name, Topic, View
 from memory_mcp.indexes.topics.graph import TopicGraph

@@ -8,11 +8,11 @@ Invariants
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
+from memory_mcp.base.text import term_set
 from memory_mcp.indexes.topics.base import Name
 from memory_mcp.model.ids import TopicId, digest
 from memory_mcp.model.toc import written_from
 from memory_mcp.model.topic import TopicLabel
-from memory_mcp.text import term_set
 
 #: A topic and a scope: a project, or None for all.
 Place = tuple[TopicId, str | None]

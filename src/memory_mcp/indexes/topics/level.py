@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from memory_mcp.base.text import cjk_runs
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.base import Name, Names, State, View
@@ -14,7 +15,6 @@ from memory_mcp.indexes.topics.documents import spaced_terms_of, terms_of
 from memory_mcp.indexes.topics.rows import QueryTerms, Rows
 from memory_mcp.indexes.topics.shares import Shares
 from memory_mcp.indexes.topics.tables import Tables
-from memory_mcp.text import cjk_runs
 
 DAY_MS = 86_400_000
 #: Age up to which mentions are recent, and their boost.

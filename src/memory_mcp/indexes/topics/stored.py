@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.errors import IndexUnreadable
+from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.files import Checked, Contents, seal, write_arrays
 from memory_mcp.indexes.topics.base import Name, Names
 from memory_mcp.indexes.topics.rows import Rows

@@ -5,9 +5,10 @@ from typing import cast
 
 import numpy as np
 
-from memory_mcp import metrics
+from memory_mcp.base import metrics
+from memory_mcp.base.errors import IndexUnreadable, InvalidQuery
+from memory_mcp.base.metrics import span
 from memory_mcp.embed.base import Embedder
-from memory_mcp.errors import IndexUnreadable, InvalidQuery
 from memory_mcp.indexes.base import IndexQuery, Matches, Unfiled
 from memory_mcp.indexes.calibrate import SIMILARITY, calibrated
 from memory_mcp.indexes.candidates import NONE, Candidates
@@ -18,7 +19,6 @@ from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector.kind import Body, Vector
 from memory_mcp.indexes.vector.rows import Query, Rows
 from memory_mcp.indexes.vector.search import candidates, rated, search
-from memory_mcp.metrics import span
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId
 

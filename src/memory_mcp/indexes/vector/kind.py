@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from memory_mcp.base.errors import IndexUnreadable, LayerUnavailable
 from memory_mcp.embed.base import Embedder
 from memory_mcp.embed.model2vec import Model2Vec
-from memory_mcp.errors import IndexUnreadable, LayerUnavailable
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.document import DOCUMENT_VERSION, Unit
 from memory_mcp.indexes.files import Array, Contents

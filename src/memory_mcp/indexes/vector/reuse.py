@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from memory_mcp.errors import IndexUnreadable
+from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.files import Array, Contents
 from memory_mcp.indexes.generation import Home, PartEntry
 from memory_mcp.indexes.part import TABLES

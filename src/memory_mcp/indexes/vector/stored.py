@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from memory_mcp.errors import IndexUnreadable
+from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import Array, Contents, write_arrays
 from memory_mcp.indexes.vector import graph

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text, result_text
 
 _FOLDER, _SUBAGENTS = "tool-results", "subagents"

@@ -10,12 +10,12 @@ from collections import OrderedDict, deque
 from itertools import islice
 from pathlib import Path
 
+from memory_mcp.base.scope import project_of_session
 from memory_mcp.ingest.claude_code.answers import Question, questions_in
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_of
 from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.lines import iter_records, iter_tail
 from memory_mcp.model.sentinel import opens_own_session
-from memory_mcp.scope import project_of_session
 
 #: Bytes before the resumed offset searched for calls, and of the head for the first directory.
 _LOOK_BACK = 256 * 1024

@@ -9,6 +9,7 @@ Invariants
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from memory_mcp.base.scope import project_of
 from memory_mcp.ingest.base import Read
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.cursor.bubbles import MOST_PARTS, parts_of
@@ -18,7 +19,6 @@ from memory_mcp.ingest.parts import Session, Tally, after, content_id, file_time
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventDraft, Role
-from memory_mcp.scope import project_of
 
 AGENT = "cursor"
 #: The panel of older clients (until 0.45), in a workspace's own database.

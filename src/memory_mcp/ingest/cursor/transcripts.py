@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from memory_mcp.base.scope import project_of
 from memory_mcp.ingest.base import Read
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text, words_within
 from memory_mcp.ingest.cursor.store import open_store
@@ -29,7 +30,6 @@ from memory_mcp.ingest.parts import (
 )
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.scope import project_of
 
 AGENT = "cursor"
 FOLDER = "agent-transcripts"

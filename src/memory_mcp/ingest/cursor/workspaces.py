@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.cursor.store import Store, open_store
 from memory_mcp.ingest.cursor.store import as_text as stored_text

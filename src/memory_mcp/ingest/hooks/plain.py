@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.base.scope import caller_project
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, parsed
 from memory_mcp.ingest.jsonl import draft_of
 from memory_mcp.ingest.payloads import json_values
-from memory_mcp.scope import caller_project
 
 
 class PlainHooks:

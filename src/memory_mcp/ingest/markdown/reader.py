@@ -17,8 +17,9 @@ from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 
-from memory_mcp import foreign_files
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base import foreign_files
+from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.base.scope import project_of
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.jsonl import exported_of
@@ -27,7 +28,6 @@ from memory_mcp.ingest.markdown.note import DATE_KEYS, Section, day_of, front_ma
 from memory_mcp.ingest.parts import Part, Session, Tally, content_id, file_time
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.scope import project_of
 
 AGENT = "markdown"
 _ENDINGS = (".md", ".markdown")

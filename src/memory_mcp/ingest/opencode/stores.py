@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
 from memory_mcp.ingest.database import Table, checksum, list_tables
 from memory_mcp.ingest.opencode.messages import Parts, Whose, is_finished, message_of, parts_of, prompt_of

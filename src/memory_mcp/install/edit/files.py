@@ -11,8 +11,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp import foreign_files, machine
-from memory_mcp.errors import InstallRefused
+from memory_mcp.base import foreign_files, machine
+from memory_mcp.base.errors import InstallRefused
 
 _MARK = "\ufeff"
 #: More than any client's configuration; Claude Code's grows by some MB with its projects.

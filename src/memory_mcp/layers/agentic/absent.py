@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from string import ascii_lowercase
 
-from memory_mcp.text import cjk_runs, terms
+from memory_mcp.base.text import cjk_runs, terms
 
 #: Takes a term; returns whether the scope holds it.
 Holds = Callable[[str], bool]

@@ -12,12 +12,12 @@ from enum import StrEnum
 
 import numpy as np
 
+from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.base.text import probe, query_terms, snippet, term_hash, term_set, terms
 from memory_mcp.derive.terms import Frequencies, Hashes
-from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.ids import GripId
 from memory_mcp.model.toc import TocNode
 from memory_mcp.question.keywords import keyword_terms
-from memory_mcp.text import probe, query_terms, snippet, term_hash, term_set, terms
 
 #: Saturation and length weight of the term-frequency part (measured: better than the usual 1.2 and 0.75 on dialogue).
 K1, B = 0.9, 0.4

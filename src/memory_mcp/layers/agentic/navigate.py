@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from memory_mcp import metrics
-from memory_mcp.clock import Clock
+from memory_mcp.base import metrics
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.metrics import span
+from memory_mcp.base.text import terms
 from memory_mcp.derive.terms import EMPTY
 from memory_mcp.layers.agentic import browse
 from memory_mcp.layers.agentic.calibrate import calibrated
@@ -30,7 +32,6 @@ from memory_mcp.layers.agentic.walk import Walk
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.echo import is_echo
-from memory_mcp.metrics import span
 from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId
@@ -38,7 +39,6 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.question.timehints import TimeHint, find_time
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
-from memory_mcp.text import terms
 from memory_mcp.toc.tree import Tree
 
 #: A node with at most this many segments below is compared segment by segment instead of level by level.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from memory_mcp.base.text import densest, term_set
 from memory_mcp.derive.build import searchable
 from memory_mcp.events.evidence import Evidence, quotes_in
 from memory_mcp.indexes.calibrate import REQUESTED
@@ -24,7 +25,6 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
-from memory_mcp.text import densest, term_set
 from memory_mcp.toc.tree import Tree
 
 #: Most messages of one segment that become hits.

@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from memory_mcp.base.text import terms
 from memory_mcp.indexes.shown import Holding
 from memory_mcp.layers.agentic.read import folded, scope_of
 from memory_mcp.layers.base import Hit, Query, Slice, unfiled_hit
@@ -16,7 +17,6 @@ from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import LAST, Turn
 from memory_mcp.model.ids import span_grip_id
 from memory_mcp.storage.base import Storage
-from memory_mcp.text import terms
 from memory_mcp.toc.tree import Tree
 
 #: Returns the segments of a project (None: of all) that hold all of some terms; None if unknown.

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.base.text import snippet
 from memory_mcp.layers.agentic.match import FieldMatch, SearchField, Weighted, below, match_node, parse_fields, shares_of, weigh
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import DEPTH, TocLevel, level_of
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import TocNode
-from memory_mcp.text import snippet
 from memory_mcp.toc.tree import Tree
 from memory_mcp.toc.tree import below as finer
 

@@ -7,13 +7,13 @@ segments are candidates: the walk reads them and compares their words like any o
 from bisect import bisect_right
 from dataclasses import replace
 
+from memory_mcp.base.text import probe
 from memory_mcp.layers.agentic.match import Weighted
 from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
-from memory_mcp.text import probe
 from memory_mcp.toc.tree import Tree
 
 #: Events of one slice when time is short: 10 to 30 ms, of which 4 go to the question itself.

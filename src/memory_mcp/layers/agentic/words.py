@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from memory_mcp.base.text import query_terms, term_hash, term_set
 from memory_mcp.derive.build import searchable
 from memory_mcp.layers.agentic.absent import Holds, absent_in
 from memory_mcp.layers.agentic.match import weigh
 from memory_mcp.layers.base import Weighed
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
-from memory_mcp.text import query_terms, term_hash, term_set
 from memory_mcp.toc.tree import Tree
 
 #: Most events without a segment that are read for a word; while more wait, an import is running and no word counts as missing.

@@ -8,7 +8,7 @@ from mcp.types import CallToolResult
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, ResourceExhausted
+from memory_mcp.base.errors import InvalidQuery, ResourceExhausted
 from memory_mcp.ingest.jsonl import draft_of
 from memory_mcp.model.event import Trust
 from memory_mcp.requests.correct import MAX_REASON, Correct, Corrected, Retract

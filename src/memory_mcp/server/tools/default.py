@@ -11,7 +11,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.requests.expand import ExpandRequest, ExpandResponse
 from memory_mcp.requests.limits import PAGE, RESULTS, SEARCHED
 from memory_mcp.requests.nodes import Browse, Browsed

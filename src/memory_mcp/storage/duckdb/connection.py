@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import duckdb
 
-from memory_mcp.errors import (
+from memory_mcp.base.errors import (
     DeadlineExceeded,
     DiskFull,
     MemoryMcpError,

@@ -5,8 +5,8 @@ from typing import Any
 
 import duckdb
 
-from memory_mcp.clock import Clock
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import HOOK, TOOL, Event, is_recap

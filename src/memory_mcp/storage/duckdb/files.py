@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from memory_mcp import paths
-from memory_mcp.errors import StorageMoved
+from memory_mcp.base import paths
+from memory_mcp.base.errors import StorageMoved
 
 #: How DuckDB ends the names of one database's files: itself, its log, and its logs during a checkpoint and after a crash in one.
 FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")

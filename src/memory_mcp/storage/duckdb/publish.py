@@ -5,7 +5,7 @@ from typing import Any
 
 import duckdb
 
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import event_key, grip_key, node_key
 from memory_mcp.model.segment import Segment

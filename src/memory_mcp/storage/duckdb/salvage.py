@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import duckdb
 
-from memory_mcp import machine
+from memory_mcp.base import machine
 from memory_mcp.model.event import Event
 from memory_mcp.storage.duckdb import blocks, logs, migrations
 from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config

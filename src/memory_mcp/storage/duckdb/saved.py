@@ -17,8 +17,8 @@ from typing import Any, cast
 
 import duckdb
 
-from memory_mcp.children import Child
-from memory_mcp.errors import StorageError
+from memory_mcp.base.children import Child
+from memory_mcp.base.errors import StorageError
 from memory_mcp.model.event import Event, stream_key
 from memory_mcp.storage.duckdb import blocks, logs, migrations
 from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config

@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from memory_mcp.errors import DiskFull
+from memory_mcp.base.errors import DiskFull
 from memory_mcp.storage.duckdb.files import log_of
 
 #: Texts of errors that say that a disk, a quota or the largest file size is used up.

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from memory_mcp import machine
-from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import DiskFull, SchemaTooNew, SchemaTooOld, StorageDamaged
-from memory_mcp.failpoints import failpoint
+from memory_mcp.base import machine
+from memory_mcp.base.clock import Clock, SystemClock
+from memory_mcp.base.errors import DiskFull, SchemaTooNew, SchemaTooOld, StorageDamaged
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.duckdb import migrations

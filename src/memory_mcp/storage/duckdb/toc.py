@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from memory_mcp.clock import Clock
+from memory_mcp.base.clock import Clock
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from memory_mcp.errors import NotFound
+from memory_mcp.base.errors import NotFound
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.forget import PERSON, Forget
 from memory_mcp.requests.scope import ScopeName

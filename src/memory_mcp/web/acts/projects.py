@@ -1,11 +1,11 @@
 """The acts that merge and split projects, and choose what is recorded."""
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.base.scope import is_place
 from memory_mcp.requests.capturing import PauseCapture, ResumeCapture
 from memory_mcp.requests.excluding import Exclude, Include
 from memory_mcp.requests.limits import PAGE
 from memory_mcp.requests.projects import AliasProject, ListProjects, SplitProject, UndoProject
-from memory_mcp.scope import is_place
 from memory_mcp.web.asking import Ask, Done
 from memory_mcp.web.rendering import count
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from memory_mcp.errors import NotFound
+from memory_mcp.base.errors import NotFound
 from memory_mcp.model.ids import parse_span_grip
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.expand import ExpandRequest

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from memory_mcp.errors import NotFound
+from memory_mcp.base.errors import NotFound
 from memory_mcp.web.asking import Ask
 
 #: Fields that an address may fill in; a value never is in one.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.requests.limits import BOUNDS, Bounds, Detail, choice
 from memory_mcp.requests.scope import ScopeName

@@ -4,7 +4,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from memory_mcp.errors import MemoryMcpError
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.requests.limits import Detail
 from memory_mcp.requests.plain import NOT_HERE, unknown_line
 from memory_mcp.requests.projects import ListAgents, ListProjects

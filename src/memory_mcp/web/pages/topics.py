@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from memory_mcp.errors import LayerUnavailable
+from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.requests.indexes import GetTopicGraphStatus
 from memory_mcp.requests.one_topic import GetTopic, TopicNodes
 from memory_mcp.requests.topic_map import GetTopicMap

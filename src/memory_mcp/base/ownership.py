@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from memory_mcp import paths
+from memory_mcp.base import paths
 
 
 def unfit(directory: str) -> str:

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 
-from memory_mcp import environment
+from memory_mcp.base import environment
 
 # Type checkers take this name for true. Importing typing would cost half of what starting Python does.
 TYPE_CHECKING = False
@@ -126,7 +126,7 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
         return default
     import tomllib
 
-    from memory_mcp import foreign_files
+    from memory_mcp.base import foreign_files
 
     try:
         with foreign_files.open_file(os.path.realpath(place)) as stream:
@@ -148,7 +148,7 @@ def loss_told(directory: str) -> str:
 
     A record of a loss that cannot be read counts as one.
     """
-    from memory_mcp import foreign_files
+    from memory_mcp.base import foreign_files
 
     try:
         said = foreign_files.read_file(os.path.join(directory, "loss.json"))

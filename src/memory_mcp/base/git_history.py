@@ -9,7 +9,7 @@ import struct
 from bisect import bisect_left
 from pathlib import Path
 
-from memory_mcp import foreign_files
+from memory_mcp.base import foreign_files
 
 #: Commits that are walked through at most (0.25 s), and bytes of one that are unpacked.
 _COMMITS, _COMMIT_BYTES = 2_000, 16 * 1024

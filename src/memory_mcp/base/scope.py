@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from memory_mcp import foreign_files, paths
+from memory_mcp.base import foreign_files, paths
 
 #: Git's own files are tiny; more than this is not one of them.
 _MAX_FILE = 256 * 1024
@@ -102,7 +102,7 @@ def root_commit_of(cwd: str) -> str:
     """
     from pathlib import Path
 
-    from memory_mcp.git_history import root_commit
+    from memory_mcp.base.git_history import root_commit
 
     try:
         path = os.path.normpath(cwd)
@@ -136,7 +136,7 @@ def _gone(path: str, remote: str, branch: str) -> str:
     path says, at last the path itself.
     """
     # Most places are there: who asks for one of them loads no rules for the others.
-    from memory_mcp.model import worktrees
+    from memory_mcp.base import worktrees
 
     if named := normalise_remote(remote, path) if remote else "":
         return named

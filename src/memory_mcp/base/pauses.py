@@ -8,7 +8,7 @@ Invariants
 import os
 from typing import NamedTuple
 
-from memory_mcp import foreign_files, machine, paths
+from memory_mcp.base import foreign_files, machine, paths
 
 #: Stands for every project.
 ALL = "*"

@@ -19,7 +19,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import IO, TYPE_CHECKING, Any
 
-from memory_mcp import machine
+from memory_mcp.base import machine
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -114,7 +114,7 @@ class Child:
         from concurrent.futures import Future
 
         # stderr goes where this process's own goes; -P as the working directory may hold modules of any name.
-        command = [sys.executable, "-P", "-m", "memory_mcp.children", module]
+        command = [sys.executable, "-P", "-m", "memory_mcp.base.children", module]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **machine.grouped())
         _running.add(self)
         #: Has a result once the child has loaded what it needs, half a second the first time; EOFError if it never will.
@@ -297,4 +297,4 @@ def _end() -> None:
 
 if __name__ == "__main__":
     # By its own name, since what the child works with imports that, too.
-    importlib.import_module("memory_mcp.children").answering(importlib.import_module(sys.argv[1]).begin)
+    importlib.import_module("memory_mcp.base.children").answering(importlib.import_module(sys.argv[1]).begin)

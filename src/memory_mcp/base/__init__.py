@@ -1,0 +1,1 @@
+"""What every process needs: paths, errors, clocks, files that others wrote, metrics."""
