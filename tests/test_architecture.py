@@ -40,36 +40,28 @@ def test_every_import_contract_holds() -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize(
-    "unneeded",
-    [
-        {
-            "memory_mcp": "duckdb mcp pydantic numpy anyio memory_mcp.app",
-            "memory_mcp.base.errors": "duckdb mcp pydantic numpy anyio",
-            "memory_mcp.config": "duckdb mcp pydantic numpy anyio",
-            "memory_mcp.storage.registry": "duckdb mcp pydantic numpy",
-            "memory_mcp.app": "duckdb mcp pydantic numpy anyio detect_secrets",
-            "memory_mcp.cli.main": "duckdb mcp pydantic anyio detect_secrets textual",
-            # An endpoint or a command is asked by who has switched the summarizer on.
-            "memory_mcp.jobs.registry": "http.client ssl email.utils memory_mcp.llm.endpoint memory_mcp.llm.command",
-            "memory_mcp.layers.agentic.navigate": "duckdb mcp pydantic anyio bm25s usearch model2vec numba",
-            "memory_mcp.storage.duckdb": "mcp pydantic anyio",
-            # A command is answered without the protocol.
-            "memory_mcp.daemon.methods": "mcp pydantic starlette uvicorn",
-            "memory_mcp.daemon.socket": "mcp pydantic starlette uvicorn",
-        },
-        {
-            "memory_mcp.cli.browser.asking": "duckdb mcp anyio textual memory_mcp.app",
-            "memory_mcp.cli.commands.browse": "duckdb mcp pydantic anyio rich textual",
-        },
-    ],
-    ids=("program", "browser"),
-)
-def test_importing_a_room_loads_no_engine_it_does_not_need(unneeded: dict[str, str]) -> None:
+UNNEEDED = {
+    "memory_mcp": "duckdb mcp pydantic numpy anyio memory_mcp.app",
+    "memory_mcp.base.errors": "duckdb mcp pydantic numpy anyio",
+    "memory_mcp.config": "duckdb mcp pydantic numpy anyio",
+    "memory_mcp.storage.registry": "duckdb mcp pydantic numpy",
+    "memory_mcp.app": "duckdb mcp pydantic numpy anyio detect_secrets",
+    "memory_mcp.cli.main": "duckdb mcp pydantic anyio detect_secrets rich",
+    # An endpoint or a command is asked by who has switched the summarizer on.
+    "memory_mcp.jobs.registry": "http.client ssl email.utils memory_mcp.llm.endpoint memory_mcp.llm.command",
+    "memory_mcp.layers.agentic.navigate": "duckdb mcp pydantic anyio bm25s usearch model2vec numba",
+    "memory_mcp.storage.duckdb": "mcp pydantic anyio",
+    # A command is answered without the protocol.
+    "memory_mcp.daemon.methods": "mcp pydantic starlette uvicorn",
+    "memory_mcp.daemon.socket": "mcp pydantic starlette uvicorn",
+}
+
+
+def test_importing_a_room_loads_no_engine_it_does_not_need() -> None:
     """Nor one of those above it, which the same interpreter has imported before."""
-    steps = "".join(f"import {module}; print(*sys.modules)\n" for module in unneeded)
+    steps = "".join(f"import {module}; print(*sys.modules)\n" for module in UNNEEDED)
     loaded = [line.split() for line in python(f"import sys\n{steps}").splitlines()]
-    for (module, absent), names in zip(unneeded.items(), loaded, strict=True):
+    for (module, absent), names in zip(UNNEEDED.items(), loaded, strict=True):
         assert module in names
         assert [name for name in absent.split() if name in names] == [], module
 

@@ -44,6 +44,7 @@ MISTAKES = {
         "import windsurf", "unknown source: 'windsurf'", "encrypts its conversations"
     ),
     "a command misspelt": Mistake("timelin", "unknown command: 'timelin'", "Did you mean timeline ("),
+    "a command that was removed": Mistake("browse", "memory-mcp browse was removed", "memory-mcp open shows the memory"),
     "a command as other programs call it": Mistake("list", "unknown command: 'list'", "Did you mean timeline (show days"),
     "adding as other programs call it": Mistake("add something", "unknown command: 'add'", "Did you mean ingest ("),
     "an option misspelt": Mistake("timeline --dayz 3", "unknown option: '--dayz'", "Did you mean --days?"),

@@ -14,8 +14,6 @@ from mcp import Client
 
 from bench import corpus
 from bench.place import Place
-from memory_mcp.cli.browser.asking import There
-from memory_mcp.client import link
 from tests.daemon.inside import SERVED, Beside
 from tests.daemon.places import copied, look, needs_proc
 from tests.daemon.test_pump import call, talk
@@ -148,22 +146,6 @@ def test_a_client_that_goes_away_takes_its_search_with_it(place: Place, whole: i
         await asyncio.to_thread(other.wait)
         other.stdin.close()
         other.stdout.close()
-        return await visited(client, place) - before
-
-    assert talk(place, work) < whole
-
-
-def test_a_request_of_a_command_that_is_dropped_stops(place: Place, whole: int) -> None:
-    """So a person types on while a search runs."""
-    asking = There(link.Wanted(str(place.directory)))
-
-    async def work(client: Client) -> int:
-        before = await visited(client, place)
-        dropped = asyncio.create_task(asking.ask("intelligent_search", **hard_question(4)))
-        await until_searching(place)
-        dropped.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await dropped
         return await visited(client, place) - before
 
     assert talk(place, work) < whole

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from memory_mcp.requests.registry import REQUESTS
 from memory_mcp.server.build import instructions
 from tests.interaction.conftest import Door, open_app
 from tests.requirements import requirement
+from tests.writing import WRITING
 
 SNAPSHOT = Path(__file__).parent / "tools.json"
 DEFAULT = [
@@ -33,6 +35,10 @@ LAST = ["forget", "pause_capture", "resume_capture"]
 FULL = [*TREE, *DECIDE, *INDEXES, *TOPICS, "ingest_events", *REFINE, "pin", "correct", "retract", *PROJECTS, *LAST]
 STATEMENTS = ["remember", "ingest_events", "refine_summary", "label_topic", "pin", "correct", "retract"]
 WRITES = {*STATEMENTS, "rebuild_index", "prune_index", *PROJECTS[3:], *LAST}
+
+
+def test_requests_that_write_are_those_whose_tools_say_so() -> None:
+    assert WRITES & set(REQUESTS) == WRITING & set(json.loads(SNAPSHOT.read_text(encoding="utf-8")))
 
 
 def size(value: Any) -> int:

@@ -17,8 +17,8 @@ from memory_mcp.model.exchange import (
     turns_in,
     without_questions,
 )
-from memory_mcp.requests.registry import WRITING
 from tests.factories import event
+from tests.writing import WRITING
 
 HOOKED = f"{HOOK}claude-code"
 AT = 1_768_200_000_000

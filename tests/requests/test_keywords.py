@@ -4,7 +4,6 @@ import pytest
 
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.requests.limits import MAX_KEYWORD, MAX_KEYWORDS, keyword_list
-from memory_mcp.requests.registry import reading
 
 
 def test_blank_keywords_and_those_that_differ_in_case_or_spaces_alone_are_dropped() -> None:
@@ -27,11 +26,3 @@ def test_too_many_and_too_long_ones_are_refused_with_a_way_out(keywords: list[st
     with pytest.raises(InvalidQuery, match=message) as failed:
         keyword_list(keywords)
     assert failed.value.hint
-
-
-@pytest.mark.parametrize("name", ["intelligent_search", "teleport_search", "search_children"])
-def test_a_request_is_made_from_a_list_of_texts_and_refused_for_anything_else(name: str) -> None:
-    assert reading(name, {"query": "lock", "keywords": ["redlock"]}).keywords == ("redlock",)
-    for wrong in ("redlock", [1], None):
-        with pytest.raises(InvalidQuery, match="keywords of"):
-            reading(name, {"query": "lock", "keywords": wrong})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.base.errors import MemoryMcpError
-from memory_mcp.requests.registry import REQUESTS, WRITING, answer, reading
+from memory_mcp.requests.registry import REQUESTS, answer
 from memory_mcp.requests.scope import Caller
 from memory_mcp_team.access.who import ACTS, Act
 from memory_mcp_team.postgres import connection, database, migrations
@@ -20,6 +20,7 @@ from tests.team.probes import alike, honest
 from tests.team.servers import Team
 from tests.team.tenants import FIRST, SECOND, Tenants, make
 from tests.team.test_open_memories import server_of
+from tests.writing import WRITING
 
 #: The member who asks: of a tenant with three spaces, a reader of the first; and another's.
 TENANT, OTHER = FIRST, SECOND
@@ -46,7 +47,7 @@ def answers(team: Team, tenants: Tenants, folder: Path) -> dict[str, str]:
         for name, arguments in asked(tenants).items():
             try:
                 with server.host.lend(who, who.grants[0], writing=False) as app:
-                    told[name] = alike(answer(app, reading(name, arguments), Caller()), tenants.handles[OTHER, 1])
+                    told[name] = alike(answer(app, REQUESTS[name].request(**arguments), Caller()), tenants.handles[OTHER, 1])
             except MemoryMcpError as error:
                 told[name] = str(error)
     return told

@@ -3,7 +3,7 @@
 import pytest
 
 from memory_mcp.base.errors import InsufficientScope, MemoryMcpError, NotFound, PermissionDenied
-from memory_mcp.requests.registry import REQUESTS, WRITING
+from memory_mcp.requests.registry import REQUESTS
 from memory_mcp_team.access.who import (
     ACTS,
     LOWEST,
@@ -20,6 +20,7 @@ from memory_mcp_team.access.who import (
     see,
 )
 from memory_mcp_team.settings import _ROLES
+from tests.writing import WRITING
 
 TEAM, DOCS, OTHER = 1, 2, 99
 ROLES = list(Role)

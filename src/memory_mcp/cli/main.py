@@ -34,7 +34,7 @@ _MISSING, _UNKNOWN = "the following arguments are required: ", "unrecognized arg
 _OPTION = re.compile(r"-{1,2}[A-Za-z]")
 #: What people type here because other programs call it so.
 HABITS = {
-    **dict.fromkeys(("list", "ls", "log", "history", "recent"), "timeline"),
+    **dict.fromkeys(("list", "ls", "log", "history", "recent", "tree"), "timeline"),
     **dict.fromkeys(("find", "recall", "question"), "ask"),
     **dict.fromkeys(("get", "cat", "view"), "show"),
     **dict.fromkeys(("add", "remember", "save", "store", "put"), "ingest"),
@@ -42,7 +42,7 @@ HABITS = {
     **dict.fromkeys(("status", "check", "health", "info"), "doctor"),
     **dict.fromkeys(("start", "stop", "restart"), "daemon"),
     **dict.fromkeys(("mcp", "server", "run"), "serve"),
-    **dict.fromkeys(("tui", "ui", "explore", "tree"), "browse"),
+    **dict.fromkeys(("tui", "ui", "explore"), "open"),
     "grep": "search",
     "settings": "config",
     "set": "config",
@@ -85,6 +85,8 @@ class Parser(argparse.ArgumentParser):
         from memory_mcp.cli.mistakes import SOURCE_HABITS, UNREADABLE, client_habits, nearest
 
         see = f"See: {self.prog} --help"
+        if instead := registry.REMOVED.get(f"{self.prog} {word}".removeprefix("memory-mcp ")):
+            return InvalidQuery(f"{self.prog} {word} was removed", f"{instead}.")
         if argument == "SOURCE" and re.search(r"[\\/]|^[.~]", word):
             return InvalidQuery(f"{word} is a path, and a source comes before it", f"Write: {self.prog} auto {word}. {see}")
         habits = HABITS if isinstance(self, _Front) else SOURCE_HABITS if argument == "SOURCE" else client_habits()

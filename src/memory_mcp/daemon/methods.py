@@ -12,12 +12,10 @@ from memory_mcp import __version__
 from memory_mcp.app import App
 from memory_mcp.base import paths
 from memory_mcp.base.errors import StorageError
-from memory_mcp.base.scope import caller_project
 from memory_mcp.daemon.doors import Doors
 from memory_mcp.daemon.rpc import Conversation, Execute, Method, Pipe
 from memory_mcp.ingest import handover
 from memory_mcp.requests import carrying, first_questions, merging, portable
-from memory_mcp.requests.scope import Caller
 from memory_mcp.server.service import Awaited, Service
 
 #: An import waits while more events than this are not in the tree yet: as many as are searched beside it.
@@ -62,7 +60,6 @@ class Methods:
                 f"carry/{give.__name__}": partial(self.carry, give)
                 for give in (*merging.METHODS, *portable.METHODS, *first_questions.METHODS)
             },
-            "request/ask": self.ask,
             "hook/recall": self.recall,
             "http/open": self._doors.hold,
             "pages/open": self._doors.visit,
@@ -173,20 +170,6 @@ class Methods:
         """
         await self._give_way()
         return await self._host.read(lambda app: give(app, params))
-
-    async def ask(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the response, as JSON values, of the reading request called `name` with `arguments`.
-
-        Cancelled when the caller disconnects. Raises InvalidQuery for an unknown or writing request or wrong arguments.
-        """
-        # Loaded with the first: a start does not wait for them.
-        from memory_mcp.requests.registry import answer, reading
-
-        request = reading(str(params.get("name", "")), params.get("arguments") or {})
-        configured = self._host.settings.server.project
-        project = await anyio.to_thread.run_sync(caller_project, talk.environ, talk.cwd, "", configured)
-        caller = Caller(project, self._host.deriver_error(), connection=talk.connection)
-        return await self._host.read(lambda app: answer(app, request, caller))
 
     async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return in `text` fenced quotations that fit a prompt well, for a model; "" for none.

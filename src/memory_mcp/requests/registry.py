@@ -1,14 +1,12 @@
 """All requests by the name of their tool, one line each; those that only commands use are named alike."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from importlib import import_module
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 from memory_mcp.app import App
-from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.storable import storable_value
-from memory_mcp.requests.limits import Bounds
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.response import with_loss
 from memory_mcp.requests.scope import Caller
@@ -108,17 +106,6 @@ REQUESTS: Mapping[str, Entry] = {
     "share_status": Entry("memory_mcp_team.sharing.requests", "ShareStatus", "share_status"),
     "share_off": Entry("memory_mcp_team.sharing.requests", "ShareOff", "share_off"),
 }
-#: Names of the requests that change stored data or settings.
-WRITING = frozenset(
-    {
-        *("label_topic", "rebuild_index", "refine_summary", "prune_index", "pin", "correct", "retract", "forget"),
-        *("alias_project", "split_project", "undo_project", "pause_capture", "resume_capture"),
-        *("exclude", "include", "run_job", "pause_job", "resume_job"),
-        *("share_to", "share_project", "unshare_project", "share_now", "share_off"),
-    }
-)
-#: Types of arguments that are lists of texts.
-_TEXT_LISTS = (tuple[str, ...], Sequence[str] | None)
 _BY_TYPE = {(entry.path, entry.request_name): entry for entry in REQUESTS.values()}
 
 
@@ -134,41 +121,6 @@ def respond(app: App, request: Any, caller: Caller) -> Any:
         # No engine takes a NUL byte or half a character, and one refuses what another would keep.
         request = replace(request, **mended)
     return _BY_TYPE[kind.__module__, kind.__name__].handle(app, request, caller)
-
-
-def reading(name: str, arguments: Mapping[str, Any]) -> Any:
-    """Return a read-only request made from its name and arguments.
-
-    Raises InvalidQuery when no read-only request has that name, or an argument is missing, unknown or of another
-    type.
-    """
-    if name not in REQUESTS or name in WRITING:
-        raise InvalidQuery(f"no reading request is called {name!r}", "Both sides must be of the same version.")
-    kind = REQUESTS[name].request
-    known = get_type_hints(kind)
-    given = dict(arguments)
-    try:
-        if isinstance(bounds := given.get("bounds"), Mapping):
-            given["bounds"] = Bounds(**bounds)
-    except TypeError as error:
-        raise InvalidQuery(f"bounds of {name} cannot be read: {error}") from None
-    for key, value in given.items():
-        if key not in known:
-            raise InvalidQuery(f"{name} has no argument {key!r}", f"Its arguments are {', '.join(known)}.")
-        if not _is_of(value, known[key]):
-            raise InvalidQuery(f"{key} of {name} cannot be {value!r:.80}")
-        given[key] = tuple(value) if isinstance(value, list) else value
-    try:
-        return kind(**given)
-    except TypeError as error:
-        raise InvalidQuery(f"{name} cannot be asked so: {error}") from None
-
-
-def _is_of(value: Any, kind: Any) -> bool:
-    """Return whether a value is of an argument's type; lists of texts are told by what they hold."""
-    if kind not in _TEXT_LISTS:
-        return isinstance(value, kind)
-    return isinstance(value, list | tuple) and all(isinstance(text, str) for text in value)
 
 
 def answer(app: App, request: Any, caller: Caller) -> dict[str, Any]:

@@ -28,7 +28,6 @@ COMMANDS = {
     "open": "show the memory in a browser: today, calendar, tree, search, topics and status",
     "query": "read the time tree, events and quotations",
     "today": "show where each project was left off, and what was recorded in the last 24 hours",
-    "browse": "look around in the terminal: the time tree, a search and what was said, by keys",
     "timeline": "show days with their titles and what happened in them",
     "show": "open anything by its id: a quotation, a message, a session, a topic, a day or any other node",
     "refine": "give segments and days better words: what is due, what to read, and writing it",
@@ -56,6 +55,9 @@ COMMANDS = {
     "doctor": "check the installation and the store (exit status 1 when something fails)",
 }
 
+#: What to use instead of a command that was removed.
+REMOVED = {"browse": 'memory-mcp open shows the memory in a browser; timeline, show ID and ask "QUESTION" answer on a terminal'}
+
 #: What help shows first, for people who are new here.
 FIRST = ("setup", "ask", "open", "show", "forget", "doctor", "import", "install")
 #: What a group of commands does without a further word: it shows its state, and changes nothing.
@@ -72,7 +74,7 @@ STATE_COMMANDS = {
 #: The groups in which help shows them all, with the names of each group's commands.
 GROUPS = {
     "everyday": (
-        *("ask", "open", "today", "browse", "timeline", "show", "correct", "retract", "projects", "agents", "activity"),
+        *("ask", "open", "today", "timeline", "show", "correct", "retract", "projects", "agents", "activity"),
         *("try", "setup", "install", "uninstall", "import", "doctor"),
     ),
     "looking inside": ("search", "navigate", "query", "teleport", "topics", "retrieval"),
