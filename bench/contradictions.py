@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.kinds import TRANSCRIPTS, _events
-from memory_mcp.summarize.contradictions import Claim, contradicts, read
+from memory_mcp.summarize.contradictions import Claim, contradicts, parse_claim
 from memory_mcp.summarize.kinds import cues_of, kind_of
-from memory_mcp.summarize.sentences import clean, spans
+from memory_mcp.summarize.sentences import clean_text, find_spans
 
 LABELS = Path(__file__).parent / "labels" / "contradictions.jsonl"
 CORPORA = ("locomo", "commits", "qmsum", "lifebench")
@@ -72,7 +72,7 @@ def judged(data: Path, *, held_out: bool, labels: Path = LABELS) -> tuple[list[P
 
 
 def _sentence(known: Texts, place: dict[str, Any]) -> str:
-    text = clean(known.get((place["corpus"], place["unit"]), "")[place["start"] : place["end"]])
+    text = clean_text(known.get((place["corpus"], place["unit"]), "")[place["start"] : place["end"]])
     return text if hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest() == place["sha1"] else ""
 
 
@@ -84,7 +84,7 @@ def _made(known: Texts, older: str, made: dict[str, Any]) -> str:
 
 
 def _claim(text: str) -> Claim | None:
-    return read(text, kind_of(text, cues_of(text)))
+    return parse_claim(text, kind_of(text, cues_of(text)))
 
 
 def _says(older: str, newer: str, apart: bool = False) -> bool:
@@ -124,7 +124,7 @@ def _claims(data: Path) -> dict[str, list[tuple[str, str, Claim]]]:
             if unit.get("role") in _NOBODY:
                 continue
             text = unit["text"][:_READ]
-            said = (clean(text[s.start : s.end]) for s in spans(text))
+            said = (clean_text(text[s.start : s.end]) for s in find_spans(text))
             for sentence in (s for s in said if _SENTENCE[0] <= len(s) <= _SENTENCE[1]):
                 if (claim := _claim(sentence)) is not None:
                     found[f"{corpus}/{unit['corpus']}"].append((str(unit["ts"]), sentence, claim))

@@ -29,7 +29,7 @@ from memory_mcp.model.ids import event_id
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.summarize.extractive import ExtractiveSummarizer
 from memory_mcp.summarize.kinds import cues_of, kind_of
-from memory_mcp.summarize.sentences import clean
+from memory_mcp.summarize.sentences import clean_text
 
 LABELS = Path(__file__).parent / "labels" / "kinds.jsonl"
 #: Sets of messages, one file each.
@@ -226,7 +226,7 @@ def bullets(data: Path) -> Iterator[Place]:
         for bullet in summarizer.summarize([event for event, _ in stretch]).bullets:
             source = bullet.sources[-1]
             event, unit = units[source.event_id]
-            yield Place(corpus, unit, source.start, source.end, clean(event.text[source.start : source.end]))
+            yield Place(corpus, unit, source.start, source.end, clean_text(event.text[source.start : source.end]))
 
 
 def draw(data: Path) -> list[Place]:
@@ -280,7 +280,7 @@ def judged(data: Path, labels: Path = LABELS, *, held_out: bool = False) -> tupl
     texts = _texts(data, {label["corpus"] for label in wanted})
     found = []
     for label in wanted:
-        text = clean(texts.get((label["corpus"], label["unit"]), "")[label["start"] : label["end"]])
+        text = clean_text(texts.get((label["corpus"], label["unit"]), "")[label["start"] : label["end"]])
         place = Place(label["corpus"], label["unit"], label["start"], label["end"], text)
         if place.sha1 == label["sha1"]:
             found.append(Judged(place, MemoryKind(label["kind"]), kind_of(text, cues_of(text))))

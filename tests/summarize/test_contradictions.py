@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.summarize.contradictions import Claim, contradicts, read
+from memory_mcp.summarize.contradictions import Claim, contradicts, parse_claim
 from memory_mcp.summarize.kinds import cues_of, kind_of
 
 CONTRADICTED = [
@@ -51,12 +51,12 @@ HOLDING = [
 
 
 def claim(text: str) -> Claim | None:
-    return read(text, kind_of(text, cues_of(text)))
+    return parse_claim(text, kind_of(text, cues_of(text)))
 
 
 def says(older: str, newer: str) -> bool:
     first, second = claim(older), claim(newer)
-    return first is not None and second is not None and contradicts(second, first, apart=True)
+    return first is not None and second is not None and contradicts(second, first, is_other_day=True)
 
 
 @pytest.mark.parametrize(("older", "newer"), CONTRADICTED)
@@ -79,12 +79,12 @@ def test_what_holds_on_its_day_is_contradicted_on_that_day_only() -> None:
     first, second = claim("We decided to use Redis for the demo today."), claim("We decided to use MySQL for the demo today.")
     assert first is not None
     assert second is not None
-    assert contradicts(second, first, apart=False)
-    assert not contradicts(second, first, apart=True)
+    assert contradicts(second, first, is_other_day=False)
+    assert not contradicts(second, first, is_other_day=True)
 
 
 @given(st.text(max_size=200), st.text(max_size=200), st.sampled_from(MemoryKind))
 def test_no_text_makes_it_fail(one: str, other: str, kind: MemoryKind) -> None:
-    first, second = read(one, kind), read(other, kind)
+    first, second = parse_claim(one, kind), parse_claim(other, kind)
     if first is not None and second is not None:
-        contradicts(first, second, apart=False)
+        contradicts(first, second, is_other_day=False)

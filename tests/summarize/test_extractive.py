@@ -10,8 +10,8 @@ from memory_mcp.model.toc import MemoryKind
 from memory_mcp.summarize.base import Summary
 from memory_mcp.summarize.extractive import ExtractiveSummarizer
 from memory_mcp.summarize.kinds import OPENERS, is_chatter
-from memory_mcp.summarize.sentences import Shape, clean, shorten, spans
-from memory_mcp.summarize.titles import ASKED, headline, join, without_date
+from memory_mcp.summarize.sentences import Shape, clean_text, find_spans, shorten
+from memory_mcp.summarize.titles import REQUEST_WIDTH, join_terms, make_headline, without_date
 from memory_mcp.summarize.vocabulary import tokens_of
 from tests.summarize.suite import dialogue, event, node, talk
 from tests.work import calls
@@ -24,7 +24,7 @@ def texts(summary: Summary) -> list[str]:
 
 
 def cut(text: str) -> list[str]:
-    return [text[span.start : span.end] for span in spans(text)]
+    return [text[span.start : span.end] for span in find_spans(text)]
 
 
 def test_decisions_and_fixes_come_before_chatter() -> None:
@@ -135,13 +135,13 @@ def test_near_duplicates_are_said_once() -> None:
 
 
 def test_markdown_tags_and_home_folders_are_cleaned_away() -> None:
-    assert clean("**Fixed** the [`parser`](https://example.org/x) in <b>core</b>") == "Fixed the parser in core"
-    assert clean("- [x] see /home/ann/work/shop/src/cart.py") == "[x] see cart.py"
+    assert clean_text("**Fixed** the [`parser`](https://example.org/x) in <b>core</b>") == "Fixed the parser in core"
+    assert clean_text("- [x] see /home/ann/work/shop/src/cart.py") == "[x] see cart.py"
     assert (
-        clean("keep snake_case_names and 2 * 3 and https://example.org/a/b")
+        clean_text("keep snake_case_names and 2 * 3 and https://example.org/a/b")
         == "keep snake_case_names and 2 * 3 and https://example.org/a/b"
     )
-    assert clean("\x1b[31mred\x1b[0m\x00 text") == "red text"
+    assert clean_text("\x1b[31mred\x1b[0m\x00 text") == "red text"
 
 
 def test_code_tables_diffs_and_traces_are_no_sentences() -> None:
@@ -160,7 +160,7 @@ def test_sentences_end_where_they_end() -> None:
         "Is it?",
         "Yes",
     ]
-    assert [span.shape for span in spans("# Head\n\nSteps:\n- one thing\n- two things")] == [
+    assert [span.shape for span in find_spans("# Head\n\nSteps:\n- one thing\n- two things")] == [
         Shape.HEADING,
         Shape.LEAD,
         Shape.ITEM,
@@ -191,19 +191,21 @@ def test_findings_are_not_chatter(text: str) -> None:
     ],
 )
 def test_headlines_read_as_headlines(text: str, title: str) -> None:
-    assert headline(text) == title
+    assert make_headline(text) == title
 
 
 def test_a_long_headline_is_cut_between_words() -> None:
     asked = "Investigate the intermittently failing deployment pipeline of the European production cluster at night"
-    title = headline(asked, ASKED)
+    title = make_headline(asked, REQUEST_WIDTH)
     assert len(title) <= 55
     assert title.endswith("…")
     assert "Investigate the intermittently failing deployment pipeline of the".startswith(title[:-1])
 
 
 def test_a_title_leaves_out_terms_that_already_stand_in_it() -> None:
-    assert join("Fix token refresh", ["tokens", "auth.py", "refresh_token", "leeway"]) == "Fix token refresh — auth.py, leeway"
+    assert (
+        join_terms("Fix token refresh", ["tokens", "auth.py", "refresh_token", "leeway"]) == "Fix token refresh — auth.py, leeway"
+    )
 
 
 @pytest.mark.parametrize(

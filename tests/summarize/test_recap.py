@@ -7,7 +7,7 @@ import pytest
 from memory_mcp.model.event import RECAP, Event, EventType, Role
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.summarize.extractive import ExtractiveSummarizer
-from memory_mcp.summarize.recap import Part, statements_of
+from memory_mcp.summarize.recap import RecapSection, statements_of
 from tests.summarize.suite import event, talk
 
 SUMMARIZER = ExtractiveSummarizer()
@@ -55,16 +55,16 @@ def recap(n: int, text: str = TEXT) -> Event:
 
 
 def test_statements_are_those_of_the_summary_by_part() -> None:
-    found = [(s.part, s.text) for s in statements_of(TEXT)]
+    found = [(s.section, s.text) for s in statements_of(TEXT)]
     assert found == [
-        (Part.ASKED, "Import the ferry timetable from the harbour's spreadsheet"),
-        (Part.ASKED, "Show departures per quay, tides included"),
+        (RecapSection.ASKED, "Import the ferry timetable from the harbour's spreadsheet"),
+        (RecapSection.ASKED, "Show departures per quay, tides included"),
         (
-            Part.FIXED,
+            RecapSection.FIXED,
             "Wrong tide on leap days: the table was read by day of year; fixed by looking up the date itself in tides.csv",
         ),
-        (Part.OPEN, "Open: Colour the map of quays by operator"),
-        (Part.NOW, "Printing departures per quay for the harbour master."),
+        (RecapSection.OPEN, "Open: Colour the map of quays by operator"),
+        (RecapSection.NOW, "Printing departures per quay for the harbour master."),
     ]
 
 

@@ -14,7 +14,7 @@ from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.summarize.kinds import cues_of, kind_of
-from memory_mcp.summarize.sentences import clean, spans
+from memory_mcp.summarize.sentences import clean_text, find_spans
 
 #: Characters of a quotation read for its kind: somewhat more than the longest stored grip.
 _READ = 1200
@@ -55,7 +55,7 @@ def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mappin
     """
     grips = _grips(hit)
     ended = over.get(grips[0]) if grips else None
-    if ended is not None and not (ended.concerns(hit.quote) or ended.concerns(clean(hit.quote))):
+    if ended is not None and not (ended.concerns(hit.quote) or ended.concerns(clean_text(hit.quote))):
         ended = None
     # Reading kinds costs 0.1 ms a hit (measured); a node that is an observation holds no bullet of another kind.
     plain = node is not None and node.kind is MemoryKind.OBSERVATION and not hit.kind
@@ -90,6 +90,6 @@ def kind_said(words: str, told: str = "") -> str:
     if told in _KINDS:
         return told if told != MemoryKind.OBSERVATION else ""
     text = words[:_READ]
-    said = (text[s.start : s.end] for s in spans(text))
+    said = (text[s.start : s.end] for s in find_spans(text))
     kind = max((kind_of(s, cues_of(s)) for s in said), key=KIND_SALIENCE.__getitem__, default=MemoryKind.OBSERVATION)
     return "" if kind is MemoryKind.OBSERVATION else kind.value

@@ -1,1 +1,1 @@
-"""Here is a stretch, give me title, bullets, keywords."""
+"""Title, bullets and keywords of stretches and periods."""

@@ -11,7 +11,7 @@ from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a bullet's words are: characters `start` to `end` of one event's text."""
+    """Place of a bullet's words: characters `start` to `end` of an event's text."""
 
     event_id: EventId
     start: int
@@ -29,7 +29,7 @@ class BulletDraft:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Summary of a stretch of events. The title has no date: the tree prepends one."""
+    """Summary of a stretch of events; the tree puts the date before its title."""
 
     title: str
     summary: str
@@ -39,7 +39,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class RollUp:
-    """Summary of a period; its bullets are its children's, with their grips."""
+    """Summary of a period, with bullets and grips of its children."""
 
     title: str
     summary: str
@@ -48,21 +48,25 @@ class RollUp:
 
 
 class Summarizer(Protocol):
-    """Both methods are pure (same input, same output, in any process) and never raise for odd text."""
+    """Summarizes stretches and periods.
+
+    Both methods are pure (same input, same output, in any process) and never raise for odd text.
+    """
 
     name: str
 
     def summarize(self, events: Sequence[Event], recap: Event | None = None, repeated: frozenset[int] = frozenset()) -> Summary:
-        """Return a title of at most 120 characters, at most 8 bullets with at least one source each, at most 12 keywords.
+        """Return the summary of a stretch of events.
 
-        `events` may be of any kind and order; of events without words the title says what happened ("3 tool calls: Read,
-        Bash"). `recap` is a client's own summary of these events and earlier ones; bullets may cite it. `repeated` are hashes of
-        openings that many other stretches have too: such a sentence names none of them.
+        The title has at most 120 characters; at most 8 bullets with at least one source each, at most 12 keywords. Of events
+        without words the title says what happened ("3 tool calls: Read, Bash"). `recap` is a client's own summary of these events
+        and earlier ones; bullets may cite it. `repeated` are hashes of openings that many other stretches have too: such a
+        sentence names none of them.
         """
         ...
 
     def roll_up(self, children: Sequence[TocNode], limit: int = 10) -> RollUp:
-        """Return the summary of a period from its children: at most `limit` bullets of theirs, each with its grips.
+        """Return the summary of a period from its children.
 
         Without children the title says that there was nothing of substance.
         """

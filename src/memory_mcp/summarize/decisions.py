@@ -1,4 +1,4 @@
-"""Find questions that a person answered, and calls that a person refused with words: with the answer they are decisions.
+"""Find decisions: questions that a person answered, and calls that a person refused with words.
 
 Invariants
 1. Question and answer are quoted, shortened; an option named by its number or letter is written out.
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from memory_mcp.model.event import Event, EventType, Role, is_recap
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.summarize.base import Source
-from memory_mcp.summarize.sentences import Shape, Span, clean, shorten, spans
-from memory_mcp.summarize.vocabulary import words
+from memory_mcp.summarize.sentences import Shape, Span, clean_text, find_spans, shorten
+from memory_mcp.summarize.vocabulary import read_words
 
 #: Most characters shown of a question and an answer, and most characters of an answer.
-_QUESTION, _ANSWER, _SHORT = 118, 78, 240
+_MAX_QUESTION, _MAX_ANSWER_SHOWN, _MAX_ANSWER = 118, 78, 240
 #: Least telling words of a question with its answer, and the weight above which a word is telling.
-_TELLING, _TOLD = 3, 0.15
+_MIN_TELLING_WORDS, _MIN_TELLING_WEIGHT = 3, 0.15
 # How a client reports the choice from a list.
 _PICKED = re.compile(r'"([^"\n]{4,400})"\s*=\s*"([^"\n]{1,300})"')
 _PICKERS = frozenset({"AskUserQuestion", "ask_user", "ask_question"})
@@ -48,21 +48,21 @@ _REFUSES = re.compile(r"(?:no|nope|nah|not|don['’]t|never|nein|non)\b|不|い�
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A question and its answer as one statement, and where both are."""
+    """A question with its answer as one statement, and both sources."""
 
     text: str
     sources: tuple[Source, ...]
-    at: tuple[int, str]
+    answer_order: tuple[int, str]
 
 
 def decisions_of(events: Sequence[Event]) -> list[Decision]:
-    """Return the decisions in the order of the answers; `events` must be in order.
+    """Return the decisions in events, which must be in order.
 
     They are choices from a client's list, what was said while refusing a call, and short answers of the user to the last
     question of the message before; named speakers' messages ask nothing.
     """
-    found: list[Decision] = []
-    asked: Event | None = None
+    decisions: list[Decision] = []
+    question_event: Event | None = None
     calls: dict[str, Event] = {}
     for event in events:
         call_id = event.metadata.get("tool_use_id", "")
@@ -71,52 +71,54 @@ def decisions_of(events: Sequence[Event]) -> list[Decision]:
         if event.type is EventType.TOOL_RESULT and event.metadata.get("tool") in _PICKERS:
             for match in _PICKED.finditer(event.text):
                 source = Source(event.event_id, *match.span())
-                found.append(_made(clean(match[1]), clean(match[2]), (source,), event))
+                decisions.append(_make_decision(clean_text(match[1]), clean_text(match[2]), (source,), event))
         elif event.role is Role.ASSISTANT and event.type is EventType.ASSISTANT_MESSAGE and not event.speaker:
-            asked = event
+            question_event = event
         elif event.role is Role.USER and event.type is EventType.USER_MESSAGE and call_id:
-            found += _replies(event, calls.get(call_id))
+            decisions += _reply_decisions(event, calls.get(call_id))
         elif event.role is Role.USER and event.type is EventType.USER_MESSAGE and not is_recap(event):
-            if asked is not None and (decision := _answered(asked, event)) is not None:
-                found.append(decision)
-            asked = None
-    return found
+            if question_event is not None and (decision := _answer_decision(question_event, event)) is not None:
+                decisions.append(decision)
+            question_event = None
+    return decisions
 
 
-def _replies(event: Event, call: Event | None) -> list[Decision]:
-    """Return the decisions of a message that replies to a tool's call: its answers, else the refusal of the call."""
+def _reply_decisions(event: Event, call: Event | None) -> list[Decision]:
     matches = list(_REPLY.finditer(event.text))
     if not matches and call is not None and event.metadata.get("is_error"):
         line = call.text.partition("\n")[0]
         answered = Source(event.event_id, 0, len(event.text))
-        return [_made(clean(line), clean(event.text), (answered, Source(call.event_id, 0, len(line))), event)]
+        return [_make_decision(clean_text(line), clean_text(event.text), (answered, Source(call.event_id, 0, len(line))), event)]
     return [
-        _made(
-            clean(match["question"].replace("> ", " ")), clean(match["answer"]), (Source(event.event_id, *match.span()),), event
+        _make_decision(
+            clean_text(match["question"].replace("> ", " ")),
+            clean_text(match["answer"]),
+            (Source(event.event_id, *match.span()),),
+            event,
         )
         for match in matches
     ]
 
 
-def _answered(asked: Event, event: Event) -> Decision | None:
-    """Return the question that a message asked and the user's answer to it as a decision; None if the answer decides nothing.
+def _answer_decision(question_event: Event, answer_event: Event) -> Decision | None:
+    """Return question and answer; None if they decide nothing.
 
     None for long or mere permissions, an option of an unknown list, a question back, and words that name too little.
     """
-    text = event.text.strip()
-    if not text or len(text) > _SHORT or text[0] in "/!<[" or "\n\n" in text:
+    text = answer_event.text.strip()
+    if not text or len(text) > _MAX_ANSWER or text[0] in "/!<[" or "\n\n" in text:
         return None
-    tail = asked.text[-2_000:]
-    cut = len(asked.text) - len(tail)
-    said = spans(tail)
-    questions = [s for s in said[-6:] if tail[s.start : s.end].rstrip("*_`\"') ").endswith(QUESTION_MARKS)]
+    tail = question_event.text[-2_000:]
+    cut = len(question_event.text) - len(tail)
+    question_spans = find_spans(tail)
+    questions = [s for s in question_spans[-6:] if tail[s.start : s.end].rstrip("*_`\"') ").endswith(QUESTION_MARKS)]
     if not questions:
         return None
     choices = [s for s in questions if _OR.search(tail[s.start : s.end])]
     question = (choices or questions)[-1]
     if not _CHOICE.search(tail[question.start : question.end]):
         return None
-    answer, option = text, _named(tail, said, text)
+    answer, option = text, _find_named_option(tail, question_spans, text)
     words_of_question = tail[question.start : question.end]
     if option is not None:
         answer = tail[option.start : option.end]
@@ -127,31 +129,27 @@ def _answered(asked: Event, event: Event) -> Decision | None:
         return None
     if text.rstrip().endswith(QUESTION_MARKS):
         return None
-    start = event.text.find(text)
+    start = answer_event.text.find(text)
     # The answer comes first: the one who gave it decided.
-    answered = Source(event.event_id, start, start + len(text))
-    sources = (answered, Source(asked.event_id, cut + question.start, cut + question.end))
-    decision = _made(clean(words_of_question), clean(answer), sources, event)
-    told = {w.key for w in words(decision.text) if w.key and w.weight > _TOLD}
-    return decision if len(told) >= _TELLING else None
+    answered = Source(answer_event.event_id, start, start + len(text))
+    sources = (answered, Source(question_event.event_id, cut + question.start, cut + question.end))
+    decision = _make_decision(clean_text(words_of_question), clean_text(answer), sources, answer_event)
+    telling_words = {w.key for w in read_words(decision.text) if w.key and w.weight > _MIN_TELLING_WEIGHT}
+    return decision if len(telling_words) >= _MIN_TELLING_WORDS else None
 
 
-def _named(text: str, said: Sequence[Span], answer: str) -> Span | None:
-    """Return the list item that an answer names by its number or letter alone; None for any other answer.
-
-    `said` are the spans of `text`, the message that asked; the last such item counts.
-    """
+def _find_named_option(text: str, question_spans: Sequence[Span], answer: str) -> Span | None:
+    """Return the list item named by number or letter."""
     match = _OPTION.match(answer)
     if match is None or len(answer) - match.end() > 12:
         return None
     mark = re.compile(rf"[-*+•\s]*(?:\*\*)?(?:option )?\(?{re.escape(match[1])}[).:]", re.I)
-    for span in reversed(said):
+    for span in reversed(question_spans):
         line = text.rfind("\n", 0, span.start) + 1
         if span.shape is Shape.ITEM and mark.match(text, line) and span.start - line < 24:
             return span
     return None
 
 
-def _made(question: str, answer: str, sources: tuple[Source, ...], event: Event) -> Decision:
-    """Return a decision from a question (118 characters at most shown) and its answer (78); `event` is the one that answers."""
-    return Decision(f"{shorten(question, _QUESTION)} {shorten(answer, _ANSWER)}", sources, event.order)
+def _make_decision(question: str, answer: str, sources: tuple[Source, ...], event: Event) -> Decision:
+    return Decision(f"{shorten(question, _MAX_QUESTION)} {shorten(answer, _MAX_ANSWER_SHOWN)}", sources, event.order)

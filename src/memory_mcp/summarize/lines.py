@@ -62,49 +62,52 @@ _EDGES = ".,;:!?…()[]\"'“”‘’«»„*_`~-–—¿¡。！？、，：�
 #: Scripts whose words need no blank between them: some two characters make one.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 #: Least words, and least share of plain ones among them: of a sentence behind something, and of one that looks like code.
-_SENTENCE, _FIRM = (2, 0.6), (4, 0.8)
+_SENTENCE_WORDS, _CODELIKE_WORDS = (2, 0.6), (4, 0.8)
 
 
-def symbols(text: str) -> int:
-    """Return the number of symbols that code has, such as braces, in a text."""
+def count_symbols(text: str) -> int:
+    """Return the number of symbols of code."""
     # Deleting bytes by a table takes a sixth of the time of counting each symbol.
     raw = text.encode(errors="replace")
     return len(raw) - len(raw.translate(None, _SYMBOLS))
 
 
 def is_dense(text: str) -> bool:
-    """Return whether a text has more than one symbol of code, such as a brace, per 8 characters."""
-    return _PER_SYMBOL * symbols(text) > len(text)
+    """Return whether symbols exceed one in 8 characters."""
+    return _PER_SYMBOL * count_symbols(text) > len(text)
 
 
 def safe_length(text: str) -> int:
-    """Return the length from which no line of a text is dense, because the whole has too few symbols."""
-    return _PER_SYMBOL * symbols(text)
+    """Return the length from which no line is dense."""
+    return _PER_SYMBOL * count_symbols(text)
 
 
 def is_prose(text: str, least: int, share: float) -> bool:
-    """Return whether at least so many words, and such a share of all, are plain: letters, without symbols, digits or humps."""
-    plain = others = 0
+    """Return whether enough words, and such a share, are plain.
+
+    Plain are letters without symbols, digits or humps.
+    """
+    plain_count = odd = 0
     for token in text.split():
         word = token.strip(_EDGES)
         if not any(map(str.isalpha, word)):
-            others += word != ""
+            odd += word != ""
         elif unspaced := len(_UNSPACED.findall(word)):
-            plain += max(unspaced // 2, 1)
+            plain_count += max(unspaced // 2, 1)
         elif _PLAIN_WORD.fullmatch(word) and not _HUMP.search(word):
-            plain += 1
+            plain_count += 1
         else:
-            others += 1
-    return plain >= least and plain >= share * (plain + others)
+            odd += 1
+    return plain_count >= least and plain_count >= share * (plain_count + odd)
 
 
 def is_log(text: str) -> bool:
-    """Return whether several lines of a message begin with the level of a log."""
+    """Return whether several lines begin with a log level."""
     return len(_LEVEL_LINE.findall(text)) >= _LOG_LINES
 
 
 def sentence_start(bare: str, is_in_log: bool) -> int:
-    """Return where the sentence of a line begins, behind tags, times and marks; -1 if the line is output.
+    """Return where the sentence begins; -1 in output.
 
     A tag of words ("[JIRA-12]", "(draft)") belongs to its sentence; the number of a list, a time and a speaker do not.
     """
@@ -123,27 +126,26 @@ def sentence_start(bare: str, is_in_log: bool) -> int:
                 first_tag = at
         is_timed |= match["time"] is not None
         at = match.end()
-    rest = bare[at:]
-    if not rest and match is None and first_tag == 0:
+    sentence = bare[at:]
+    if not sentence and match is None and first_tag == 0:
         # The whole line is in brackets.
-        return 0 if is_prose(bare, *_FIRM) else -1
-    if (is_timed and _LOGGED.match(rest)) or (is_in_log and _LEVEL_LINE.match(bare)) or _is_row(bare):
+        return 0 if is_prose(bare, *_CODELIKE_WORDS) else -1
+    if (is_timed and _LOGGED.match(sentence)) or (is_in_log and _LEVEL_LINE.match(bare)) or _is_row(bare):
         return -1
     is_firm = at == 0 or bare.startswith("//") or bare.endswith(_CODE_END)
-    if not is_prose(rest, *(_FIRM if is_firm else _SENTENCE)):
+    if not is_prose(sentence, *(_CODELIKE_WORDS if is_firm else _SENTENCE_WORDS)):
         return -1
     return at if first_tag < 0 else first_tag
 
 
 def _is_row(bare: str) -> bool:
-    """Return whether a line is a row of a table, or of data in brackets and braces."""
     if bare[0] in "{}":
         return _TAG_OF_WORDS.match(bare) is None
     return (bare[0] == "|" and "|" in bare[1:]) or (bare[0] in "[(" and bare[1:2] in ('"', "'", "{"))
 
 
 def is_output(line: str, bare: str, is_first: bool, safe: int) -> bool:
-    """Return whether a line is output, code or a listing rather than prose: by its form, its end, or its symbols.
+    """Return whether a line is output, code or a listing.
 
     `bare` is the line without blanks around it. An indented line is code, unless it goes on from prose (not `is_first`) or
     consists of plain words. Lines of at least `safe` characters are not dense.
@@ -151,14 +153,14 @@ def is_output(line: str, bare: str, is_first: bool, safe: int) -> bool:
     if (bare[0] in NOISE_STARTS or "@" in bare) and _OUTPUT.match(bare):
         return True
     if line[0] in " \t" and is_first:
-        return line.startswith(("    ", "\t")) and not is_prose(bare, *_FIRM)
+        return line.startswith(("    ", "\t")) and not is_prose(bare, *_CODELIKE_WORDS)
     if bare.endswith(_CODE_END):
-        return not is_prose(bare, *_FIRM)
+        return not is_prose(bare, *_CODELIKE_WORDS)
     if bare[-1] in ":)" and _STATEMENT.match(bare) and not _BRACKETS.isdisjoint(bare) and bare.count(" ") < 8:
-        return not is_prose(bare, *_FIRM)
+        return not is_prose(bare, *_CODELIKE_WORDS)
     return len(bare) < safe and is_dense(bare)
 
 
 def is_tagged(bare: str) -> bool:
-    """Return whether a line may begin with something before its sentence, so that `sentence_start` must judge it."""
+    """Return whether `sentence_start` must judge a line."""
     return bare[0] in _TAGGED or bare.startswith("//") or (bare[0].isdigit() and _STAMPED.match(bare) is not None)

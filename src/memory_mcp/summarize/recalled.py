@@ -9,59 +9,65 @@ from functools import lru_cache
 
 from memory_mcp.model.event import Event
 from memory_mcp.summarize.base import Source
-from memory_mcp.summarize.recap import Part, Statement, statements_of
+from memory_mcp.summarize.recap import RecapSection, Statement, statements_of
 from memory_mcp.summarize.stretch import Stretch
-from memory_mcp.summarize.vocabulary import words
+from memory_mcp.summarize.vocabulary import read_words
 
 #: Least share, by rarity, and least number of a statement's telling words that a stretch must hold.
 MIN_SHARE, MIN_WORDS = 0.6, 3
 #: Least weight of a telling word.
-_TELLS = 0.3
+_MIN_TELLING_WEIGHT = 0.3
 #: Least share of a statement's words in the sentence cited beside the recap.
-_PROOF = 0.4
+_MIN_PROOF = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
-    """A statement that belongs to the stretch, and where it is: in the recap, and in the sentence that shares most words."""
+class RecalledStatement:
+    """A recap's statement about the stretch, with its sources.
+
+    They are the recap, and the sentence of the stretch that shares most words.
+    """
 
     statement: Statement
     sources: tuple[Source, ...]
 
 
 @lru_cache(maxsize=32)
-def _read(text: str) -> list[tuple[Statement, dict[str, float], float]]:
-    """Return the statements of a recap with the rarity of their telling words by key, and its sum; the last 32 are kept."""
-    statements = [(s, {w.key: w.rarity for w in words(s.text) if w.key and w.weight >= _TELLS}) for s in statements_of(text)]
-    return [(statement, told, sum(told.values())) for statement, told in statements]
+def _weigh_statements(text: str) -> list[tuple[Statement, dict[str, float], float]]:
+    """Return statements, their words' rarities and the sums."""
+    statements = [
+        (s, {w.key: w.rarity for w in read_words(s.text) if w.key and w.weight >= _MIN_TELLING_WEIGHT})
+        for s in statements_of(text)
+    ]
+    return [(statement, rarities, sum(rarities.values())) for statement, rarities in statements]
 
 
-def recalled(stretch: Stretch, recap: Event, own: bool) -> list[Recalled]:
-    """Return at most 12 statements that belong to the stretch, best first.
+def recall_statements(stretch: Stretch, recap: Event, is_own_recap: bool) -> list[RecalledStatement]:
+    """Return at most 12 statements about the stretch.
 
     A statement belongs if the stretch holds at least 3 of its telling words and 60 % of their rarity. What was done last
-    and what was left open belong only to the stretch that holds the recap: `own`.
+    and what was left open belong only to the stretch that holds the recap: `is_own_recap`.
     """
-    found = []
-    for statement, told, whole in _read(recap.text):
-        last = statement.part in (Part.OPEN, Part.NOW)
-        if last and not own:
+    ranked = []
+    for statement, rarities, total_rarity in _weigh_statements(recap.text):
+        last = statement.section in (RecapSection.OPEN, RecapSection.NOW)
+        if last and not is_own_recap:
             continue
-        named = [key for key in told if key in stretch.counts]
-        share = sum(told[key] for key in named) / whole if whole else 0.0
-        if not last and (share < MIN_SHARE or len(named) < MIN_WORDS):
+        shared_keys = [key for key in rarities if key in stretch.counts]
+        share = sum(rarities[key] for key in shared_keys) / total_rarity if total_rarity else 0.0
+        if not last and (share < MIN_SHARE or len(shared_keys) < MIN_WORDS):
             continue
-        about = sum(stretch.salience[key] for key in named) / (6.0 + len(told)) ** 0.75
-        found.append((-about * share, statement, frozenset(told)))
-    found.sort(key=lambda f: (f[0], f[1].start))
+        about = sum(stretch.salience[key] for key in shared_keys) / (6.0 + len(rarities)) ** 0.75
+        ranked.append((-about * share, statement, frozenset(rarities)))
+    ranked.sort(key=lambda f: (f[0], f[1].start))
     chosen = []
-    sentences = [(sentence, sentence.keys) for sentence in stretch.sentences] if found else []
-    for _, statement, keys in found[:12]:
+    sentences = [(sentence, sentence.keys) for sentence in stretch.sentences] if ranked else []
+    for _, statement, keys in ranked[:12]:
         sources = [Source(recap.event_id, statement.start, statement.end)]
         # The sentence of the stretch that shares most words is cited too.
-        shared = [len(keys & others) for _, others in sentences]
-        if keys and shared and (most := max(shared)) >= _PROOF * len(keys):
+        shared = [len(keys & sentence_keys) for _, sentence_keys in sentences]
+        if keys and shared and (most := max(shared)) >= _MIN_PROOF * len(keys):
             best, _ = sentences[shared.index(most)]
             sources.append(Source(best.event.event_id, best.start, best.end))
-        chosen.append(Recalled(statement, tuple(sources)))
+        chosen.append(RecalledStatement(statement, tuple(sources)))
     return chosen

@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from memory_mcp.summarize.sentences import clean
+from memory_mcp.summarize.sentences import clean_text
 
 #: Most characters of a statement; the rest is detail.
 MAX_STATEMENT = 200
-_SHORTEST = 16
+_MIN_STATEMENT = 16
 #: Prefix of pending tasks, which would otherwise read as done.
 OPEN = "Open: "
 #: Characters from which a line before a list is a statement of its own.
-_ANNOUNCED = 40
+_MIN_LEAD = 40
 
 
-class Part(Enum):
-    """The part of a recap a statement is in."""
+class RecapSection(Enum):
+    """The section of a recap that a statement is in."""
 
     ASKED = auto()
     FIXED = auto()
@@ -35,26 +35,26 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One item of a recap: its text for reading, and its characters `start` to `end` of the event."""
+    """One item of a recap: its text, and its characters in the event."""
 
-    part: Part
+    section: RecapSection
     text: str
     start: int
     end: int
 
 
 # Parts by words of their headings, the first match; None for sections that are skipped.
-_HEADINGS: tuple[tuple[re.Pattern[str], Part | None], ...] = (
+_HEADINGS: tuple[tuple[re.Pattern[str], RecapSection | None], ...] = (
     (
         re.compile(
             r"user messages|technical concept|files?\b.*\bcode|code sections|key files|analysis|files? (?:modified|touched)"
         ),
         None,
     ),
-    (re.compile(r"pending|next step|remaining|open (?:question|issue|task)|to-?dos?\b|outstanding"), Part.OPEN),
-    (re.compile(r"error|fix|problem|issue|bug|debug"), Part.FIXED),
-    (re.compile(r"request|intent|goal|objective|\btask\b|user asked"), Part.ASKED),
-    (re.compile(r"current|state|progress|completed|accomplish|done\b|result|outcome"), Part.NOW),
+    (re.compile(r"pending|next step|remaining|open (?:question|issue|task)|to-?dos?\b|outstanding"), RecapSection.OPEN),
+    (re.compile(r"error|fix|problem|issue|bug|debug"), RecapSection.FIXED),
+    (re.compile(r"request|intent|goal|objective|\btask\b|user asked"), RecapSection.ASKED),
+    (re.compile(r"current|state|progress|completed|accomplish|done\b|result|outcome"), RecapSection.NOW),
 )
 _HEADING = re.compile(
     r" {0,2}(?:#{1,6} +|\d{1,2}[.)] +)?(?:\*\*)?(?:\d{1,2}[.)] +)?([A-Za-z][^\n:*]{2,60})(?:\*\*)?:?(?:\*\*)?:?[ \t]*$"
@@ -68,7 +68,7 @@ _FRAME = re.compile(
 )
 
 #: Characters at the end of a line that may introduce the list below it.
-_LEAD = 60
+_LEAD_END = 60
 #: Last words of a line that introduce the list below it.
 _DANGLING = re.compile(
     r"[ ,.;(—–-]{1,3}(?:specifically|including|includes?|showing|such as|with|by|to|that|which|for|namely|as follows|"
@@ -84,41 +84,45 @@ _REMEDY = re.compile(r"(?:fix(?:ed)?|solution|resolved|resolution|solved|remedy)
 
 
 def statements_of(text: str) -> list[Statement]:
-    """Return the statements of a recap in reading order; of a text without the usual headings, all its items.
+    """Return the statements of a recap in reading order.
 
-    Statements under 16 characters, the client's frame and "no open tasks" are left out; a fix that follows its error is
-    one statement with it.
+    Of a text without the usual headings, all its items. Statements under 16 characters, the client's frame and "no open tasks"
+    are left out; a fix that follows its error is one statement with it.
     """
     begins = _BEGINS.search(text)
-    found: list[Statement] = []
-    for s in _statements(text, begins.end() if begins else 0):
-        if len(s.text) < _SHORTEST or _FRAME.match(s.text) or (s.part is Part.OPEN and _NONE.match(s.text)):
+    statements: list[Statement] = []
+    for s in _iter_statements(text, begins.end() if begins else 0):
+        if len(s.text) < _MIN_STATEMENT or _FRAME.match(s.text) or (s.section is RecapSection.OPEN and _NONE.match(s.text)):
             continue
-        if found and s.part is found[-1].part is Part.FIXED and _REMEDY.match(s.text) and not _REMEDY.search(found[-1].text):
-            found[-1] = replace(found[-1], text=f"{found[-1].text}; {s.text[0].lower()}{s.text[1:]}", end=s.end)
+        if (
+            statements
+            and s.section is statements[-1].section is RecapSection.FIXED
+            and _REMEDY.match(s.text)
+            and not _REMEDY.search(statements[-1].text)
+        ):
+            statements[-1] = replace(statements[-1], text=f"{statements[-1].text}; {s.text[0].lower()}{s.text[1:]}", end=s.end)
         else:
-            found.append(replace(s, text=f"{OPEN}{s.text}") if s.part is Part.OPEN else s)
-    return found
+            statements.append(replace(s, text=f"{OPEN}{s.text}") if s.section is RecapSection.OPEN else s)
+    return statements
 
 
-def _statements(text: str, place: int) -> Iterator[Statement]:
-    """Yield the items and paragraphs of a recap from a place on, each with the part it is in and the line that introduces it."""
-    part: Part | None = Part.OTHER
+def _iter_statements(text: str, offset: int) -> Iterator[Statement]:
+    part: RecapSection | None = RecapSection.OTHER
     fenced = False
     #: The line that introduces the items below it, and its indentation.
     lead, depth = "", 0
     block: tuple[int, int] | None = None
-    for line in text[place:].split("\n"):
-        bare, start = line.strip(), place
-        place += len(line) + 1
+    for line in text[offset:].split("\n"):
+        bare, start = line.strip(), offset
+        offset += len(line) + 1
         if bare.startswith(_FENCE):
             fenced = not fenced
         skipped = fenced or not bare or bare.startswith(_FENCE) or bare[0] in "<|{}"
-        heading = None if skipped else _part_of(line)
+        heading = None if skipped else _heading_section(line)
         item = None if skipped else _ITEM.match(line)
         if skipped or heading or item:
             if block:
-                yield from _statement(text, block, part, lead)
+                yield from _block_statement(text, block, part, lead)
             block = None
         if skipped:
             continue
@@ -130,26 +134,28 @@ def _statements(text: str, place: int) -> Iterator[Statement]:
             lead = ""
         if bare.endswith((":", ":**")):
             begin = start + (item.end() if item else indent)
-            lead, depth = clean(text[begin : place - 1]).rstrip(": "), indent
-            if part is Part.ASKED and len(lead) > _ANNOUNCED:
-                yield from _announced(text, begin, place - 1)
+            lead, depth = clean_text(text[begin : offset - 1]).rstrip(": "), indent
+            if part is RecapSection.ASKED and len(lead) > _MIN_LEAD:
+                yield from _lead_statement(text, begin, offset - 1)
             continue
         begin = start + (item.end() if item else indent)
         block = (block[0] if block else begin, start + len(line.rstrip()))
     if block:
-        yield from _statement(text, block, part, lead)
+        yield from _block_statement(text, block, part, lead)
 
 
-def _announced(text: str, start: int, end: int) -> Iterator[Statement]:
-    """Yield the line before a list as a statement, without the words that introduce the list."""
-    said = clean(text[start:end]).rstrip(":* ")
-    stop = said.rfind(". ")
-    said = said[: stop + 1] if stop > _ANNOUNCED else said[:-_LEAD] + _DANGLING.sub("", said[-_LEAD:])
-    yield Statement(Part.ASKED, said, start, end)
+def _lead_statement(text: str, start: int, end: int) -> Iterator[Statement]:
+    statement = clean_text(text[start:end]).rstrip(":* ")
+    stop = statement.rfind(". ")
+    statement = statement[: stop + 1] if stop > _MIN_LEAD else statement[:-_LEAD_END] + _DANGLING.sub("", statement[-_LEAD_END:])
+    yield Statement(RecapSection.ASKED, statement, start, end)
 
 
-def _part_of(line: str) -> tuple[Part | None] | None:
-    """Return the part that a heading opens, in a tuple (None in it: a part that is skipped); None if the line is no heading."""
+def _heading_section(line: str) -> tuple[RecapSection | None] | None:
+    """Return a heading's section in a tuple; else None.
+
+    A section that is skipped is (None,).
+    """
     match = _HEADING.fullmatch(line.rstrip())
     if not match or not (line.rstrip().endswith((":", "*")) or line.startswith("#")):
         return None
@@ -158,19 +164,16 @@ def _part_of(line: str) -> tuple[Part | None] | None:
         if pattern.search(title):
             return (part,)
     # An unknown top-level heading ends the section before it.
-    return (Part.OTHER,) if line[0] in "#*" or line[0].isdigit() else None
+    return (RecapSection.OTHER,) if line[0] in "#*" or line[0].isdigit() else None
 
 
-def _statement(text: str, block: tuple[int, int], part: Part | None, lead: str) -> Iterator[Statement]:
-    """Yield a block of lines as a statement, after the line that introduces it if that is under 80 characters, and ": ".
-
-    At most 600 characters of the block are read. Yields nothing of a skipped part (None).
-    """
+def _block_statement(text: str, block: tuple[int, int], part: RecapSection | None, lead: str) -> Iterator[Statement]:
+    """At most 600 characters of a block are read."""
     if part is None:
         return
     start, end = block
     end = min(end, start + 3 * MAX_STATEMENT)
-    said = clean(text[start:end]).rstrip(":")
-    if lead and lead.casefold() not in said.casefold() and len(lead) < 80:
-        said = f"{lead}: {said}"
-    yield Statement(part, said, start, end)
+    statement = clean_text(text[start:end]).rstrip(":")
+    if lead and lead.casefold() not in statement.casefold() and len(lead) < 80:
+        statement = f"{lead}: {statement}"
+    yield Statement(part, statement, start, end)

@@ -10,17 +10,17 @@ from typing import TypeVar
 from memory_mcp.summarize.kinds import Cue, cues_of, is_errand
 from memory_mcp.summarize.lines import is_dense
 from memory_mcp.summarize.sentences import Shape, is_bracketed
-from memory_mcp.summarize.stretch import NAMES, TELLS, Sentence, Stretch, Voice
+from memory_mcp.summarize.stretch import MIN_TELLING_WEIGHT, NAMING_RECORDS, Sentence, Stretch, Voice
 from memory_mcp.summarize.vocabulary import Word, is_vague
 
 Item = TypeVar("Item")
 MAX_BULLETS = 8
 #: Share of telling words from which two bullets say the same.
-SAME = 0.5
+ALIKE_SHARE = 0.5
 #: Characters of the shortest bullet.
 MIN_BULLET = 12
 #: Sentences whose text is read: the most informative ones, those that may have a cue before others.
-CLOSELY = 28
+MAX_READ = 28
 #: Least information of a bullet, whatever its cues.
 MIN_INFORMATION = 0.3
 # Looking up a member of an enum takes longer than comparing it.
@@ -49,68 +49,67 @@ _LEANING = re.compile(
 
 
 def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
-    """Return at most `limit` of the best sentences that score above 0, without near-duplicates, in the order of the text."""
+    """Return the best sentences for bullets, in order.
+
+    They score above 0, and no two say the same.
+    """
     last = {voice: count - 1 for voice, count in stretch.messages.items()}
     dialogue = stretch.is_dialogue
     bounded = []
-    for at, s in _candidates(stretch):
+    for at, s in _choose_candidates(stretch):
         # An upper bound of the score without reading the text: every possible cue counts.
         is_exact = s.shape is _ERROR or s.information <= MIN_INFORMATION
-        bound = _score(s, dialogue, last) if is_exact else _praise(s, s.information, s.cues, dialogue, last)
+        bound = _score_bullet(s, dialogue, last) if is_exact else _add_cue_scores(s, s.information, s.cues, dialogue, last)
         bounded.append((bound, at, s))
-    best = takewhile(lambda one: one[0] > 0, _best_first(bounded, lambda s, _: _score(s, dialogue, last)))
-    chosen = distinct(best, lambda one: one[2].keys, limit)
+    best = takewhile(lambda ranked: ranked[0] > 0, _best_first(bounded, lambda s, _: _score_bullet(s, dialogue, last)))
+    chosen = drop_repeats(best, lambda ranked: ranked[2].keys, limit)
     return [s for _, _, s in sorted(chosen, key=itemgetter(1))]
 
 
-def distinct(items: Iterable[Item], keys: Callable[[Item], set[str]], limit: int) -> list[Item]:
-    """Return the first items, at most `limit` (above 0), without those that say the same as an earlier one by their `keys`."""
-    kept: list[Item] = []
-    taken: list[set[str]] = []
+def drop_repeats(items: Iterable[Item], keys: Callable[[Item], set[str]], limit: int) -> list[Item]:
+    """Return the first `limit` items with distinct `keys`."""
+    distinct_items: list[Item] = []
+    earlier_keys: list[set[str]] = []
     for item in items:
-        own = keys(item)
-        if not any(same(own, other) for other in taken):
-            kept.append(item)
-            taken.append(own)
-            if len(kept) == limit:
+        item_keys = keys(item)
+        if not any(are_alike(item_keys, other) for other in earlier_keys):
+            distinct_items.append(item)
+            earlier_keys.append(item_keys)
+            if len(distinct_items) == limit:
                 break
-    return kept
+    return distinct_items
 
 
-def same(one: set[str], other: set[str]) -> bool:
-    """Return whether two statements share at least half the telling words of the one with fewer; False if either has none."""
-    return bool(one and other) and len(one & other) >= SAME * min(len(one), len(other))
+def are_alike(keys: set[str], other_keys: set[str]) -> bool:
+    """Return whether two statements share most telling words."""
+    return bool(keys and other_keys) and len(keys & other_keys) >= ALIKE_SHARE * min(len(keys), len(other_keys))
 
 
-def _candidates(stretch: Stretch) -> list[tuple[int, Sentence]]:
-    """Return the at most 28 sentences whose text is read, with their places; of equal ones only the first.
-
-    Chatter, headings, lines that introduce others and very short ones are left out; each gets the cues of its words.
-    """
-    cued = stretch.cued
+def _choose_candidates(stretch: Stretch) -> list[tuple[int, Sentence]]:
+    cued = stretch.cue_words
     strong = {word for word in cued if word.cues & _STRONG}
     first: dict[tuple[Word, ...], tuple[int, Sentence]] = {}
     for at, s in enumerate(stretch.sentences):
-        if not s.chatter and s.end - s.start >= MIN_BULLET and s.shape is not _HEADING and s.shape is not _LEAD:
-            first.setdefault(tuple(s.words), (at, s))
+        if not s.is_chatter and s.end - s.start >= MIN_BULLET and s.shape is not _HEADING and s.shape is not _LEAD:
+            first.setdefault(tuple(s.read_words), (at, s))
     ranked = []
     for at, s in first.values():
-        worth = s.information + (0.0 if strong.isdisjoint(s.words) else 0.8)
+        worth = s.information + (0.0 if strong.isdisjoint(s.read_words) else 0.8)
         ranked.append((-worth - (0.6 if s.voice is _USER or s.shape is _ERROR else 0.0), at, s))
     ranked.sort(key=itemgetter(0))
-    found = [(at, s) for _, at, s in ranked[:CLOSELY]]
-    for _, s in found:
-        for word in cued.intersection(s.words):
+    candidates = [(at, s) for _, at, s in ranked[:MAX_READ]]
+    for _, s in candidates:
+        for word in cued.intersection(s.read_words):
             s.cues |= word.cues
-    return found
+    return candidates
 
 
 def _best_first(
     bounded: list[tuple[float, int, Sentence]], score: Callable[[Sentence, float], float]
 ) -> Iterator[tuple[float, int, Sentence]]:
-    """Yield score, place and sentence, best first, the earlier one of equals.
+    """Yield (score, index, sentence), best first.
 
-    `bounded` are (upper bound, place, sentence); `score` gets a sentence and its bound, and is called only when none of
+    `bounded` are (upper bound, index, sentence); `score` gets a sentence and its bound, and is called only when none of
     the others could be better.
     """
     heap = [(-bound, False, at, s) for bound, at, s in bounded]
@@ -125,86 +124,81 @@ def _best_first(
 
 
 def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
-    """Return at most `limit` sentences that say what the stretch is about, best first, each at least half in words of its own."""
+    """Return the sentences that name the stretch, best first.
+
+    Each is at least half in words of its own.
+    """
     dialogue, records = stretch.is_dialogue, stretch.records
-    asked = {key for s in stretch.sentences if s.voice is _USER for key in s.keys} if stretch.named else set()
-    eager = [
-        (s.information + (_eagerness(s, asked, records) if (s.voice is not _AGENT or asked) and not dialogue else 0.0), at, s)
-        for at, s in enumerate(stretch.sentences)
-        if not s.chatter and s.information > 0 and (not records or records.get(s.event.event_id) != "pull request")
-    ]
+    request_keys = {key for s in stretch.sentences if s.voice is _USER for key in s.keys} if stretch.has_session_name else set()
+    eager = []
+    for index, s in enumerate(stretch.sentences):
+        if s.is_chatter or s.information <= 0 or (records and records.get(s.event.event_id) == "pull request"):
+            continue
+        is_scored = (s.voice is not _AGENT or request_keys) and not dialogue
+        eager.append((s.information + (_request_score(s, request_keys, records) if is_scored else 0.0), index, s))
     eager.sort(key=itemgetter(0), reverse=True)
-    ranked = _best_first(eager[:CLOSELY], lambda s, bound: bound + _manner(s, dialogue))
+    ranked = _best_first(eager[:MAX_READ], lambda s, bound: bound + _wording_penalty(s, dialogue))
     chosen: list[Sentence] = []
-    taken: set[str] = set()
+    chosen_keys: set[str] = set()
     for _, _, s in islice(ranked, 4 * limit):
         keys = s.keys
-        if 2 * len(keys & taken) <= len(keys) and not _is_listing(s):
+        if 2 * len(keys & chosen_keys) <= len(keys) and not _is_listing(s):
             chosen.append(s)
-            taken |= keys
+            chosen_keys |= keys
             if len(chosen) == limit:
                 break
     return chosen
 
 
 def _is_listing(s: Sentence) -> bool:
-    """Return whether all words of a sentence that count are files or identifiers, as in a list of paths."""
-    return all(word.code for word in s.words if word.key)
+    return all(word.code for word in s.read_words if word.key)
 
 
-def _eagerness(s: Sentence, asked: set[str], records: Mapping[str, str]) -> float:
-    """Return the score for the sentence's place and speaker.
-
-    Highest for a user's first request and a session's name, negative for a tool's words. A name counts only if it shares
-    a word with what was `asked` here: the client may have filed it elsewhere.
-    """
+def _request_score(s: Sentence, request_keys: set[str], records: Mapping[str, str]) -> float:
     if s.voice is _AGENT:
-        return 4.0 if records.get(s.event.event_id) in NAMES and not asked.isdisjoint(s.keys) else 0.0
+        return 4.0 if records.get(s.event.event_id) in NAMING_RECORDS and not request_keys.isdisjoint(s.keys) else 0.0
     if s.voice is _USER:
-        score = 2.0 / (1 + s.message) + 1.0 / (1 + s.place) + 0.5
-        if is_vague(s.words):
+        score = 2.0 / (1 + s.message_index) + 1.0 / (1 + s.index) + 0.5
+        if is_vague(s.read_words):
             score *= 0.3
-        return score + (2.0 if s.place < 3 else 0.3) if s.shape is _HEADING else score
+        return score + (2.0 if s.index < 3 else 0.3) if s.shape is _HEADING else score
     return -4.0 if s.voice is _TOOL else 0.0
 
 
-def _manner(s: Sentence, dialogue: bool) -> float:
-    """Return the penalty for the wording of a sentence, 0 or less: few telling words, code, an errand, leaning on another."""
+def _wording_penalty(s: Sentence, dialogue: bool) -> float:
     score = 0.0
     text = s.event.text
-    held = s.words
-    if len({word for word in held if word.weight > TELLS}) < 2:
+    words = s.read_words
+    if len({word for word in words if word.weight > MIN_TELLING_WEIGHT}) < 2:
         score -= 4.0
     if text[s.start] in "/@" or is_bracketed(text, s.start, s.end) or is_dense(text[s.start : s.end]):
         score -= 2.0
     if s.shape is _LEAD:
         score -= 1.5
-    if held and held[0].code and s.place > 0:
+    if words and words[0].code and s.index > 0:
         score -= 0.5
     if _LEANING.match(text, s.start, s.end):
         score -= 0.8
     if dialogue:
-        addressed = any(word.cues & Cue.ADDRESS for word in held)
+        addressed = any(word.cues & Cue.ADDRESS for word in words)
         return score - (0.5 if text[s.end - 1] in "?？" else 0.0) - (0.8 if addressed else 0.0)
     return score - 5.0 if is_errand(text, s.start, s.end) else score
 
 
-def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
-    """Return a sentence's score as a bullet, 0 if it says too little, and note its cues; `last`: each voice's last message."""
+def _score_bullet(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
     if s.shape is _ERROR:
         return s.information * 0.5 + 0.8
     if s.information <= MIN_INFORMATION:
         return 0.0
     # Facts about the speaker count only in dialogues of people.
     cues = s.cues = cues_of(s.text, s.cues if dialogue else s.cues & ~Cue.FACT)
-    score = _praise(s, s.information - (0.6 if is_bracketed(s.event.text, s.start, s.end) else 0.0), cues, dialogue, last)
+    score = _add_cue_scores(s, s.information - (0.6 if is_bracketed(s.event.text, s.start, s.end) else 0.0), cues, dialogue, last)
     if dialogue:
         return score - (1.0 if cues & Cue.QUESTION else 0.0) - (0.7 if cues & Cue.ADDRESS else 0.0)
     return score - 0.6 if _LEANING.match(s.text) else score
 
 
-def _praise(s: Sentence, score: float, cues: int, dialogue: bool, last: dict[Voice, int]) -> float:
-    """Return `score` plus what cues add, and, except in a dialogue, a user's early sentence or a voice's last message."""
+def _add_cue_scores(s: Sentence, score: float, cues: int, dialogue: bool, last: dict[Voice, int]) -> float:
     if cues:
         for cue, worth in _DIALOGUE_WORTH if dialogue else _CUE_WORTH:
             if cues & cue:
@@ -212,5 +206,5 @@ def _praise(s: Sentence, score: float, cues: int, dialogue: bool, last: dict[Voi
     if dialogue:
         return score
     if s.voice is _USER:
-        return score + 1.2 / (1 + s.place)
-    return score + 0.6 if s.message == last.get(s.voice) else score
+        return score + 1.2 / (1 + s.index)
+    return score + 0.6 if s.message_index == last.get(s.voice) else score

@@ -1,7 +1,7 @@
-"""Split a message into sentences by place, and clean a sentence for reading.
+"""Split a message into sentences by position, and clean a sentence for reading.
 
 Invariants
-1. Every span lies inside its text; spans do not overlap and come in reading order.
+1. Every span is inside its text; spans do not overlap and come in reading order.
 2. Code, tables, diffs, logs and stack traces give no sentence; an error line in any of them gives one.
 3. Cleaning only removes characters and collapses white space: it adds no word.
 """
@@ -79,49 +79,54 @@ _ERROR_HINTS = ("rror", "xception", "FAIL", "fatal", "panic", "ERR", "E   ", "un
 _EMPTY_FAILURE = re.compile(r"(?:\b0 (?:errors?|failed|failures)|no errors?)\b", re.I)
 
 
-def spans(text: str, limit: int = sys.maxsize) -> list[Span]:
-    """Return the first `limit` sentences, headings, list items and error lines of a message in reading order.
+def find_spans(text: str, limit: int = sys.maxsize) -> list[Span]:
+    """Return the spans of a message, in order.
 
     Of a message over 16,000 characters the first 12,000 and the last 4,000 are read.
     """
     if len(text) <= HEAD + TAIL:
-        return _Reader(text, 0, len(text)).read(limit)
+        return _SpanReader(text, 0, len(text)).read_spans(limit)
     head_end = text.rfind("\n", HEAD // 2, HEAD) + 1 or HEAD
     tail_start = text.find("\n", len(text) - TAIL, len(text) - TAIL // 2) + 1 or len(text) - TAIL
-    found = _Reader(text, 0, head_end).read(limit)
-    return found if len(found) == limit else [*found, *_Reader(text, tail_start, len(text)).read(limit - len(found))]
+    head_spans = _SpanReader(text, 0, head_end).read_spans(limit)
+    return (
+        head_spans
+        if len(head_spans) == limit
+        else [*head_spans, *_SpanReader(text, tail_start, len(text)).read_spans(limit - len(head_spans))]
+    )
 
 
 def reply_spans(text: str) -> list[Span]:
-    """Return the spans of a reply to a tool's questions without the questions, which it quotes in lines that begin with >."""
-    return [span for span in spans(text) if not text.startswith(">", text.rfind("\n", 0, span.start) + 1)]
+    """Return a reply's spans without the quoted questions."""
+    return [span for span in find_spans(text) if not text.startswith(">", text.rfind("\n", 0, span.start) + 1)]
 
 
 def error_spans(text: str) -> list[Span]:
-    """Return the last error lines of an output, at most `MAX_ERRORS`, in order; only its last 4,000 characters are read."""
-    place = max(0, len(text) - TAIL)
-    tail = text[place:]
+    """Return the last error lines of an output.
+
+    Only the last 4,000 characters are read.
+    """
+    offset = max(0, len(text) - TAIL)
+    tail = text[offset:]
     if not _hints_at_error(tail):
         return []
-    found: list[Span] = []
+    error_lines: list[Span] = []
     for line in tail.split("\n"):
-        if (span := _error_line(line, place)) is not None:
-            found.append(span)
-        place += len(line) + 1
-    return found[-MAX_ERRORS:]
+        if (span := _error_line(line, offset)) is not None:
+            error_lines.append(span)
+        offset += len(line) + 1
+    return error_lines[-MAX_ERRORS:]
 
 
-def _error_line(line: str, place: int) -> Span | None:
-    """Return the span of a line that reports an error; None for another line. `place` is where the line begins in the message."""
+def _error_line(line: str, offset: int) -> Span | None:
     head = line[:400]
     if len(line) < 8 or not _hints_at_error(head) or not _ERROR.match(head) or _EMPTY_FAILURE.search(head):
         return None
-    start = place + len(line) - len(line.lstrip())
-    return Span(start, min(place + len(line.rstrip()), start + MAX_SENTENCE), Shape.ERROR)
+    start = offset + len(line) - len(line.lstrip())
+    return Span(start, min(offset + len(line.rstrip()), start + MAX_SENTENCE), Shape.ERROR)
 
 
 def _hints_at_error(text: str) -> bool:
-    """Return whether a text holds one of `_ERROR_HINTS`; every line that reports an error holds at least one."""
     for hint in _ERROR_HINTS:
         if hint in text:
             return True
@@ -129,133 +134,122 @@ def _hints_at_error(text: str) -> bool:
 
 
 def is_bracketed(text: str, start: int, end: int) -> bool:
-    """Return whether square brackets enclose the whole of `text[start:end]`, as a stage direction or a client's notice."""
+    """Return whether square brackets enclose the whole of `text[start:end]`."""
     return text[start] == "[" and text.find("]", start, end) >= end - 2
 
 
-class _Reader:
-    """Reads the lines once; a block is a run of prose lines that belong together."""
+class _SpanReader:
+    """Reads the lines once; a block is a run of prose lines."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
-        """Prepare to read characters `start` to `end` of a message."""
         self.text = text
-        self.place = start
+        self.start = start
         self.end = end
         self.block = -1
         self.block_end = -1
         self.shape = _PROSE
         self.errors = 0
-        self.found: list[Span] = []
+        self.spans: list[Span] = []
         self.stops = _END if text.isascii() or not any(stop in text for stop in _WIDE_STOPS) else _END_ANY
         #: No line of at least this length is dense: the text has too few symbols.
-        self.safe = 0
+        self.safe_length = 0
         #: What ends the current fenced or tagged block; "" outside of such blocks.
-        self.until = ""
+        self.block_closing = ""
 
     @cached_property
     def is_log(self) -> bool:
         """Whether several lines begin with the level of a log."""
-        return is_log(self.text[self.place : self.end])
+        return is_log(self.text[self.start : self.end])
 
-    def read(self, limit: int) -> list[Span]:
-        """Return the first spans of the part that is read: prose, items, headings, and error lines of code and logs."""
-        place = self.place
-        said = self.text[place : self.end]
-        safe = self.safe = safe_length(said)
-        for line in said.split("\n"):
+    def read_spans(self, limit: int) -> list[Span]:
+        offset = self.start
+        part = self.text[offset : self.end]
+        safe = self.safe_length = safe_length(part)
+        for line in part.split("\n"):
             bare = line.strip()
-            if self.until:
-                if bare.startswith(self.until) if self.until in _FENCE else self.until in bare:
-                    self.until = ""
+            if self.block_closing:
+                if bare.startswith(self.block_closing) if self.block_closing in _FENCE else self.block_closing in bare:
+                    self.block_closing = ""
                 else:
-                    self._error(line, place)
+                    self._add_error(line, offset)
             elif not bare:
                 if self.block >= 0:
-                    self._flush()
+                    self._end_block()
             elif line[0] not in PLAIN_STARTS or bare[-1] in CLOSELY_ENDS or "@" in bare or (len(bare) < safe and is_dense(bare)):
-                self._closely(line, bare, place)
+                self._read_odd_line(line, bare, offset)
             else:
                 if self.block < 0:
-                    self.block, self.shape = place, _PROSE
-                self.block_end = place + len(bare)
-            if len(self.found) >= limit:
+                    self.block, self.shape = offset, _PROSE
+                self.block_end = offset + len(bare)
+            if len(self.spans) >= limit:
                 break
-            place += len(line) + 1
+            offset += len(line) + 1
         else:
-            self._flush()
-        return self.found[:limit]
+            self._end_block()
+        return self.spans[:limit]
 
-    def _closely(self, line: str, bare: str, place: int) -> None:
-        """Read a line, begun at `place`, that may be no prose (item, fence, tag, noise); `bare` is it without blanks around."""
+    def _read_odd_line(self, line: str, bare: str, offset: int) -> None:
+        """Read a line that may be no prose."""
         first = bare[0]
         if first in _ITEM_STARTS and (match := _ITEM.match(line)):
-            self._flush()
-            self.block, self.shape = place + match.end(), _LISTED
-            self.block_end = place + len(line.rstrip())
+            self._end_block()
+            self.block, self.shape = offset + match.end(), _LISTED
+            self.block_end = offset + len(line.rstrip())
             if bare[-1] in ":：":
-                self._flush(lead=True)
+                self._end_block(lead=True)
         elif first in "`~" and bare.startswith(_FENCE):
-            self._flush()
-            self.until = bare[:3]
-        elif first == "<" and self._opens_block(bare, place):
-            self._flush()
+            self._end_block()
+            self.block_closing = bare[:3]
+        elif first == "<" and self._opens_block(bare, offset):
+            self._end_block()
         elif is_tagged(bare):
             start = sentence_start(bare, self.is_log)
-            self._flush()
+            self._end_block()
             if start < 0:
-                self._error(line, place)
+                self._add_error(line, offset)
             else:
-                self._prose(line, place, bare, start)
-        elif is_output(line, bare, self.block < 0, self.safe):
-            self._flush()
-            self._error(line, place)
+                self._add_prose(line, offset, bare, start)
+        elif is_output(line, bare, self.block < 0, self.safe_length):
+            self._end_block()
+            self._add_error(line, offset)
         else:
-            self._prose(line, place, bare)
+            self._add_prose(line, offset, bare)
 
-    def _opens_block(self, bare: str, place: int) -> bool:
-        """Return whether a line opens a tagged block that ends on a later line, which is skipped then."""
+    def _opens_block(self, bare: str, offset: int) -> bool:
         tag = _BLOCK_TAG.match(bare)
         if tag is None:
             return False
         closing = f"</{tag[1]}>"
         opens = closing not in bare and (len(bare) <= 200 or _TAG_LINE.match(bare))
-        if opens and self.text.find(closing, place, self.end) >= 0:
-            self.until = closing
-        return bool(self.until)
+        if opens and self.text.find(closing, offset, self.end) >= 0:
+            self.block_closing = closing
+        return bool(self.block_closing)
 
-    def _error(self, line: str, place: int) -> None:
-        """Add the span of a line that reports an error; at most three for each part of a message that is read."""
-        if self.errors < MAX_ERRORS and (span := _error_line(line, place)) is not None:
+    def _add_error(self, line: str, offset: int) -> None:
+        if self.errors < MAX_ERRORS and (span := _error_line(line, offset)) is not None:
             self.errors += 1
-            self.found.append(span)
+            self.spans.append(span)
 
-    def _prose(self, line: str, place: int, bare: str, start: int = 0) -> None:
-        """Add a heading, or begin or continue a block of prose or a list item; a line that ends in a colon ends its block.
-
-        `start`: where the sentence begins in `bare`, behind what precedes it.
-        """
-        end = place + len(line.rstrip())
+    def _add_prose(self, line: str, offset: int, bare: str, start: int = 0) -> None:
+        end = offset + len(line.rstrip())
         first = bare[start]
         if not start and first in "#*" and (match := _HEADING.match(line)):
-            self._flush()
-            if place + match.end() < end:
-                self.found.append(Span(place + match.end(), end, Shape.HEADING))
+            self._end_block()
+            if offset + match.end() < end:
+                self.spans.append(Span(offset + match.end(), end, Shape.HEADING))
             return
         match = _ITEM.match(line) if not start and (first in "-*+•–" or first.isdigit()) else None
         if match:
-            self._flush()
-            self.block, self.shape = place + match.end(), _LISTED
+            self._end_block()
+            self.block, self.shape = offset + match.end(), _LISTED
         elif self.block < 0:
-            self.block, self.shape = place + start + len(line) - len(line.lstrip(" \t>")), _PROSE
+            self.block, self.shape = offset + start + len(line) - len(line.lstrip(" \t>")), _PROSE
         self.block_end = end
         if bare[-1] in ":：":
-            self._flush(lead=True)
+            self._end_block(lead=True)
 
-    def _flush(self, lead: bool = False) -> None:
-        """End the block, if there is one, and add its sentences; with `lead` the last one introduces what follows.
-
-        A stop behind an abbreviation ends no sentence.
-        """
+    def _end_block(self, lead: bool = False) -> None:
+        """`lead`: the last sentence introduces what follows."""
         start, end = self.block, self.block_end
         if start < 0:
             return
@@ -268,12 +262,11 @@ class _Reader:
                 doubtful = last in _ABBREVIATED_ENDS or not last[:1].isalpha()
                 if doubtful and _ABBREVIATION.search(text, max(start, stop - 8), stop + 1):
                     continue
-            self._cut(start, after, self.shape)
+            self._add_span(start, after, self.shape)
             start = after
-        self._cut(start, end, _LEAD if lead else self.shape)
+        self._add_span(start, end, _LEAD if lead else self.shape)
 
-    def _cut(self, start: int, end: int, shape: Shape) -> None:
-        """Add a piece, unless it is blank, as a span without blanks around it; over 480 characters it is cut at a blank."""
+    def _add_span(self, start: int, end: int, shape: Shape) -> None:
         piece = self.text[start:end]
         bare = piece.strip()
         if not bare:
@@ -284,7 +277,7 @@ class _Reader:
         if len(bare) > MAX_SENTENCE:
             gap = self.text.rfind(" ", start + MAX_SENTENCE // 2, start + MAX_SENTENCE)
             end = gap if gap > 0 else start + MAX_SENTENCE
-        self.found.append(Span(start, end, shape))
+        self.spans.append(Span(start, end, shape))
 
 
 _IMAGE = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()\s]|\([^()]*\))*\)")
@@ -304,12 +297,15 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-
 
 
 def without_marks(text: str) -> str:
-    """Return a transcript with marks ({laugh}, {pause}) blanked; other characters keep their places."""
+    """Return a transcript with marks ({laugh}) blanked; positions stay."""
     return _MARK.sub(lambda match: " " * len(match[0]), text) if "{" in text else text
 
 
-def clean(text: str) -> str:
-    """Return one line without markdown, tags, marks, control characters, targets of links and folders of absolute paths."""
+def clean_text(text: str) -> str:
+    """Return one line without markup, control characters and folders.
+
+    Folders of absolute paths and targets of links are left out.
+    """
     text = without_marks(text)
     if "\x1b" in text:
         text = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", text)
@@ -329,7 +325,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return at most `width` characters, cut between words if possible, with an ellipsis where cut."""
+    """Cut a text between words, with an ellipsis."""
     if len(text) <= width:
         return text
     gap = text.rfind(" ", width // 2, width - 1)

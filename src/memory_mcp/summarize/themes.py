@@ -1,12 +1,12 @@
 """Group what a period's children were about into themes, the largest first.
 
-A theme starts with the rare term that most of the period shares; all items that name it belong to it. Themes of a day come
+A theme starts with the rare term that most of the period shares; all subjects that name it belong to it. Themes of a day come
 from its segments, those of longer periods from the themes in their days' summaries.
 
 Invariants
-1. An item belongs to at most one theme; a theme's share is that of its items' events.
-2. A theme has the name of one of its items.
-3. Time is bounded by the number of items compared, `MAX_ITEMS`.
+1. A subject belongs to at most one theme; a theme's share is that of its subjects' events.
+2. A theme has the name of one of its subjects.
+3. Time is bounded by the number of children compared, `MAX_CHILDREN`.
 """
 
 import math
@@ -20,12 +20,11 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.summarize.kinds import is_errand
-from memory_mcp.summarize.rarity import rarity
-from memory_mcp.summarize.titles import gists, headline
-from memory_mcp.summarize.vocabulary import Word, is_vague, keys_of, words
+from memory_mcp.summarize.titles import make_headline, split_title
+from memory_mcp.summarize.vocabulary import Word, is_vague, keys_of, read_words, shared_term_weight
 
 #: Most children of a period that are compared, the largest, and most items of them.
-MAX_ITEMS, _MOST = 240, 400
+MAX_CHILDREN, _MAX_SUBJECTS = 240, 400
 #: Most themes of a period.
 MAX_THEMES = 8
 #: Terms of an item that count, and terms shown of a theme.
@@ -37,27 +36,27 @@ _LEANS = re.compile(
     re.I,
 )
 #: Characters of a theme's name in a summary.
-_NAME = 72
+_NAME_WIDTH = 72
 #: Most characters of a theme's name in a title, and what it costs a name to be cut there. With 48 instead of 59, and two names
 #: instead of three, a title has room for terms: right month first by titles alone for 25 instead of 14 of 100 questions.
-LABEL, _CUT = 48, 1.5
+LABEL_WIDTH, _CUT = 48, 1.5
 #: Factor on the weight of terms of a single item, which make a theme only if nothing is shared.
 _ALONE = 0.3
 #: Least characters of a meaningful name.
-_ROOM = 18
+_MIN_NAME = 18
 #: Replaces the separators of themes inside their names.
 _PLAIN = str.maketrans({";": ",", "[": "(", "]": ")"})
 
 
 @dataclass(slots=True)
-class Item:
-    """One subject of a child: its name, its weight in events, and its terms by key."""
+class Subject:
+    """A subject of a child: name, weight in events, and terms."""
 
     name: str
     weight: float
     terms: Mapping[str, str]
     #: Keys with their relevance to the item, 0..1.
-    named: Mapping[str, float]
+    relevance: Mapping[str, float]
     #: Keys with their general weight (see `Word.weight`).
     weights: Mapping[str, float]
     #: Index of the child.
@@ -66,7 +65,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Items about the same: name, shared terms, share of the period (0..1), indices of the children."""
+    """Subjects about the same; `share` of the period is 0..1."""
 
     name: str
     terms: tuple[str, ...]
@@ -74,141 +73,141 @@ class Theme:
     children: tuple[int, ...]
 
     def label(self, width: int) -> str:
-        """Return the name in at most `width` characters, after the first shared term if it is vague and there is room."""
-        name = _cut(self.name, width)
-        if not self.terms or not is_vague(words(name)) or keys_of(self.terms[0]) & keys_of(name):
+        """Return the name, after a term if vague."""
+        name = _cut_name(self.name, width)
+        if not self.terms or not is_vague(read_words(name)) or keys_of(self.terms[0]) & keys_of(name):
             return name
         room = width - len(self.terms[0]) - 2
-        return f"{self.terms[0]}: {_cut(self.name, room)}" if room >= _ROOM else name
+        return f"{self.terms[0]}: {_cut_name(self.name, room)}" if room >= _MIN_NAME else name
 
 
 def themes_of(children: Sequence[TocNode]) -> list[Theme]:
-    """Return at most 8 themes of a period's 240 largest children with bullets, the largest first, then in order of time."""
+    """Return at most 8 themes, the largest first.
+
+    The 240 largest children with bullets are compared.
+    """
     # In steps of the square root of two, so that one more event seldom changes a share.
     sizes = [2.0 ** (round(2 * math.log2(max(c.event_count, 1))) / 2) if c.bullets else 0.0 for c in children]
-    whole = math.fsum(sizes) or 1.0
-    largest = sorted((n for n, size in enumerate(sizes) if size), key=lambda n: (-sizes[n], n))[:MAX_ITEMS]
-    items = [item for n in sorted(largest) for item in _items(n, children[n], sizes[n])][:_MOST]
+    total_size = math.fsum(sizes) or 1.0
+    largest = sorted((n for n, size in enumerate(sizes) if size), key=lambda n: (-sizes[n], n))[:MAX_CHILDREN]
+    items = [item for n in sorted(largest) for item in _child_subjects(n, children[n], sizes[n])][:_MAX_SUBJECTS]
     holders: defaultdict[str, list[int]] = defaultdict(list)
     weights: dict[str, float] = {}
     for n, item in enumerate(items):
-        for key in item.named:
+        for key in item.relevance:
             holders[key].append(n)
         weights |= item.weights
-    scale = [rarity(n, len(items)) for n in range(1, len(items) + 1)]
-    rare = {key: weights[key] * scale[len(held) - 1] for key, held in holders.items()}
+    scale = [shared_term_weight(n, len(items)) for n in range(1, len(items) + 1)]
+    rare = {key: weights[key] * scale[len(indices) - 1] for key, indices in holders.items()}
     keys = sorted(holders)
-    told = {key: math.fsum([items[n].weight * items[n].named[key] for n in holders[key]]) for key in keys}
-    count = {key: len(holders[key]) for key in keys}
-    left = set(range(len(items)))
+    weight_of_key = {key: math.fsum([items[n].weight * items[n].relevance[key] for n in holders[key]]) for key in keys}
+    count_of_key = {key: len(holders[key]) for key in keys}
+    remaining = set(range(len(items)))
     themes: list[Theme] = []
-    while left and len(themes) < MAX_THEMES:
+    while remaining and len(themes) < MAX_THEMES:
         most, seed = 0.0, ""
         for key in keys:
-            worth = told[key] * rare[key] * (1.0 if count[key] > 1 else _ALONE if count[key] else 0.0)
+            worth = weight_of_key[key] * rare[key] * (1.0 if count_of_key[key] > 1 else _ALONE if count_of_key[key] else 0.0)
             if worth > most:
                 most, seed = worth, key
         if not seed:
             break
-        group = [n for n in holders[seed] if n in left]
-        left.difference_update(group)
+        group = [n for n in holders[seed] if n in remaining]
+        remaining.difference_update(group)
         # Items of a theme count for no other: subtracting them is cheaper than summing the rest again.
         for n in group:
-            for key, named in items[n].named.items():
-                told[key] -= items[n].weight * named
-                count[key] -= 1
-        themes.append(_theme(seed, [items[n] for n in group], rare, whole))
+            for key, relevance in items[n].relevance.items():
+                weight_of_key[key] -= items[n].weight * relevance
+                count_of_key[key] -= 1
+        themes.append(_make_theme(seed, [items[n] for n in group], rare, total_size))
     return sorted(themes, key=lambda t: (-t.share, t.children))
 
 
-def written(themes: Sequence[Theme], width: int) -> str:
-    """Return themes as text, "name [term, term] (35 %); ...", of at most `width` characters.
+def write_themes(themes: Sequence[Theme], width: int) -> str:
+    """Return themes as text, "name [term, term] (35 %); ...".
 
-    The first that does not fit ends it, but for the very first, which is cut. Percent are in steps of 5 from 10 on, at
-    least 1; "" for no themes.
+    The first that does not fit into `width` characters ends it, but for the very first, which is cut. Percent are in steps of
+    5 from 10 on, at least 1.
     """
     text = ""
     for theme in themes:
         terms = f" [{', '.join(theme.terms)}]" if theme.terms else ""
-        name = _cut(theme.name, _NAME).translate(_PLAIN)
+        name = _cut_name(theme.name, _NAME_WIDTH).translate(_PLAIN)
         # In steps of 5 % from 10 % on, so that the summary of a growing period seldom changes.
         percent = max(1, round(100 * theme.share)) if theme.share < 0.1 else 5 * round(20 * theme.share)
-        one = f"{name}{terms.replace(';', ',')} ({percent} %)"
-        if text and len(text) + 2 + len(one) > width:
+        theme_text = f"{name}{terms.replace(';', ',')} ({percent} %)"
+        if text and len(text) + 2 + len(theme_text) > width:
             break
-        text += f"; {one}" if text else one
+        text += f"; {theme_text}" if text else theme_text
     return text[:width]
 
 
-def _parsed(text: str) -> tuple[str, list[str], int]:
-    """Return name, terms and percentage of one theme as `written` writes it; ("", [], 0) for other text."""
+def _parse_theme(text: str) -> tuple[str, list[str], int]:
+    """Return (name, terms, percentage); ("", [], 0) if malformed."""
     head, _, share = text.removesuffix(" %)").rpartition(" (")
     name, _, terms = head.removesuffix("]").partition(" [")
     return (name, terms.split(", "), int(share)) if share.isdecimal() and text.endswith(" %)") else ("", [], 0)
 
 
-def _cut(name: str, width: int) -> str:
-    """Return a name in at most `width` characters, without the rest of an outcome that was cut ("...: committed")."""
-    text = headline(name, width)
-    asked, _, rest = text.rpartition(": ")
-    return asked if asked and len(text) < len(name) and len(rest) < _ROOM else text
+def _cut_name(name: str, width: int) -> str:
+    """Leave out a cut outcome ("...: committed")."""
+    text = make_headline(name, width)
+    request, _, outcome = text.rpartition(": ")
+    return request if request and len(text) < len(name) and len(outcome) < _MIN_NAME else text
 
 
-def _theme(key: str, group: Sequence[Item], rare: Mapping[str, float], whole: float) -> Theme:
-    """Return a group's theme, named after the item that fits best, with two of its terms; `key`, which all share, first."""
+def _make_theme(key: str, group: Sequence[Subject], rare: Mapping[str, float], total_size: float) -> Theme:
+    """Name a group after its best subject."""
     weight = math.fsum(i.weight for i in group)
-    told: dict[str, float] = {}
-    shown: dict[str, str] = {}
+    weight_of_term: dict[str, float] = {}
+    spelling_of_term: dict[str, str] = {}
     for item in group:
         for term, text in item.terms.items():
-            told[term] = told.get(term, 0.0) + item.weight * rare.get(term, 0.0)
-            shown.setdefault(term, text)
+            weight_of_term[term] = weight_of_term.get(term, 0.0) + item.weight * rare.get(term, 0.0)
+            spelling_of_term.setdefault(term, text)
     # The seed first, then the terms its items share most.
-    order = sorted(told, key=lambda t: (t != key, -told[t], t))
-    name = max(group, key=lambda i: (_fit(i.name, i.weight / weight, told), -i.child)).name
-    terms = tuple(dict.fromkeys(shown[t] for t in order if t in shown))[:_SHOWN]
+    order = sorted(weight_of_term, key=lambda t: (t != key, -weight_of_term[t], t))
+    name = max(group, key=lambda i: (_rate_name(i.name, i.weight / weight, weight_of_term), -i.child)).name
+    terms = tuple(dict.fromkeys(spelling_of_term[t] for t in order if t in spelling_of_term))[:_SHOWN]
     if len(group) == 1:
         terms = tuple(dict.fromkeys(group[0].terms.values()))[:_SHOWN]
-    return Theme(name, terms, weight / whole, tuple(sorted({i.child for i in group})))
+    return Theme(name, terms, weight / total_size, tuple(sorted({i.child for i in group})))
 
 
-def _fit(name: str, share: float, told: Mapping[str, float]) -> float:
-    """Return how well a name fits a theme: by its words' weights in `told` and its item's `share`; less if unclear or cut."""
-    held = _words(name)
-    keys = sorted({w.key for w in held})
-    fit: float = math.fsum(told.get(key, 0.0) for key in keys) / (4.0 + len(keys)) ** 0.5 + 0.01 * bool(keys)
-    if is_vague(held) or is_errand(name, 0, len(name)):
+def _rate_name(name: str, share: float, weight_of_term: Mapping[str, float]) -> float:
+    name_words = _counted_words(name)
+    keys = sorted({w.key for w in name_words})
+    fit: float = math.fsum(weight_of_term.get(key, 0.0) for key in keys) / (4.0 + len(keys)) ** 0.5 + 0.01 * bool(keys)
+    if is_vague(name_words) or is_errand(name, 0, len(name)):
         fit *= 0.2
     if _LEANS.match(name) or name.endswith(QUESTION_MARKS):
         fit *= 0.5
-    return float(fit * share**0.25 / (2 if "…" in name else _CUT if len(name) > LABEL else 1))
+    return float(fit * share**0.25 / (2 if "…" in name else _CUT if len(name) > LABEL_WIDTH else 1))
 
 
-def _items(place: int, child: TocNode, size: float) -> list[Item]:
-    """Return the subjects of a child: the themes in a period's summary that no model or agent wrote, else its first headline."""
+def _child_subjects(child_index: int, child: TocNode, size: float) -> list[Subject]:
+    """Return an extractive period's themes, else the headline."""
     if child.level is not TocLevel.SEGMENT and child.author == EXTRACTIVE:
-        found = [_parsed(part) for part in child.summary.split("; ")]
-        if all(share for _, _, share in found):
-            return [_item(name, size * share / 100, terms, place) for name, terms, share in found]
-    heads, _ = gists(child.title)
-    return [_item(heads[0] if heads else "", size, child.keywords[:_TERMS], place)]
+        themes = [_parse_theme(part) for part in child.summary.split("; ")]
+        if all(share for _, _, share in themes):
+            return [_make_subject(name, size * share / 100, terms, child_index) for name, terms, share in themes]
+    heads, _ = split_title(child.title)
+    return [_make_subject(heads[0] if heads else "", size, child.keywords[:_TERMS], child_index)]
 
 
-def _item(name: str, weight: float, terms: Sequence[str], place: int) -> Item:
-    """Return an item of `weight` events with its terms; earlier terms are more relevant, words of the name most."""
-    shown: dict[str, str] = {}
-    named: dict[str, float] = {}
+def _make_subject(name: str, weight: float, terms: Sequence[str], child_index: int) -> Subject:
+    spellings: dict[str, str] = {}
+    relevance: dict[str, float] = {}
     weights: dict[str, float] = {}
     for rank in range(len(terms) - 1, -1, -1):
-        for word in _words(terms[rank]):
-            shown[word.key], named[word.key], weights[word.key] = terms[rank], 1.0 / (2 + rank), word.weight
-    for word in _words(name):
-        named[word.key], weights[word.key] = 1.0, word.weight
-    return Item(name, weight, shown, named, weights, place)
+        for word in _counted_words(terms[rank]):
+            spellings[word.key], relevance[word.key], weights[word.key] = terms[rank], 1.0 / (2 + rank), word.weight
+    for word in _counted_words(name):
+        relevance[word.key], weights[word.key] = 1.0, word.weight
+    return Subject(name, weight, spellings, relevance, weights, child_index)
 
 
 # The terms of a period's items are few and come again in the periods above.
 @lru_cache(maxsize=4096)
-def _words(text: str) -> tuple[Word, ...]:
-    """Return the words of a text that count, in order; kept for the last 4,096 texts."""
-    return tuple(w for w in words(text) if w.key)
+def _counted_words(text: str) -> tuple[Word, ...]:
+    return tuple(w for w in read_words(text) if w.key)

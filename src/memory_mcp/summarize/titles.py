@@ -9,7 +9,7 @@ from memory_mcp.summarize.sentences import shorten
 
 MAX_TITLE = 120
 #: Most characters of a headline, alone and before an outcome; the rest of a title is for terms.
-HEADLINE, ASKED = 80, 54
+HEADLINE_WIDTH, REQUEST_WIDTH = 80, 54
 SEPARATOR = " — "
 
 # Opening words without meaning: some by themselves, some only before a comma or colon.
@@ -47,63 +47,63 @@ _DATE = re.compile(
 )
 
 
-def headline(text: str, width: int = HEADLINE) -> str:
-    """Return a cleaned sentence as a headline: no greeting or "can you", cut where a statement ends, no full stop.
+def make_headline(text: str, width: int = HEADLINE_WIDTH) -> str:
+    """Return a cleaned sentence as a headline.
 
-    At most `width` characters, with an ellipsis where no statement ends in time.
+    Without greeting, "can you" and full stop; cut where a statement ends, with an ellipsis where none ends in time.
     """
     for _ in range(2):
         text = _PLACE.sub("", text, count=1)
-    asked = text
+    original = text
     for _ in range(4):
         bare = _REQUEST.sub("", _LEADING.sub("", text, count=1), count=1)
         if bare == text or len(bare) < 8:
             break
         text = bare
-    whole = len(text) <= width
-    if not whole:
+    fits = len(text) <= width
+    if not fits:
         cuts = [m.start() for m in _STATEMENT.finditer(text, width // 2, width + 1)]
         parts = [m.start() for m in _PART.finditer(text, width // 2, width)]
         text = _WIDOW.sub("", text[: (cuts or parts)[-1]] if cuts or parts else shorten(text, width)[:-1])
-    question = whole and text.endswith(QUESTION_MARKS) and _REQUEST.match(_LEADING.sub("", asked)) is None
+    question = fits and text.endswith(QUESTION_MARKS) and _REQUEST.match(_LEADING.sub("", original)) is None
     text = _STOP.sub("", text)
     # Opening quotes and brackets whose end was cut off go, and what follows a late one.
     for opening, closing in ('""', "()", "[]", "“”", "「」"):
         lost = text.count(opening) % 2 if opening == closing else text.count(opening) - text.count(closing)
         if lost > 0:
-            place = text.rfind(opening)
-            text = text[:place].rstrip(" ,;:-–—") if place > len(text) // 2 else text[:place] + text[place + 1 :]
-    text += "?" if question else "" if whole or cuts else "…"
+            index = text.rfind(opening)
+            text = text[:index].rstrip(" ,;:-–—") if index > len(text) // 2 else text[:index] + text[index + 1 :]
+    text += "?" if question else "" if fits or cuts else "…"
     return text[:1].upper() + text[1:] if _WORD.match(text.split(" ", 1)[0]) else text
 
 
-def join(head: str, terms: Iterable[str], limit: int = MAX_TITLE) -> str:
-    """Return the headline with as many terms as fit into `limit` characters, in order.
+def join_terms(head: str, terms: Iterable[str], limit: int = MAX_TITLE) -> str:
+    """Return the headline with the terms that fit.
 
     Terms whose words are mostly in it already are left out; without a headline the terms alone.
     """
-    seen = set(terms_of(head))
+    title_terms = set(terms_of(head))
     title = head
     separator = SEPARATOR if head else ""
     for term in terms:
         if len(title) + len(separator) + len(term) > limit:
             continue
-        parts = set(terms_of(term))
-        if not parts or 2 * len(parts & seen) >= len(parts):
+        term_words = set(terms_of(term))
+        if not term_words or 2 * len(term_words & title_terms) >= len(term_words):
             continue
         title += separator + term
         separator = ", "
-        seen |= parts
+        title_terms |= term_words
     return title
 
 
 def without_date(title: str) -> str:
-    """Return a child's title without the date before it; "" if that is all."""
+    """Return a title without the date before it."""
     return _DATE.sub("", title, count=1)
 
 
-def gists(title: str) -> tuple[list[str], list[str]]:
-    """Return the headlines and the terms of a title, its date left out."""
+def split_title(title: str) -> tuple[list[str], list[str]]:
+    """Return the headlines and the terms of a title."""
     head, _, terms = without_date(title).partition(SEPARATOR)
     headlines = [part.strip() for part in head.split("; ") if part.strip()]
     return headlines, [t.strip() for t in terms.split(", ") if t.strip()]

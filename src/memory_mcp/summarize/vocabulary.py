@@ -1,10 +1,11 @@
-"""Look up what is known of a token: its key, how to show it, and how much it tells.
+"""Look up a token's key, spelling and weight.
 
 Invariants
 1. The same token gives the same `Word` in every process: the background table ships with the package and never grows.
 2. What is shown was in the text: a path is shown by its last component, nothing is completed or corrected.
 """
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -54,20 +55,20 @@ RARITY = 0.3
 #: Exponent of a word's length: titles have room for 120 characters.
 BREVITY = 0.25
 #: Least total weight of words that say something ("look at the changes in this branch" does not), and least weight of each.
-_SAYING, _QUIET = 1.1, 0.15
+_MIN_SAYING, _MIN_WEIGHT = 1.1, 0.15
 
 
 # Not frozen: freezing makes construction four times as slow, and one is made per distinct token of an import.
 @dataclass(slots=True, eq=False)
 class Word:
-    """What is known of one token. `weight` runs from 0 (says nothing) to 1; `key` is "" if it must not be counted.
+    """A token's properties; `weight` is 0 to 1, `key` "" if not counted.
 
     Never changed once made. Compared by identity, so that counting words costs as little as counting numbers; equal keys mean
     the same word.
     """
 
     key: str
-    shown: str
+    spelling: str
     weight: float
     #: Whether it is written like code: a file, an identifier, a dotted or underscored name.
     code: bool
@@ -81,25 +82,19 @@ class Word:
     appeal: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute what every stretch needs from weight and form: rarity and appeal."""
-        self.rarity = _rarity(self.weight)
-        tail = not self.capital and not self.code and len(self.shown) > 5 and self.shown.endswith(("ed", "ly"))
-        self.appeal = _appeal(len(self.shown), tail)
+        self.rarity = _rarity_of(self.weight)
+        tail = not self.capital and not self.code and len(self.spelling) > 5 and self.spelling.endswith(("ed", "ly"))
+        self.appeal = _appeal_of(len(self.spelling), tail)
 
 
 # Cached mainly to share one float between all words of the same weight.
 @cache
-def _rarity(weight: float) -> float:
-    """Return the weight of one occurrence of a word: its weight, 0..1, to the power 0.3."""
+def _rarity_of(weight: float) -> float:
     return float(weight**RARITY)
 
 
 @cache
-def _appeal(length: int, tail: bool) -> float:
-    """Return the preference for a keyword of this length: the longer, the lower, and three quarters of that for a `tail`.
-
-    A tail is a word that ends as adverbs and participles do.
-    """
+def _appeal_of(length: int, tail: bool) -> float:
     appeal = float((length + 2) ** -BREVITY)
     return appeal * 0.75 if tail else appeal
 
@@ -107,114 +102,110 @@ def _appeal(length: int, tail: bool) -> float:
 NOTHING = Word("", "", 0.0, False, False)
 
 
-class _Known(dict[str, Word]):
-    """A cache of words by token."""
+class _WordCache(dict[str, Word]):
+    """Cache of words by token; a full one is emptied."""
 
     def __missing__(self, token: str) -> Word:
-        """Return, and keep, what `_judge` says of a token, with the cues it can trigger (CJK: all); first empty a full cache."""
         if len(self) > _CACHE_LIMIT:
             self.clear()
         cues = TRIGGERS.get(token.lower().rstrip(".:-/"), 0) if token.isascii() or not _CJK.search(token) else ANY_CUE
-        found = _judge(token)
+        word = _classify_token(token)
         if cues:
-            found = Word(found.key, found.shown, found.weight, found.code, found.capital, cues)
-        self[token] = found
-        return found
+            word = Word(word.key, word.spelling, word.weight, word.code, word.capital, cues)
+        self[token] = word
+        return word
 
 
-_known = _Known()
+_known = _WordCache()
 #: Returns the `Word` of a token as `TOKEN` matches it; cached.
-learn = _known.__getitem__
+lookup_word = _known.__getitem__
 
 
-def is_vague(found: Iterable[Word]) -> bool:
-    """Return whether these words say next to nothing: no names, only common words. Each word counts once."""
-    return sum({word.key: word.weight for word in found if word.weight > _QUIET}.values()) < _SAYING
+def is_vague(words: Iterable[Word]) -> bool:
+    """Return whether words say next to nothing."""
+    return sum({word.key: word.weight for word in words if word.weight > _MIN_WEIGHT}.values()) < _MIN_SAYING
 
 
-def words(text: str) -> list[Word]:
-    """Return the words of a text in order, including those without meaning (key ""), then those of its CJK runs."""
-    found = tokens_of(text)
+def read_words(text: str) -> list[Word]:
+    """Return a text's words, then its CJK runs.
+
+    Words without meaning are among them (key "").
+    """
+    tokens = tokens_of(text)
     if has_cjk(text):
-        found += cjk_runs(text)
-    return list(map(learn, found))
+        tokens += cjk_runs(text)
+    return list(map(lookup_word, tokens))
 
 
 def keys_of(text: str) -> set[str]:
-    """Return the keys of a text's words that count, such as stems; words without meaning have none."""
-    return {word.key for word in words(text) if word.key}
+    """Return the keys of the words that count."""
+    return {word.key for word in read_words(text) if word.key}
 
 
 def tokens_of(text: str) -> list[str]:
-    """Return the tokens of a text in order, as `TOKEN` matches them, with any punctuation at their ends."""
+    """Return the tokens of a text, in order."""
     return _ASCII_TOKEN.findall(text) if text.isascii() else TOKEN.findall(text)
 
 
 def cjk_runs(text: str) -> list[str]:
-    """Return runs of one script as tokens: 2 or more of katakana or hangul, 2 to 6 ideographs between function characters."""
+    """Return runs of one script as tokens.
+
+    They are 2 or more of katakana or hangul, 2 to 6 ideographs between function characters.
+    """
     return _CJK_WORD.findall(text)
 
 
 def has_cjk(text: str) -> bool:
-    """Return whether a text has Chinese, Japanese or Korean characters; only then can `cjk_runs` find runs."""
+    """Return whether a text has Chinese, Japanese or Korean characters."""
     return not text.isascii() and _FAR.search(text) is not None and _CJK.search(text) is not None
 
 
 def cjk_pairs(text: str) -> list[str]:
-    """Return every two characters side by side, of scripts without blanks, that a word of a text may be of."""
+    """Return adjacent characters that a CJK word may have."""
     return _CJK_PAIR.findall(text) if has_cjk(text) else []
 
 
-def _judge(token: str) -> Word:
-    """Return the word of a token: a plain word, an identifier, or `NOTHING` for addresses, numbers and hashes."""
+def _classify_token(token: str) -> Word:
     # Most tokens are plain words. One that begins with x may be a size (x4), see `_DIGITS`.
     if token.isalpha() and token.isascii() and token[1:].islower() and token[0] not in "xX":
-        return _prose(token)
-    shown = token.strip("_") if token in _WITH_TAIL else token.strip("_").rstrip("._-/:@+\\#")
-    if not shown or _ADDRESS.match(shown):
+        return _plain_word(token)
+    spelling = token.strip("_") if token in _WITH_TAIL else token.strip("_").rstrip("._-/:@+\\#")
+    if not spelling or _ADDRESS.match(spelling):
         return NOTHING
-    if not shown.isascii() and _CJK.search(shown):
+    if not spelling.isascii() and _CJK.search(spelling):
         # As short as a word; longer runs are split by `cjk_runs`.
-        return Word(shown, shown, 0.8, False, False) if _CJK_WORD.fullmatch(shown) else NOTHING
-    if ":" in shown:
-        shown = _POSITION.sub("", shown)
-    shown = shown.strip("_")
-    if len(shown) < 2 or _HEX.match(shown) or _DIGITS.match(shown):
+        return Word(spelling, spelling, 0.8, False, False) if _CJK_WORD.fullmatch(spelling) else NOTHING
+    if ":" in spelling:
+        spelling = _POSITION.sub("", spelling)
+    spelling = spelling.strip("_")
+    if len(spelling) < 2 or _HEX.match(spelling) or _DIGITS.match(spelling):
         return NOTHING
-    if shown.isalpha() and not _CAMEL.search(shown):
-        return _prose(shown)
-    return _identifier(shown)
+    if spelling.isalpha() and not _CAMEL.search(spelling):
+        return _plain_word(spelling)
+    return _identifier_word(spelling)
 
 
-def _prose(shown: str) -> Word:
-    """Return a plain word with its weight from the background table, 1 if it is not there, at most 0.2 for two letters.
-
-    `NOTHING` for a stop word, one over 36 characters and one of weight 0.
-    """
-    folded = shown.lower()
-    if folded in STOPWORDS or len(shown) > MAX_SHOWN:
+def _plain_word(spelling: str) -> Word:
+    folded = spelling.lower()
+    if folded in STOPWORDS or len(spelling) > MAX_SHOWN:
         return NOTHING
-    key = stem(folded) if folded.isascii() else (terms(shown) or [folded])[0]
-    weight = _background().get(key, _UNKNOWN)
-    if len(shown) <= 2:
+    key = stem(folded) if folded.isascii() else (terms(spelling) or [folded])[0]
+    weight = _background_weights().get(key, _UNKNOWN)
+    if len(spelling) <= 2:
         weight = min(weight, 0.2)
-    capital = shown[0].isupper()
+    capital = spelling[0].isupper()
     # One string for both if equal: most words of an import are kept in memory.
-    return Word(shown if key == shown else key, shown, weight, False, capital) if weight > 0 else NOTHING
+    return Word(spelling if key == spelling else key, spelling, weight, False, capital) if weight > 0 else NOTHING
 
 
-def _identifier(shown: str) -> Word:
-    """Return a name in code, shown by its last component, with a weight by its form.
-
-    Hyphenated words have that of their weightiest part; `NOTHING` for numbers, hashes and names of one or over 36 characters.
-    """
-    if shown.lower() in _NO_NAMES:
+def _identifier_word(spelling: str) -> Word:
+    if spelling.lower() in _NO_NAMES:
         return NOTHING
-    name = shown.replace("\\", "/").rpartition("/")[2].partition("@")[0].strip("_:-+.") or shown
+    name = spelling.replace("\\", "/").rpartition("/")[2].partition("@")[0].strip("_:-+.") or spelling
     if not 2 <= len(name) <= MAX_SHOWN or not _LETTER.search(name) or _HEX.match(name) or _DIGITS.match(name):
         return NOTHING
     if _HYPHENATED.match(name) and not _CAMEL.search(name):
-        inner = [_prose(part) for part in name.split("-")]
+        inner = [_plain_word(part) for part in name.split("-")]
         weight = max((word.weight for word in inner), default=0.0)
         if "-" not in name:
             return inner[0]
@@ -226,13 +217,12 @@ def _identifier(shown: str) -> Word:
 
 
 @cache
-def _background() -> dict[str, float]:
-    """Return the weight of each known stem, 0 to 1, read once from the tables of the package; everyday words lower it."""
+def _background_weights() -> dict[str, float]:
     weights: dict[str, float] = {}
-    for line in _lines("background.txt"):
+    for line in _table_lines("background.txt"):
         level, *stems = line.split()
         weights.update(dict.fromkeys(stems, 0.08 + 0.92 * int(level) / _LEVELS))
-    for line in _lines("everyday.txt"):
+    for line in _table_lines("everyday.txt"):
         percent, *everyday = line.split()
         for word in everyday:
             for term in terms(word):
@@ -240,7 +230,18 @@ def _background() -> dict[str, float]:
     return weights
 
 
-def _lines(name: str) -> list[str]:
-    """Return the lines of a table in the package, without comments and empty ones."""
+def _table_lines(name: str) -> list[str]:
     text = files("memory_mcp.summarize").joinpath(name).read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+#: Exponent of rarity: the best term of 240 items is in about 50 of them, of ten items in three.
+_SHARED_SHARPNESS = 1.5
+
+
+def shared_term_weight(holders: int, total: int) -> float:
+    """Return a term's weight, higher if rarer.
+
+    It is above 0, and higher for rarer terms; there is at least one holder.
+    """
+    return float(math.log((total + 1) / holders) ** _SHARED_SHARPNESS)

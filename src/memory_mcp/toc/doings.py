@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.model.event import RECAP, RECORD, Event, EventType, Role, Trust, mark_of
 from memory_mcp.summarize.kinds import is_chatter, is_errand
-from memory_mcp.summarize.sentences import Shape, clean, reply_spans, shorten, spans
+from memory_mcp.summarize.sentences import Shape, clean_text, find_spans, reply_spans, shorten
 
 #: Files named.
 _FILES = 12
@@ -134,7 +134,7 @@ def request_of(event: Event) -> Words | None:
     if mark_of(event, RECAP) or mark_of(event, RECORD) or event.text.startswith(INTERRUPTED):
         return None
     text = event.text[:_READ]
-    listed = reply_spans(text) if "tool_use_id" in event.metadata else spans(text)
+    listed = reply_spans(text) if "tool_use_id" in event.metadata else find_spans(text)
     found = [s for s in listed if s.shape not in (Shape.ERROR, Shape.LEAD)] or listed
     own = [s for s in found if not is_chatter(text, s.start, s.end, first=s is found[0])]
     if not own:
@@ -143,7 +143,7 @@ def request_of(event: Event) -> Words | None:
     # A plan goes on with its parts: what it is called is enough.
     after = next((s.start for s in found if s.start > first.start and s.shape is Shape.HEADING), len(text))
     # Cleaning shortens: twice as much is enough to fill what is shown.
-    words = shorten(clean(text[first.start : min(after, first.start + 2 * _SHOWN)]), _SHOWN).rstrip(" #*")
+    words = shorten(clean_text(text[first.start : min(after, first.start + 2 * _SHOWN)]), _SHOWN).rstrip(" #*")
     return Words(words, event.speaker or "user", event, first.start, first.end) if words else None
 
 
@@ -161,10 +161,10 @@ def _closing(events: Sequence[Event]) -> Words | None:
         if event.role is Role.USER or (event.role, event.type) not in _MESSAGES or mark_of(event, RECORD):
             continue
         text = event.text[:_READ]
-        for span in spans(text):
+        for span in find_spans(text):
             telling = span.shape not in (Shape.LEAD, Shape.HEADING) and not is_chatter(text, span.start, span.end, narrates=True)
             if telling and len(text[span.start : span.end].split()) >= _WORDS:
-                return Words(clean(text[span.start : span.end]), event.speaker or "agent", event, span.start, span.end)
+                return Words(clean_text(text[span.start : span.end]), event.speaker or "agent", event, span.start, span.end)
     return None
 
 

@@ -20,7 +20,7 @@ from memory_mcp.model.superseded import CONTRADICTION, OTHERWISE, Superseded
 from memory_mcp.model.toc import EXTRACTIVE, MemoryKind
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.records import Stated
-from memory_mcp.summarize.contradictions import FIRM, Claim, contradicts, read, words_pattern
+from memory_mcp.summarize.contradictions import FIRM, Claim, comparable_pattern, contradicts, parse_claim
 
 #: Number of changes from which all nodes are read again, which takes as long as reading this many one by one.
 _MANY = 2000
@@ -99,7 +99,7 @@ class Contradictions:
         before = set(self._known.pairs)
         if last is None or len(changes) == _MANY:
             self._known, self._weights = _Known(), {}
-            self._add(self._storage.superseded.stated([kind.value for kind in FIRM], words_pattern()))
+            self._add(self._storage.superseded.stated([kind.value for kind in FIRM], comparable_pattern()))
         else:
             # Replace the statements of the changed segments.
             ids = list(dict.fromkeys(NodeId(c.subject) for c in changes if segment_key_of(c.subject) is not None))
@@ -130,7 +130,7 @@ class Contradictions:
     def _add(self, several: Iterable[Stated]) -> None:
         """Add statements that claim something and belong to a project, and find what they contradict."""
         for stated in several:
-            claim = read(stated.text, MemoryKind(stated.kind)) if stated.project else None
+            claim = parse_claim(stated.text, MemoryKind(stated.kind)) if stated.project else None
             if claim is not None:
                 held = _Held(next(self._numbers), stated, claim, time_of(stated.grip_id))
                 self._meet(held)
@@ -150,7 +150,7 @@ class Contradictions:
                 sharing |= others
         for other in sharing.values():
             older, newer = (other, held) if other.at_ms < held.at_ms else (held, other)
-            passing = older.claim.passing or newer.claim.passing
+            passing = older.claim.is_passing or newer.claim.is_passing
             apart = passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
             if older.at_ms < newer.at_ms and contradicts(newer.claim, older.claim, apart):
                 self._known.pairs[older.number, newer.number] = (older, newer)

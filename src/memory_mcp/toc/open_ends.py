@@ -14,7 +14,7 @@ from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.question.phrases import is_idle
 from memory_mcp.question.words import words as split_words
 from memory_mcp.summarize.kinds import TRIGGERS, Cue, is_chatter, is_errand
-from memory_mcp.summarize.sentences import Shape, Span, clean, error_spans, spans
+from memory_mcp.summarize.sentences import Shape, Span, clean_text, error_spans, find_spans
 from memory_mcp.toc.doings import INTERRUPTED, Words, changes_files, is_telling, request_of
 from memory_mcp.toc.statements import QUESTION
 from memory_mcp.toc.tasks import is_list_call, is_list_tool, pending_tasks
@@ -178,7 +178,7 @@ def _turn_count(events: Sequence[Event]) -> int:
 
 def _announces(text: str) -> bool:
     """Return whether a short message ends by telling what will be done next; closings that address the reader do not."""
-    sentences = spans(text)
+    sentences = find_spans(text)
     if not sentences or len(sentences) > _ANNOUNCING or text.rstrip().endswith(QUESTION_MARKS):
         return False
     last = sentences[-1]
@@ -193,7 +193,7 @@ def _question_in(event: Event) -> Words | None:
     """
     offset = max(0, len(event.text) - _TAIL)
     text = event.text[offset:]
-    sentences = spans(text)
+    sentences = find_spans(text)
     after = 0
     for number in reversed(range(len(sentences))):
         span = sentences[number]
@@ -216,13 +216,13 @@ def _lead_of(sentences: Sequence[Span], number: int) -> int:
 
 
 def _quoted(event: Event, start: int, end: int) -> Words:
-    return Words(clean(event.text[start:end]), "agent", event, start, end)
+    return Words(clean_text(event.text[start:end]), "agent", event, start, end)
 
 
 def _asked_by_tool(event: Event) -> Words | None:
     """Return the question of a call that shows the person a choice; None for another call."""
     match = _ASKED_BY_TOOL.search(event.text)
-    return Words(clean(match[1]), "agent", event, *match.span(1)) if match else None
+    return Words(clean_text(match[1]), "agent", event, *match.span(1)) if match else None
 
 
 def _is_failing(acts: Sequence[Event]) -> bool:

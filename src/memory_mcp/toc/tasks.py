@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_mcp.model.event import Event, EventType
-from memory_mcp.summarize.sentences import clean
+from memory_mcp.summarize.sentences import clean_text
 from memory_mcp.toc.doings import Words
 
 #: Most tasks that are returned.
@@ -82,4 +82,4 @@ def _quoted(event: Event, text: str) -> Words:
     """Return a task's words with their place in the event, the whole event where they are written otherwise there."""
     start = event.text.find(text)
     span = (start, start + len(text)) if start >= 0 else (0, len(event.text))
-    return Words(clean(text), "agent", event, *span)
+    return Words(clean_text(text), "agent", event, *span)

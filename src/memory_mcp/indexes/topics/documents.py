@@ -8,7 +8,7 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.summarize.titles import SEPARATOR
-from memory_mcp.summarize.vocabulary import cjk_pairs, has_cjk, words
+from memory_mcp.summarize.vocabulary import cjk_pairs, has_cjk, read_words
 
 #: Weight up to which words do not count, and weight of two characters of a script without blanks.
 _QUIET, _PAIR = 0.15, 0.8
@@ -52,7 +52,7 @@ def terms_of(text: str, least: float = _QUIET) -> dict[int, float]:
 
     Scripts without blanks have a term for every two characters.
     """
-    counted = (word for word in words(text) if word.key and word.weight > least)
+    counted = (word for word in read_words(text) if word.key and word.weight > least)
     weights = {hashed(word.key): word.weight for word in counted if not has_cjk(word.key)}
     return weights | dict.fromkeys(map(hashed, cjk_pairs(text)), _PAIR)
 
@@ -62,7 +62,7 @@ def spaced_terms_of(text: str) -> dict[int, float]:
 
     Two characters side by side may belong to two words, and be missing from a memory that holds both.
     """
-    counted = (word for word in words(text) if word.key and word.weight > _QUIET)
+    counted = (word for word in read_words(text) if word.key and word.weight > _QUIET)
     return {hashed(word.key): word.weight for word in counted if not has_cjk(word.key)}
 
 

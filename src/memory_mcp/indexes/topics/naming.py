@@ -20,7 +20,7 @@ from memory_mcp.indexes.topics.labels import folded
 from memory_mcp.indexes.topics.phrases import Item, items_of
 from memory_mcp.indexes.topics.reading import Ints, Texts, places
 from memory_mcp.model.topic import MAX_LABEL
-from memory_mcp.summarize.titles import headline, without_date
+from memory_mcp.summarize.titles import make_headline, without_date
 
 MAX_KEYWORDS = 12
 #: Added to both shares of a ratio: a word that nobody else names is no better than one that every thirtieth segment names.
@@ -72,7 +72,7 @@ def names(
         docs = groups[n].docs[:: 1 + (len(groups[n].docs) - 1) // _READ]
         items = items_of(texts, docs, groups[n].scores)
         # A topic without a telling word has the title of its first segment.
-        titles = (headline(without_date(texts.titles[doc]), MAX_LABEL) for doc in groups[n].docs)
+        titles = (make_headline(without_date(texts.titles[doc]), MAX_LABEL) for doc in groups[n].docs)
         fallback = next((title for title in titles if title), "no words")
         label = used.give(items, fallback, before[n] if before else "")
         found[n] = Name(label, tuple(item.shown for item in _distinct(items, MAX_KEYWORDS)))
@@ -165,7 +165,7 @@ class _Labels:
                     yield label
         for number in range(len(self._given) + 1):
             mark = f" ({_letters(number)})"
-            yield headline(base, MAX_LABEL - len(mark)) + mark
+            yield make_headline(base, MAX_LABEL - len(mark)) + mark
 
 
 def _chosen(items: Sequence[Item]) -> list[Item]:

@@ -13,7 +13,7 @@ from memory_mcp.indexes.topics.rows import Rows
 from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import NodeId, segment_key_of
 from memory_mcp.model.topic import MAX_LABEL
-from memory_mcp.summarize.titles import headline
+from memory_mcp.summarize.titles import make_headline
 
 #: Keywords of a topic's name in a project that has its first segment of it.
 _KEYWORDS = 8
@@ -36,7 +36,7 @@ def place_segments(graph: TopicGraph, documents: Sequence[Document], vectors: Ar
     for row in np.flatnonzero(fresh.topic >= 0).tolist():
         topic, project = int(fresh.topic[row]), tables.projects[int(fresh.project[row])]
         document = by_key[int(fresh.lo[row])]
-        name = Name(headline(document.title, MAX_LABEL), document.keywords[:_KEYWORDS])
+        name = Name(make_headline(document.title, MAX_LABEL), document.keywords[:_KEYWORDS])
         for index in (topic, len(graph.area_of) + graph.area_of[topic]):
             if project not in names[index].by_project:
                 names[index] = replace(names[index], by_project={**names[index].by_project, project: name})

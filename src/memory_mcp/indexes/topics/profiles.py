@@ -10,7 +10,7 @@ import numpy as np
 
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.rows import SCALE, Rows
-from memory_mcp.summarize.rarity import rarity
+from memory_mcp.summarize.vocabulary import shared_term_weight
 
 #: Weight of terms; the rest is vectors.
 TERMS = 0.8
@@ -34,7 +34,7 @@ class Telling:
         """Return the terms that at least two segments name, and at most a quarter of them (or three), with their rarity."""
         terms, counts = np.unique(rows.terms, return_counts=True)
         counted = (counts >= 2) & (counts <= max(_COMMON_OF_FEW, _COMMON * len(rows)))
-        return cls(terms[counted], np.array([rarity(count, len(rows)) for count in counts[counted].tolist()]))
+        return cls(terms[counted], np.array([shared_term_weight(count, len(rows)) for count in counts[counted].tolist()]))
 
     def shares(self, rows: Rows) -> tuple[Array, Array, Array]:
         """Return the row, the index of the term, and its share in the row, of each such term of some rows, all `(n,)`.

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_mcp.summarize.titles import SEPARATOR, without_date
-from memory_mcp.summarize.vocabulary import TOKEN, has_cjk, learn
+from memory_mcp.summarize.vocabulary import TOKEN, has_cjk, lookup_word
 
 Ints = NDArray[np.int64]
 #: Units and keys: there are millions of them.
@@ -236,10 +236,10 @@ class _Known(dict[str, tuple[int, ...]]):
         """Return the unit of a word, number or name of code; everyday words become function words, 0 if not all letters."""
         if _NUMBER.match(bare):
             return self._texts.unit(bare, Kind.NUMBER)
-        word = learn(piece)
+        word = lookup_word(piece)
         if word.key and word.key not in everyday() and bare.lower() not in everyday():
             kind = Kind.CODE if word.code else Kind.WORD
-            return self._texts.unit(word.shown, kind, word.key, word.weight)
+            return self._texts.unit(word.spelling, kind, word.key, word.weight)
         if not bare.isalpha():
             return 0
         return self._texts.unit(bare, Kind.JOINT if bare.lower() in _JOINTS else Kind.FUNCTION)
